@@ -25,7 +25,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 import covopt
 from covopt.api.task import Task
 from covopt.limits import TimeUp
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import balanced, value_and_slope
 from covopt.solvers.descent import Descent
 
@@ -56,7 +56,7 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
     return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
 
 
-def descents(problem: RegularisedProblem, seconds: float) -> Iterator[tuple[str, float]]:
+def descents(problem: Problem, seconds: float) -> Iterator[tuple[str, float]]:
     """Yield the best objectives of Adam and of L-BFGS on both layers after so many processor seconds."""
     start = Descent(problem, random_state=0).random_network()
     (W, V), B = balanced(start), start.offset

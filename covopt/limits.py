@@ -190,6 +190,8 @@ def _unmasked() -> Iterator[None]:
     except CovoptError:
         raise
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # of a handler that is not ours
+            raise KeyboardInterrupt from error
         if _state.raised is None:
             raise
         raise _state.raised from error

@@ -1,6 +1,8 @@
 """Shared set-up: reproducible hypothesis runs, and one BLAS thread so that workers do not compete."""
 
+import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -24,6 +26,12 @@ def pytest_collection_modifyitems(items):
             if seen[name] % mark.args[0]:
                 item.add_marker("slow")
             seen[name] += 1
+
+
+@pytest.fixture
+def processor_clock(monkeypatch):
+    """Let limits count seconds of the processor: a busy machine changes nothing."""
+    monkeypatch.setattr("covopt.limits.time", SimpleNamespace(perf_counter=time.process_time))
 
 
 @pytest.fixture(autouse=True, scope="session")

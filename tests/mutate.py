@@ -257,8 +257,8 @@ MUTATIONS = [
     Mutation(
         "a packing of cliques one too many",
         "covopt/completely_positive/clique_cover.py",
-        "    return cover, -(-sum(weights) // load) if load else 1",
-        "    return cover, sum(weights) // load + 1 if load else 1",
+        "    return _completed(cover, masks, (1 << n_rows) - 1), -(-sum(weights) // load) if load else 1",
+        "    return _completed(cover, masks, (1 << n_rows) - 1), sum(weights) // load + 1 if load else 1",
         "tests/completely_positive/test_clique_cover.py",
     ),
     Mutation(

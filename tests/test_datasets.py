@@ -132,6 +132,7 @@ def test_columns(write):
     path = write("t.csv", "alpha,beta,y\n1,2,3\n4,5,6\n")
     has(refused(path, "z"), "target", "no column 'z'", "Available: alpha, beta, y")
     has(refused(path, features="alpha,btea"), "features", "'btea'", "did you mean 'beta'")
+    has(refused(path, features="ALPHA"), "'ALPHA'; did you mean 'alpha'?")
     has(refused(path, features="alpha,y"), "'y' is both a feature and the target")
     has(refused(path, features="alpha,alpha"), "'alpha' twice")
     has(refused(write("d.csv", "a,a,y\n1,2,3\n")), "more than one column called 'a'")

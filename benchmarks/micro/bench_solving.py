@@ -70,7 +70,8 @@ def against_all_cells(n: int, tol: float, naive: bool, repeats: int) -> None:
         began = clock()
         found = solve_conic(problem, patterns, complete=complete)
         theirs = clock() - began
-        cost = 2 * problem.primal_value(found.weights, found.offset) * reduction.value_scale
+        cost = problem.network_value(found.weights[:, None], np.array([found.offset]))
+        cost *= 2 * reduction.value_scale
         print(
             f"  {name:<34} {theirs:9.3f} s   {found.backend} {found.status}, "
             f"cost {cost:.9g} ({cost / solution.cost - 1:+.1e})   ratio {theirs / seconds:8.0f}",

@@ -21,7 +21,7 @@ from sklearn.datasets import load_iris
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.loop import RoundState
 
 KINDS = ("normal", "integers", "lines", "grid")
@@ -78,7 +78,7 @@ def costs() -> list[tuple[int, int, int, float]]:
             problem = normal(n, d)[1]
             point = solve_by_boxes(problem, tol=1e-4)
             began = time.process_time()
-            proof = box_gauge(problem.rows, point.dual, rtol=1e-6)
+            proof = box_gauge(problem.rows, problem.asked(point.dual), rtol=1e-6)
             found.append((d, n, proof.nodes, time.process_time() - began))
             print(
                 f"D = {d}, N = {n:3d}: gap {point.gap:.0e}, {proof.nodes:8d} boxes, {found[-1][3]:.2f} s",
@@ -87,15 +87,15 @@ def costs() -> list[tuple[int, int, int, float]]:
     return found
 
 
-def normal(n: int, d: int) -> tuple[str, ShallowProblem]:
+def normal(n: int, d: int) -> tuple[str, Problem]:
     """Name and problem of a table of d − 1 normal features with normal targets."""
     random = np.random.default_rng(0)
     rows = np.column_stack([random.standard_normal((n, d - 1)), np.ones(n)])
     targets = random.standard_normal(n)
-    return f"normal, N = {n}, D = {d}", ShallowProblem(rows, targets / np.abs(targets).max())
+    return f"normal, N = {n}, D = {d}", Problem.through(rows, targets / np.abs(targets).max())
 
 
-def iris(scaled: bool) -> tuple[str, ShallowProblem]:
+def iris(scaled: bool) -> tuple[str, Problem]:
     """Name and problem of the iris table, of mean 0 and variance 1 or as it is; equal rows take their mean label."""
     values, target = load_iris(return_X_y=True)
     if scaled:
@@ -104,10 +104,10 @@ def iris(scaled: bool) -> tuple[str, ShallowProblem]:
     means = np.bincount(place.ravel(), weights=target) / np.bincount(place.ravel())
     rows = np.column_stack([values, np.ones(len(values))])
     name = "iris, standardised" if scaled else "iris, raw"
-    return name, ShallowProblem(rows / np.abs(rows).max(), means / 2.0)
+    return name, Problem.through(rows / np.abs(rows).max(), means / 2.0)
 
 
-def bracket(name: str, problem: ShallowProblem) -> list[tuple[float, float]]:
+def bracket(name: str, problem: Problem) -> list[tuple[float, float]]:
     """Processor seconds and proved gap after every round."""
     began, seen = time.process_time(), []
 

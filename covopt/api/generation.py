@@ -16,13 +16,13 @@ from covopt.limits import HURRY_S, TimeUp, limited, patiently
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import exact_oracle, suits_boxes
 from covopt.problems.half_plane import CLEAR, HalfPlane
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.generation import generate
-from covopt.solvers.improve import Improvement
+from covopt.solvers.improve import MANY_ROWS, Improvement
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.points import Point
-from covopt.solvers.quick import finishing_seconds, has_no_room, is_out_of_reach, master_bytes, quick_network
+from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes, quick_network
 from covopt.solvers.thin import Thin, generate_thin
 from covopt.status import Status
 
@@ -32,34 +32,38 @@ if TYPE_CHECKING:
 CONIC = "conic:"
 NAME = "column-generation"
 QUICK_S, SOON_S = 5.0, 0.5  # for the bound beside a quick network; after an interrupt
-QUICK_SHARE = 0.5  # of the time that is left
+QUICK_SHARE, BOUND_SHARE = 0.5, 0.75  # of the time that is left, for a quick network and a bound beside it
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
 def generate_in_time(
-    problem: ShallowProblem, task: Task, options: dict[str, Any], clock: Clock
+    problem: Problem, task: Task, options: dict[str, Any], clock: Clock
 ) -> tuple[Point, str]:
     """Generate columns where the table leaves room for it; a network through the points in any case."""
     solver = task.solver
     if not len(problem.rows) or not problem.targets.any():
         return zero_point(problem), "closed form"
-    if solver.startswith(CONIC) and problem.is_vector:
+    if solver.startswith(CONIC) and not problem.is_scalar:
         raise InputError(
             f"solver={solver!r} handles one output (a cell may need several neurons with more), but Y "
             f'has {task.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
         )
     is_named = task.rounds is not None or solver.startswith(CONIC)
     plane = None if is_named or solver == "relaxation" else HalfPlane.of(problem)
-    finishing = 0.0
-    if plane is None and not is_out_of_reach(problem, clock.limit):
-        finishing = finishing_seconds(problem)
-    seconds = clock.for_solver(problem.rows.shape[1], finishing)
-    point, name = None, solver if is_named else NAME
+    point, quick, name = None, None, solver if is_named else NAME
     status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
+    seconds = clock.for_solver(problem.rows.shape[1])
     try:
-        with limited(seconds):
+        if plane is None and not solver.startswith(CONIC):
+            quick, is_over = _quick(problem, task, clock)
+            if is_over:
+                raise KeyboardInterrupt
+            seconds = clock.for_solver(problem.rows.shape[1])
+        # the loop has its own limit, and keeps what it has
+        with limited(seconds if is_named or plane is not None else None):
             point, name = _generate(problem, task, plane, options | {"time_limit_s": seconds})
+        status = point.status
     except NoRoom:
         status = Status.GAP
     except TimeUp:
@@ -72,12 +76,13 @@ def generate_in_time(
         status = Status.INTERRUPTED
     has_network = point is not None and np.isfinite(point.upper_bound)
     if point is not None and (solver.startswith(CONIC) or (has_network and point.lower_bound > 0.0)):
-        return point, name
+        return (point if quick is None else point.merged(quick)), name
     with patiently():
         left = clock.until_late(0.0)
-        share = QUICK_S if left is None else QUICK_SHARE * left
+        share = QUICK_S if left is None else BOUND_SHARE * left
         share = min(share, SOON_S) if status is Status.INTERRUPTED else share
-        quick = quick_network(problem, 0.0 if has_network else max(share, HURRY_S), task.random_state)
+        if quick is None:
+            quick = quick_network(problem, 0.0 if has_network else max(share, HURRY_S), task.random_state)
         quick.dual, quick.lower_bound = more_and_more_points(problem, share, task.random_state)
     quick.status = status
     if point is not None:
@@ -85,8 +90,22 @@ def generate_in_time(
     return quick, name if has_network else f"{name}, a quick network"
 
 
+def _quick(problem: Problem, task: Task, clock: Clock) -> tuple[Point | None, bool]:
+    """Return a network through many points, and whether a signal came: a limit or one may leave the solver none."""
+    if len(problem.rows) <= MANY_ROWS:
+        return None, False
+    seconds = clock.for_solver(problem.rows.shape[1])
+    spare = QUICK_S if seconds is None else seconds
+    if seconds is not None and not is_out_of_reach(problem, seconds):
+        spare *= QUICK_SHARE
+    quick = None
+    with contextlib.suppress(TimeUp), limited(seconds), patiently() as interrupted:
+        quick = quick_network(problem, spare, task.random_state)
+    return quick, interrupted()
+
+
 def _generate(
-    problem: ShallowProblem, task: Task, plane: HalfPlane | None, options: dict[str, Any]
+    problem: Problem, task: Task, plane: HalfPlane | None, options: dict[str, Any]
 ) -> tuple[Point, str]:
     """Column generation with the best oracle that can be afforded, or what was asked for, and its name."""
     limit = options["time_limit_s"]
@@ -96,7 +115,7 @@ def _generate(
         return solve_all_cells(problem, task.solver.removeprefix(CONIC), task.tol, limit)
     is_relaxed = task.solver == "relaxation"
     thin = Thin.of(problem.rows) if plane is None and task.rounds is None and not is_relaxed else None
-    if thin is not None and problem.is_vector and not thin.is_far:
+    if thin is not None and not problem.is_scalar and not thin.is_far:
         thin = None  # with several outputs the oracle's bounds are sharper for the rows as they are
     if thin is not None or task.rounds is not None or is_relaxed:
         if has_no_room(problem):
@@ -113,7 +132,7 @@ def _generate(
     if is_relaxed:
         loop.run()
         return loop.point, f"{NAME} with local search, bound by a semidefinite relaxation"
-    if thin is None or (not problem.is_vector and suits_boxes(problem.rows.shape[1])):
+    if thin is None or (problem.is_scalar and suits_boxes(problem.rows.shape[1])):
         loop.run()
     if thin is not None and loop.point.status in (Status.GAP, Status.HEURISTIC, Status.TIME_LIMIT):
         with contextlib.suppress(BudgetError):
@@ -124,13 +143,13 @@ def _generate(
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)
         return (other if other.gap < point.gap else point), NAME
-    if point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP and not problem.is_vector:
+    if point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP and problem.is_scalar:
         with contextlib.suppress(BudgetError):
             point = _sharpened(problem, exact_oracle(problem.rows, 0), point)
     return point, loop.name
 
 
-def _on_a_plane(problem: ShallowProblem, task: Task, plane: HalfPlane, options: dict[str, Any]) -> Point:
+def _on_a_plane(problem: Problem, task: Task, plane: HalfPlane, options: dict[str, Any]) -> Point:
     """Solve with one input; where inputs of both signs stand beside a small bias faces come first, if they close."""
     limit = options["time_limit_s"]
     half = None if limit is None else 0.5 * limit
@@ -142,8 +161,8 @@ def _on_a_plane(problem: ShallowProblem, task: Task, plane: HalfPlane, options: 
     return solve_one_input(plane, **options)
 
 
-def _sharpened(problem: ShallowProblem, oracle: Oracle, point: Point) -> Point:
-    sharp = sharpen(problem, oracle, point.dual, float(point.offset))
+def _sharpened(problem: Problem, oracle: Oracle, point: Point) -> Point:
+    sharp = sharpen(problem, oracle, point.dual, point.offset)
     if sharp is None:
         return point
     dual, neurons, weights, offset = sharp
@@ -152,10 +171,6 @@ def _sharpened(problem: ShallowProblem, oracle: Oracle, point: Point) -> Point:
     )
 
 
-def zero_point(problem: ShallowProblem) -> Point:
+def zero_point(problem: Problem) -> Point:
     """Return the network without neurons, which is optimal where there are no targets."""
-    rank = problem.rows.shape[1]
-    return Point(
-        np.zeros((0, rank)), np.zeros((0, *problem.targets.shape[1:])), np.zeros(problem.targets.shape[1:])[()], 0.0,
-        np.zeros(problem.targets.shape), 0.0, Status.CERTIFIED,
-    )  # fmt: skip
+    return dataclasses.replace(Point.nothing(problem, Status.CERTIFIED), upper_bound=0.0)

@@ -16,7 +16,6 @@ from covopt.limits import TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
-from covopt.problems.regularised import RegularisedProblem, constant_dual
 
 if TYPE_CHECKING:
     from covopt.api.task import Task
@@ -117,13 +116,13 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
     def excess(lam: float, *, no_constant: bool = False) -> float:
         """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
         problem, _ = task.reduced(lam)
-        assert isinstance(problem, RegularisedProblem)
         live = problem.rows.any(axis=1)
         zero = np.zeros((len(problem.rows), problem.n_outputs))
-        dual = problem.project_dual(problem.dual_of(zero) if no_constant else constant_dual(problem))[live]
+        dual = problem.project_dual(problem.dual_of(zero) if no_constant else problem.constant_dual())[live]
         if not dual.any():
             return 0.0
-        asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
+        power = math.frexp(float(np.abs(dual).max()))[1]  # oracles take squares, which have to be numbers
+        asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
         nonlocal slack
         try:
@@ -133,7 +132,7 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
                 try:
                     pricing = task.oracle(problem).price(asked, threshold=np.inf)
                     if pricing.exact or task.potential != "variation":
-                        return pricing.upper_bound
+                        return float(np.ldexp(pricing.upper_bound, power))
                 except BudgetError:
                     if task.potential != "variation":
                         raise
@@ -153,7 +152,7 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
                 found = gauge_bound(rows, asked, n_rounds=HURRIED, seconds=HURRIED_S)
                 met = _linear(rows, asked)
         slack = max(slack, found / met - 1.0)
-        return found
+        return float(np.ldexp(found, power))
 
     if task.output_bias != "penalized":
         return LargestLambda(excess(1.0), slack)  # −∇C/λ: the gauge at λ is that at 1, divided by λ

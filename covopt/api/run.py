@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,15 @@ from covopt.checks.checkpoints import EVERY_S, SHARE
 from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
+from covopt.errors import InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.network import ReLUNetwork
-from covopt.oracles.remembered import remembering
+from covopt.oracles.faces import MOST_FACED
+from covopt.oracles.remembered import remember, remembering
+from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise
-from covopt.problems.regularised import RegularisedProblem, check_strength
+from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import Network, finish_network
@@ -68,7 +72,7 @@ class Run:
             self.problem, self.reduction = task.reduced(lam)
         else:
             self.problem, self.reduction = self.noise.problem, self.noise.reduction
-        if isinstance(self.problem, RegularisedProblem):
+        if not self.problem.interpolates:
             check_strength(self.problem, lam)
             scale = self.problem.strength
         else:
@@ -103,7 +107,7 @@ class Run:
         task, problem, clock = self.task, self.problem, self.clock
         if self.noise is not None:
             return self._label_noise_point(options)
-        if not isinstance(problem, RegularisedProblem):
+        if problem.interpolates:
             return generate_in_time(problem, task, options, clock)
         options["time_limit_s"] = clock.for_solver(problem.rows.shape[1])
         loop = Improvement(problem, lambda: task.oracle(problem), effort=task.effort, **options)
@@ -140,10 +144,15 @@ class Run:
         task = self.task
         if point.status is Status.INTERRUPTED:
             clock.hurry()
+        self._prove(point, clock)
         network = self._network(*(self._finished(point, clock) if finishes else point.network))
         if task.interpolates and self.noise is None and finishes:
-            network = in_time(clock, lambda: self._met(network), lambda: network, share=0.5)
+            network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
         found = self._concluded(point, network, name, clock)
+        if not np.isfinite(found.certificate.objective):
+            raise InputError(
+                "the norm of such a network is beyond double precision; divide Y, or multiply X, by its size."
+            )
         if clock.interrupted:
             task.interrupted = True
             if found.status is not Status.CERTIFIED:
@@ -156,6 +165,21 @@ class Run:
             warm=None if through else point.warm, lambda_max=largest, dual_low=found.low,
         )  # fmt: skip
 
+    def _prove(self, point: Point, clock: Clock) -> None:
+        """Bound a dual by all faces before the network is finished, which may take all that is left of a limit."""
+        rows = self.problem.rows[self.problem.rows.any(axis=1)]
+        if (
+            clock.limit is None
+            or point.status is Status.CERTIFIED
+            or self.noise
+            or rows.shape[1] > MOST_FACED
+        ):
+            return
+        dual = np.ascontiguousarray(point.dual[self.problem.rows.any(axis=1)])
+        if dual.any():
+            bound = partial(bound_gauge, rows, dual)
+            in_time(clock, lambda: remember(rows, dual, bound().value), lambda: None, halved=True)
+
     def _finished(self, point: Point, clock: Clock) -> Network:
         """Return the network merged and made sparse, as far as there is time."""
         problem, network = self.problem, point.network
@@ -163,21 +187,18 @@ class Run:
             return network
         if not point.finished:
             network = in_time(
-                clock, lambda: finish_network(problem, *point.network), lambda: point.network, share=0.5
+                clock, lambda: finish_network(problem, *point.network), lambda: point.network, halved=True
             )
-        if isinstance(problem, RegularisedProblem):
+        if not problem.interpolates:
             return network
-        return with_few_neurons(problem, *network, time_limit_s=clock.until_late(0.5))
+        fewer = partial(with_few_neurons, problem, *network, spare=clock.half())
+        return in_time(clock, fewer, lambda: network, share=0.5)
 
     def _network(self, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of the reduced problem in the user's units."""
         if self.noise is not None:
-            return self.noise.invert_network(neurons, np.ravel(weights), float(np.ravel(offset)[0]))
+            return self.noise.invert_network(neurons, weights, offset)
         return self.task.network(self.reduction, neurons, weights, offset)
-
-    def _dual(self, dual: np.ndarray) -> np.ndarray:
-        dual = dual[:, 0] if dual.ndim == 2 and dual.shape[1] == 1 else dual
-        return (self.reduction if self.noise is None else self.noise).invert_dual(dual)
 
     def _met(self, network: ReLUNetwork) -> ReLUNetwork:
         """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
@@ -203,7 +224,10 @@ class Run:
     def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
         """Certify: briefly in any case where there is a limit, and by a search in what is left."""
         task, data, reduction = self.task, self.task.data, self.reduction
-        dual, low = self._dual(point.dual), reduction.invert_low(point.dual_low)
+        dual = (reduction if self.noise is None else self.noise).invert_dual(point.dual)
+        low = reduction.invert_low(point.dual_low)
+        if data.n_outputs == 1:  # as users see it
+            dual, low = dual[:, 0], None if low is None else low[:, 0]
         if task.interpolates and self.noise is None and low is None:
             dual = dual * (1.0 - ROOM)
         options, hold = self._options(point.status), None
@@ -226,7 +250,10 @@ class Run:
 
         if point.status is Status.INTERRUPTED and name == DESCENT:  # its dual is far from optimal
             return noting(clock, lambda: searched(0.0))
-        return best_in_time(clock, searched, name=name, key=lambda made: made.certificate.lower_bound)
+        return best_in_time(
+            clock, searched, name=name, key=lambda made: made.certificate.lower_bound,
+            enough=lambda made: made.status is Status.CERTIFIED,
+        )  # fmt: skip
 
     def _better(self, solution: Solution, earlier: Solution) -> Solution:
         """Return a solution with the network and the dual of an earlier one where they are better, certified anew."""
@@ -258,7 +285,7 @@ class Run:
     def _halfway(self, point: Point) -> Solution:
         assert self.file is not None
         point = dataclasses.replace(point, status=Status.INTERRUPTED)
-        if not isinstance(self.problem, RegularisedProblem) and not np.isfinite(point.upper_bound):
+        if self.problem.interpolates and not np.isfinite(point.upper_bound):
             quick = quick_network(self.problem, 0.0)
             point = dataclasses.replace(
                 point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset
@@ -273,10 +300,8 @@ class Run:
     def _warm(self, start: Solution) -> WarmStart:
         """Return where the solver begins, from a solution with another λ, loss or weights."""
         task, problem, warm = self.task, self.problem, start.warm
-        n_outputs = problem.dual_shape[1]
         if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
             neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
-            weights = np.asarray(weights).reshape(len(neurons), n_outputs)
             dual = self.reduction.apply_dual(start.dual)
             if self.noise is not None:
                 neurons, weights = self.noise.normalise(neurons, weights)
@@ -285,13 +310,11 @@ class Run:
                 lengths = np.linalg.norm(neurons, axis=1)
                 live = lengths > 0
                 neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
-            warm = WarmStart.of(
-                neurons, weights, np.reshape(offset, n_outputs), dual.reshape(problem.dual_shape)
-            )
+            warm = WarmStart.of(neurons, weights, offset, dual)
         if start.loss is None or start.loss.name != task.loss.name:
             warm = dataclasses.replace(warm, edges=None)
         if not problem.has_offset:  # the start may have had one
-            warm = dataclasses.replace(warm, offset=np.zeros(n_outputs))
+            warm = dataclasses.replace(warm, offset=np.zeros(problem.n_outputs))
         return warm
 
     def _shares_units(self, start: Solution) -> bool:

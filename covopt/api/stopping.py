@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from covopt.limits import HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
-from covopt.oracles.support import WHOLE_CHECK_S
+from covopt.oracles.support import SHOWN, WHOLE_CHECK_S
 from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
@@ -54,6 +54,11 @@ class Clock:
             return None
         return max(0.05, self.limit + share * self.grace - (now() - self.began))
 
+    def half(self) -> float | None:
+        """Return half of the seconds that are left, for a step that another one follows; a little in any case."""
+        left = self.until_late(0.0)
+        return None if left is None else 0.5 * left
+
     def hurry(self, seconds: float = HURRY_S) -> Clock:
         """Let what follows an interrupt end soon, and what follows another one at once; return this clock.
 
@@ -95,9 +100,16 @@ class Allowance(Clock):
 
 
 def in_time(
-    clock: Clock, work: Callable[[], Answer], otherwise: Callable[[], Answer], share: float = 1.0
+    clock: Clock,
+    work: Callable[[], Answer],
+    otherwise: Callable[[], Answer],
+    share: float = 1.0,
+    *,
+    halved: bool = False,
 ) -> Answer:
     """Return ``work()``, or ``otherwise()`` where that would be late; one interrupt or two are noted on the clock.
+
+    ``halved`` leaves half of the time to what follows.
 
     Examples
     --------
@@ -105,7 +117,7 @@ def in_time(
     >>> in_time(clock, lambda: next(i for i in range(10**9) if i < 0), lambda: -1)
     -1
     """
-    left = clock.until_late(share)
+    left = clock.half() if halved else clock.until_late(share)
     if left == 0.0:
         return otherwise()
     before = clock.hurries
@@ -139,8 +151,9 @@ def noting(clock: Clock, work: Callable[[], Answer]) -> Answer:
 
 
 def best_in_time(
-    clock: Clock, work: Callable[[float], Answer], *, name: str = "", key: Callable[[Answer], float]
-) -> Answer:
+    clock: Clock, work: Callable[[float], Answer], *, name: str = "", key: Callable[[Answer], float],
+    enough: Callable[[Answer], bool] = lambda answer: True,
+) -> Answer:  # fmt: skip
     """Return the best of ``work(effort)``: without any, which is made in any case, and with more while there is time.
 
     Without a limit it is the whole effort at once.
@@ -154,6 +167,9 @@ def best_in_time(
         As for :func:`effort_left`.
     key : callable
         Which answer is better.
+    enough : callable
+        Whether an answer of a whole check needs no more: else it gets up to :data:`SHOWN` times the work, which a
+        verification takes too where it is told what was shown.
 
     Examples
     --------
@@ -169,11 +185,15 @@ def best_in_time(
     effort = effort_left(name, clock)
     while True:
         began = now()
-        best = max(best, in_time(clock, lambda: work(effort), lambda: best, share=0.0), key=key)  # noqa: B023
+        found = in_time(clock, lambda: work(effort), lambda: None, share=0.0)  # noqa: B023
+        if found is None:  # what it had proved when the time was up is remembered
+            found = best if clock.hurries > 1 else in_time(clock, lambda: work(0.0), lambda: best)  # noqa: B023
+        best = max(best, found, key=key)
         more = (clock.until_late(0.0) or 0.0) / max(now() - began, 1e-6)
-        if effort >= 1.0 or more < WORTH or clock.interrupted:
+        most = 1.0 if enough(best) else SHOWN
+        if effort >= most or more < WORTH or clock.interrupted:
             return best
-        effort = min(1.0, effort * more)
+        effort = min(most, effort * more)
 
 
 def pass_on(status: Status) -> None:

@@ -35,9 +35,9 @@ from covopt.problems.label_noise import (
     reduce_label_noise,
     reduce_label_noise_fit,
 )
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver
 from covopt.solvers.quick import master_bytes
@@ -184,7 +184,7 @@ class Task:
         """λ_max where it was looked for."""
         return None if self._largest is None else self._largest.value
 
-    def oracle(self, problem: ShallowProblem | RegularisedProblem) -> Any:
+    def oracle(self, problem: Problem) -> Any:
         """Return the exact oracle, None without rows; it depends on these only, and is kept."""
         live = problem.rows.any(axis=1)
         if self._oracle is None and live.any():
@@ -202,7 +202,7 @@ class Task:
             return reduce_label_noise(self.data, self.output_bias, self.weighing)
         return reduce_label_noise_fit(self.data, self.loss, lam, self.output_bias, self.weighing)
 
-    def reduced(self, lam: float) -> tuple[ShallowProblem | RegularisedProblem, Reduction]:
+    def reduced(self, lam: float) -> tuple[Problem, Reduction]:
         """Return the problem in reduced units, and the way back."""
         if isinstance(self.weighing, LabelNoise):
             task = self.label_noise(lam)
@@ -217,8 +217,6 @@ class Task:
 
     def network(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of a reduced problem in the units of the table that is solved."""
-        if weights.ndim == 2 and weights.shape[1] == 1:
-            weights, offset = weights[:, 0], float(offset[0])
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         counts = self.output_bias != "free"
         return ReLUNetwork.from_neurons(

@@ -31,7 +31,7 @@ from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, root_down, up
 from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 CHUNK = 512
 SMALLEST = 1e-290  # of size one: shorter rows bound nothing here
@@ -104,7 +104,7 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:
         offset_cost = _offset_cost(data.bias, raised + lifted)
-    problem = ShallowProblem(rows, targets, offset_cost)
+    problem = Problem.through(rows, targets, offset_cost)
     if not targets.any():
         return [APrioriBound("zero", 0.0, "the targets vanish")]
     steep = _two_points(inputs, targets, kept)
@@ -146,7 +146,7 @@ def _bound(name: str, value: float, roundings: int, source: str) -> APrioriBound
     return APrioriBound(name, max(0.0, down(2.0 * value * (1.0 - gamma(4 * (roundings + 8))))), source)
 
 
-def _of_dual(problem: ShallowProblem, point: np.ndarray, gauge: float) -> float:
+def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
     """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
     loss = Interpolation()
     loss.encode_targets(problem.targets)
@@ -194,7 +194,7 @@ def _one_point(rows: np.ndarray, targets: np.ndarray, kept: np.ndarray, offset_c
     return _bound("one point", float(values[best]), rows.shape[1] + targets.shape[1], source)
 
 
-def _nuclear(problem: ShallowProblem) -> APrioriBound:
+def _nuclear(problem: Problem) -> APrioriBound:
     targets = problem.targets
     source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if problem.has_offset else "")
     if problem.has_offset:  # Λᵀ1 = 0 suits the penalised and the free offset

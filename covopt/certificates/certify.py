@@ -27,7 +27,7 @@ from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED
-from covopt.oracles.support import BY_BOXES, BY_CHORDS, MOST_DIMENSIONS, GaugeBound
+from covopt.oracles.support import BY_BOXES, BY_CHORDS, BY_FAN, MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
@@ -81,6 +81,8 @@ class Certificate:
 
     def goal(self, rank: int) -> float | None:
         """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
+        if self.bound.endswith(BY_FAN):
+            return self.gauge
         if rank > MOST_DIMENSIONS:
             return self.gauge if self.bound.endswith(BY_BOXES) else None
         few = rank > MOST_FACED and (self.exact or self.bound.endswith(BY_CHORDS))

@@ -1,6 +1,6 @@
 r"""Where all minimisers are: what the computed dual can be wrong by, and every neuron that a minimiser may use.
 
-The claim rests on four steps, for one output; rows Z, y and costs are those of :mod:`covopt.problems.shallow`.
+The claim rests on four steps, for one output; rows Z, y and costs are those of :mod:`covopt.problems.problem`.
 
 **1. A neuron of mass m fixes its dual value to G/m.** Let the computed network have masses m_j > 0 on unit neurons
 w_j with signs s_j and an offset B, let r be what it misses, and let λ be feasible with value D. For each feasible λ°
@@ -49,7 +49,7 @@ from covopt.exact.elimination import integer_table
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.merging import ON_PLANE
 
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
@@ -155,46 +155,47 @@ def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def enclose(
-    problem: ShallowProblem,
+    problem: Problem,
     oracle: Oracle,
     dual: np.ndarray,
-    network: tuple[np.ndarray, np.ndarray, float],
+    network: tuple[np.ndarray, np.ndarray, np.ndarray],
     given: tuple[np.ndarray, np.ndarray],
 ) -> Enclosure | str:
     """Return the neurons that minimisers may use, or why they are not known.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
         With one output.
     oracle : Oracle
         Exact, and complete.
-    dual : ndarray of shape (N,)
+    dual : ndarray of shape (N, 1)
         Nearly optimal.
-    network : (ndarray of shape (m, r), ndarray of shape (m,), float)
+    network : (ndarray of shape (m, r), ndarray of shape (m, 1), ndarray of shape (1,))
         Unit neurons, weights and offset of a network through the points, nearly of least norm.
     given : (ndarray of shape (N, D), ndarray of shape (N,))
         The same rows and targets as the user gave them, for what is decided in fractions.
     """
-    rows, (neurons, weights, offset) = problem.rows, network
+    rows, neurons, weights, offset = problem.rows, network[0], network[1][:, 0], float(network[2][0])
     reach = float(np.linalg.norm(rows, 2))
     faces = [_Face.of(rows, w, float(np.sign(c))) for w, c in zip(neurons, weights, strict=True)]
-    masses, cost = np.abs(weights), problem.primal_value(weights, offset)
+    targets = problem.targets[:, 0]
+    masses, cost = np.abs(weights), problem.network_value(*network[1:])
     moved = np.array([face.neuron for face in faces]).reshape(len(faces), rows.shape[1])
-    missed = problem.residual(moved, weights, offset)
-    blur = SAFETY * gamma(rows.shape[1] + len(weights) + 8) * (np.abs(problem.targets) + cost * (1.0 + reach))
+    missed = targets - offset - problem.atoms(moved) @ weights
+    blur = SAFETY * gamma(rows.shape[1] + len(weights) + 8) * (np.abs(targets) + cost * (1.0 + reach))
     short = float(np.linalg.norm(missed) + np.linalg.norm(blur))
 
     def known(dual: np.ndarray) -> tuple[np.ndarray, float, _Known | str]:
-        dual, _ = problem.scale_dual(dual, oracle.price(dual, threshold=np.inf).upper_bound)
-        value = dot_bounds(dual, problem.targets)[0]
+        dual = problem.scale_dual(dual[:, None], oracle.price(dual, threshold=np.inf).upper_bound)[0][:, 0]
+        value = dot_bounds(dual, targets)[0]
         if problem.has_offset and problem.offset_cost > 0:
             value -= float(dual.sum()) ** 2 / (2.0 * problem.offset_cost)
         rounding = SAFETY * gamma(len(weights) + 8) * cost + float(np.abs(dual) @ blur)
         excess = max(cost - value, 0.0) + abs(float(dual @ missed)) + rounding
         return dual, excess, _error(problem, faces, masses, excess, short, given)
 
-    dual, excess, found = known(dual)
+    dual, excess, found = known(dual[:, 0])
     if not isinstance(found, str) and not found.everything:
         dual, excess, found = known(_inside(rows, given[0], oracle, dual, found))
     if isinstance(found, str):
@@ -203,7 +204,7 @@ def enclose(
     slack = 2.0 * reach * error + 1e-12
     if slack > LARGEST_SLACK:
         return f"the dual is known to {error:.1e} only"
-    tight = tight_set(problem, oracle, dual, slack=slack)
+    tight = tight_set(problem, oracle, dual[:, None], slack=slack)
     if not tight.isolated:
         return "the tight neurons found may not be all"
     for neuron, sign in zip(tight.neurons, tight.outputs, strict=True):
@@ -223,10 +224,10 @@ def enclose(
 
 
 def _masses(
-    problem: ShallowProblem, tight: TightSet, offset: float, cost: float, excess: float, moved: float
+    problem: Problem, tight: TightSet, offset: float, cost: float, excess: float, moved: float
 ) -> tuple[bool, int]:
     """Whether columns that each move by so much stay independent, and how many of the masses are then positive."""
-    columns, targets, doubt = tight.columns(problem), problem.targets, 0.0
+    columns, targets, doubt = tight.columns(problem), problem.targets[:, 0], 0.0
     if problem.offset_cost == 0:
         columns = np.column_stack([columns, np.ones(len(targets))])
     elif problem.has_offset:
@@ -285,7 +286,7 @@ def _inside(
 
 
 def _error(
-    problem: ShallowProblem,
+    problem: Problem,
     faces: list[_Face],
     masses: np.ndarray,
     excess: float,
@@ -320,9 +321,7 @@ def _error(
     return "the dual is determined too weakly for what the network misses"
 
 
-def _stack(
-    problem: ShallowProblem, faces: list[_Face], masses: np.ndarray, excess: float
-) -> tuple[np.ndarray, int]:
+def _stack(problem: Problem, faces: list[_Face], masses: np.ndarray, excess: float) -> tuple[np.ndarray, int]:
     """Return M of step 2 and its number of blocks."""
     blocks = []
     for face, mass in zip(faces, masses, strict=True):
@@ -338,9 +337,7 @@ def _stack(
     return np.concatenate(blocks), len(blocks)
 
 
-def _dimension(
-    problem: ShallowProblem, faces: list[_Face], rows: np.ndarray, targets: np.ndarray
-) -> int | None:
+def _dimension(problem: Problem, faces: list[_Face], rows: np.ndarray, targets: np.ndarray) -> int | None:
     """Return the dimension of R in exact arithmetic, None where y is not in it.
 
     R is the image of all (w_j) with x_i·w_j = 0 for the silent rows i of face j under Σ_j diag(active_j) Z w_j.

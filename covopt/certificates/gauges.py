@@ -23,8 +23,8 @@ from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
 from covopt.oracles.support import EXACT, MOST_ARCS, VALID, GaugeBound, bound_far, bound_gauge, in_integers
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.shallow import ShallowProblem
 from covopt.proofs.checker.faces import DIMENSION
 
 BY_FACES = "exact maximum over all faces"
@@ -227,7 +227,7 @@ def make_gauge(
     loss: Loss,
     lam: float,
     potential: Potential,
-    reduced: tuple[ShallowProblem, Reduction] | None = None,
+    reduced: tuple[Problem, Reduction] | None = None,
 ) -> Gauge:
     """Bind a potential to a table.
 
@@ -239,7 +239,7 @@ def make_gauge(
         Bound to ``data.Y``; :class:`~covopt.losses.Interpolation` for networks through the points.
     lam : float
     potential : Potential
-    reduced : (ShallowProblem, Reduction), optional
+    reduced : (Problem, Reduction), optional
         Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
 
     Raises

@@ -17,13 +17,14 @@ from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Loss
+from covopt.losses.base import as_columns
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import exact_oracle
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
-from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.points import WarmStart
@@ -92,7 +93,7 @@ class Minimisers:
         self.dual, self.gap, self.random_state = dual, gap, random_state
 
     @cached_property
-    def _reduced(self) -> tuple[ShallowProblem, Reduction]:
+    def _reduced(self) -> tuple[Problem, Reduction]:
         return reduce_data(self.data, self.output_bias)
 
     def _oracle(self) -> Oracle:
@@ -104,13 +105,13 @@ class Minimisers:
         return residual_of(self.data, self.network) > INTERPOLATES
 
     @cached_property
-    def _refined(self) -> tuple[Oracle, np.ndarray, np.ndarray, np.ndarray, float | np.ndarray]:
+    def _refined(self) -> tuple[Oracle, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Oracle, dual and network, solved on to a gap of 1e-9 when this solution is coarser."""
         problem, reduction = self._reduced
         oracle = self._oracle()
         neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
         dual = reduction.apply_dual(self.dual)
-        gap, is_scalar = self.gap, not problem.is_vector
+        gap, is_scalar = self.gap, problem.is_scalar
         for wanted in (REFINED_GAP, FINEST_GAP) if is_scalar else (REFINED_GAP,):
             if gap > wanted:
                 point = generate(
@@ -122,9 +123,9 @@ class Minimisers:
                     neurons, weights, offset = finish_network(
                         problem, point.neurons, point.weights, point.offset
                     )
-                gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
+                gap = relative_gap(problem.network_value(weights, offset), problem.dual_value(dual))
             if is_scalar and gap <= REFINED_GAP:
-                sharp = sharpen(problem, oracle, dual, float(offset))
+                sharp = sharpen(problem, oracle, dual, offset)
                 if sharp is not None:
                     dual, neurons, weights, offset = sharp
                     break
@@ -144,18 +145,18 @@ class Minimisers:
         tight = tight_set(problem, oracle, dual, slack=slack)
         outputs = tight.outputs
         if reduction.outputs is not None:
-            outputs = reduction.raise_outputs(outputs)
+            outputs = reduction.raise_outputs(as_columns(outputs))
         return TightSet(tight.neurons @ reduction.basis.T, tight.values, outputs, tight.isolated)
 
     @cached_property
     def _enclosed(self) -> Enclosure | str:
         """Every neuron that a minimiser may use, or why they are not known."""
         problem, reduction = self._reduced
-        if problem.is_vector or self.data.Y.shape[1] > 1:
+        if not problem.is_scalar or self.data.Y.shape[1] > 1:
             return "with several outputs its error is not bounded"
         oracle, dual, neurons, weights, offset = self._refined
         given = self.data.lifted[reduction.keep], self.data.Y[reduction.keep, 0]
-        return enclose(problem, oracle, dual, (neurons, weights, float(offset)), given)
+        return enclose(problem, oracle, dual, (neurons, weights, offset), given)
 
     @cached_property
     def uniqueness(self) -> Uniqueness:
@@ -169,7 +170,7 @@ class Minimisers:
             oracle, dual, _, weights, offset = self._refined
         except BudgetError as error:
             return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
-        gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
+        gap = relative_gap(problem.network_value(weights, offset), problem.dual_value(dual))
         if gap > ACCURATE:
             return Uniqueness(
                 None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
@@ -207,7 +208,7 @@ class Minimisers:
                 True,
                 "the tight neurons found may not be all, so no finite program is exact",
             )
-        cost, value = problem.primal_value(weights, 0.0), problem.primal_value(weights, offset)
+        cost, value = problem.network_value(weights, 0.0 * offset), problem.network_value(weights, offset)
         excess = max(value - problem.dual_value(dual), ROUNDING * value)
         support: SparseSupport | None = sparsest_support(
             problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
@@ -220,7 +221,7 @@ class Minimisers:
         if (
             len(network) > own
             or residual_of(self.data, network) > INTERPOLATES
-            or (problem.is_vector and dear)
+            or (not problem.is_scalar and dear)
         ):
             network = self.network
         lower = support.lower_bound if known else 1
@@ -253,15 +254,13 @@ def tight_set_of_fit(
         Dual values from one minus this on count.
     """
     problem, reduction = reduce_fit(data, loss, lam, output_bias)
-    live = problem.rows.any(axis=1)
-    shape = (len(problem.rows), problem.n_outputs)
-    dual = reduction.apply_dual(own_dual).reshape(shape)[live]
+    dual, rows = reduction.apply_dual(own_dual)[problem.live], problem.rows[problem.live]
     if not dual.any():
         width = data.n_features + (data.bias > 0)
         return TightSet(np.zeros((0, width)), np.zeros(0), np.zeros((0, *own_dual.shape[1:])))
-    dual = dual[:, 0] if shape[1] == 1 else dual
-    rows = problem.rows[live]
-    oracle = exact_oracle(rows, 0 if shape[1] == 1 else shape[1])
-    tight = tight_set(ShallowProblem(rows, dual, problem.offset_cost), oracle, dual, slack=slack)
-    outputs = tight.outputs if reduction.outputs is None else reduction.raise_outputs(tight.outputs)
+    oracle = exact_oracle(rows, problem.vector_outputs)
+    tight = tight_set(Problem.through(rows, dual, problem.offset_cost), oracle, dual, slack=slack)
+    outputs = (
+        tight.outputs if reduction.outputs is None else reduction.raise_outputs(as_columns(tight.outputs))
+    )
     return replace(tight, neurons=tight.neurons @ reduction.basis.T, outputs=outputs)

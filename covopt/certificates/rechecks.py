@@ -231,7 +231,7 @@ _KNOWN_WORDS = tuple(
         r"dual point (supported on \d+ rows?, )?(divided|scaled) by (its|the) exact maximum over all (neurons|faces)"
         r"(, in the [a-z-]+ potential)?",
         r"dual point (divided|scaled) by a valid upper bound on the maximum over all neurons"
-        r"(, by (quadratics on )?boxes of directions)?",
+        r"(, by (quadratics on )?boxes of directions|, by a fan of output directions)?",
         r"dual point with a semidefinite proof that no neuron exceeds one, checked by eigenvalues",
     )
 )

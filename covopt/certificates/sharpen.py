@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from covopt.certificates.tight import TightSet, tight_set
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.merging import ON_PLANE
 
@@ -31,18 +31,18 @@ SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as 
 
 @stage("finishing")
 def sharpen(
-    problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, offset: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float] | None:
+    problem: Problem, oracle: Oracle, dual: np.ndarray, offset: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """Return a dual at rounding distance from optimal and a vertex of the set of minimisers.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     oracle : Oracle
         Exact, for one output.
-    dual : ndarray of shape (N,)
+    dual : ndarray of shape (N, 1)
         Feasible, with a relative gap of about 1e-9: its tight set must be the right one.
-    offset : float
+    offset : ndarray of shape (1,)
 
     Returns
     -------
@@ -52,28 +52,28 @@ def sharpen(
     tight = tight_set(problem, oracle, dual, slack=SLACK)
     if not len(tight) or len(problem.rows) + len(tight) > LARGEST_SYSTEM:
         return None
-    solved = _newton(problem, tight, dual, offset)
+    solved = _newton(problem, tight, dual[:, 0], float(offset[0]))
     if solved is None:
         return None
-    sharp, neurons, sign, offset = solved
+    sharp, neurons, sign, shift = solved
     bound = oracle.price(sharp, threshold=np.inf).upper_bound
-    old, new = problem.dual_value(dual), problem.scale_dual(sharp, bound)
+    old, new = problem.dual_value(dual), problem.scale_dual(sharp[:, None], bound)
     if not new[1] >= old * (1 - 1e-12):
         return None
-    masses = _vertex(problem, neurons, sign, offset)
+    masses = _vertex(problem, neurons, sign, shift)
     if masses is None:
         return None
     used = masses > 1e-12 * masses.max(initial=0.0)
-    network = finish_network(problem, neurons[used], (sign * masses)[used], offset)
-    missed = problem.targets - problem.atoms(network[0]) @ network[1] - network[2]
-    value = problem.primal_value(network[1], network[2])
-    if np.abs(missed).max() > 1e-11 or abs(value - new[1]) > 1e-10 * abs(value):
+    signed = (sign * masses)[used, None]
+    network = finish_network(problem, neurons[used], signed, np.array([shift]))
+    value = problem.network_value(*network[1:])
+    if problem.missed(*network) > 1e-11 or abs(value - new[1]) > 1e-10 * abs(value):
         return None
-    return new[0], network[0], network[1], float(network[2])
+    return new[0], *network
 
 
-def _newton(problem: ShallowProblem, tight: TightSet, dual: np.ndarray, offset: float):
-    rows, targets = problem.rows, problem.targets
+def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
+    rows, targets = problem.rows, problem.targets[:, 0]
     n, rank = rows.shape
     lengths = np.linalg.norm(rows, axis=1)
     sign = np.sign(tight.values)
@@ -115,10 +115,10 @@ def _newton(problem: ShallowProblem, tight: TightSet, dual: np.ndarray, offset: 
     return None
 
 
-def _vertex(problem: ShallowProblem, neurons, sign, offset) -> np.ndarray | None:
+def _vertex(problem: Problem, neurons, sign, offset) -> np.ndarray | None:
     """Nonnegative masses of a vertex of {Σ ± m_s a_s = y − B·1}, by the simplex method."""
     columns = problem.atoms(neurons) * sign
-    targets = problem.targets - offset if problem.has_offset else problem.targets
+    targets = problem.targets[:, 0] - (offset if problem.has_offset else 0.0)
     slack = 1e-9
     result = linprog(
         np.ones(len(neurons)),

@@ -9,7 +9,8 @@ import numpy as np
 
 from covopt.arrangement.highs import linear_program
 from covopt.certificates.tight import TightSet
-from covopt.problems.shallow import ShallowProblem
+from covopt.losses.base import as_columns
+from covopt.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class SparseSupport:
     Attributes
     ----------
     neurons : ndarray of shape (m, r)
-    weights : ndarray of shape (m,) or (m, k)
-    offset : float or ndarray of shape (k,)
+    weights : ndarray of shape (m, k)
+    offset : ndarray of shape (k,)
     lower_bound : int
         No minimiser has fewer neurons (the program's proven bound).
     proven : bool
@@ -30,16 +31,16 @@ class SparseSupport:
 
     neurons: np.ndarray
     weights: np.ndarray
-    offset: float | np.ndarray
+    offset: np.ndarray
     lower_bound: int
     proven: bool
     message: str
 
 
 def sparsest_support(
-    problem: ShallowProblem,
+    problem: Problem,
     tight: TightSet,
-    offset: float | np.ndarray,
+    offset: np.ndarray,
     cost: float,
     *,
     excess: float = 0.0,
@@ -52,9 +53,9 @@ def sparsest_support(
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     tight : TightSet
-    offset : float or ndarray of shape (k,)
+    offset : ndarray of shape (k,)
         B of the minimiser. It moves when it is free, and a penalised one within its error.
     cost : float
         Primal value of the minimiser: no mass exceeds it.
@@ -72,8 +73,7 @@ def sparsest_support(
     n, m = columns.shape
     shifts = np.zeros((n, 0))
     if problem.has_offset:
-        k = problem.targets.shape[1] if problem.is_vector else 1
-        shifts = np.tile(np.eye(k), (len(problem.rows), 1))
+        shifts = np.tile(np.eye(problem.n_outputs), (len(problem.rows), 1))
     free = shifts.shape[1]
     error = 0.0
     if free:
@@ -109,8 +109,8 @@ def sparsest_support(
     bound = int(np.ceil(info.mip_dual_bound - 1e-6))
     return SparseSupport(
         tight.neurons[used],
-        (tight.outputs.T * values[:m]).T[used],
-        offset + (values[2 * m :] if problem.is_vector else float(values[2 * m])) if free else offset,
+        as_columns((tight.outputs.T * values[:m]).T[used]),
+        offset + values[2 * m :] if free else offset,
         bound,
         int(used.sum()) <= bound,
         f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "

@@ -21,9 +21,9 @@ from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
-from covopt.problems.shallow import ShallowProblem
 
 AGREES = 1e-12  # relative difference of numbers that are the same
 BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
@@ -116,7 +116,7 @@ class ReadProblem:
     data: Data
     loss: Loss
     lam: float
-    reduced: tuple[ShallowProblem, Reduction] | None = None
+    reduced: tuple[Problem, Reduction] | None = None
 
     @classmethod
     def of(cls, solution: Any) -> ReadProblem:

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covopt.checks.memory import memory_left, plan
+from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
 from covopt.oracles.base import Oracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.merging import ON_PLANE
 
 SAME = 1e-7  # distance of unit neurons below which they are one maximiser
 MOST_SILENT = 7  # hyperplanes through a neuron up to which all faces around it are looked at
 
 
-@dataclass(frozen=True)
-class TightSet:
+@dataclass(frozen=True, repr=False)
+class TightSet(Brief):
     """Maximisers of |⟨λ, σ(Z w)⟩|, one per (closed cell, sign), best first; or of ‖Λᵀσ(Z w)‖, each one.
 
     Attributes
@@ -47,23 +48,23 @@ class TightSet:
         keep = np.abs(self.values) >= 1.0 - slack
         return TightSet(self.neurons[keep], self.values[keep], self.outputs[keep], self.isolated)
 
-    def columns(self, problem: ShallowProblem) -> np.ndarray:
+    def columns(self, problem: Problem) -> np.ndarray:
         """Return what one unit of mass on each neuron adds to vec Y, shape (N, m) or (N·k, m)."""
         atoms = problem.atoms(self.neurons)
-        if not problem.is_vector:
+        if problem.is_scalar:
             return atoms * self.outputs
         return (atoms[:, None, :] * self.outputs.T[None, :, :]).reshape(-1, len(self))
 
 
-def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slack: float) -> TightSet:
+def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: float) -> TightSet:
     """Collect the local maxima within ``slack`` of one.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     oracle : Oracle
         Exact.
-    dual : ndarray of shape (N,) or (N, k)
+    dual : ndarray of shape (N, k)
         Feasible.
     slack : float
 
@@ -72,7 +73,7 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     BudgetError
         When there are so many that memory has no room to compare them.
     """
-    pricing = oracle.price(dual, threshold=1.0 - slack, complete=True)
+    pricing = oracle.price(problem.asked(dual), threshold=1.0 - slack, complete=True)
     tight = np.abs(pricing.values) >= 1.0 - slack
     neurons, values = pricing.neurons[tight], pricing.values[tight]
     units = problem.rows / np.linalg.norm(problem.rows, axis=1, keepdims=True)
@@ -84,7 +85,7 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
     found = (
         _vector_set(problem, dual, neurons, values, side, slack)
-        if problem.is_vector
+        if not problem.is_scalar
         else _scalar_set(neurons, values, side)
     )
     return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)

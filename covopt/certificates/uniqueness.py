@@ -10,7 +10,7 @@ from scipy.optimize import linprog, nnls
 from covopt.certificates.enclosure import Enclosure
 from covopt.certificates.tight import TightSet
 from covopt.checks.wording import counted
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
 NEAR = 1e-7  # slack within which a neuron counts as tight where minimisers are looked for that differ
@@ -36,7 +36,7 @@ class Uniqueness:
 
 
 def analyse_uniqueness(
-    problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray, enclosed: Enclosure | str
+    problem: Problem, tight: TightSet, offset: np.ndarray, enclosed: Enclosure | str
 ) -> Uniqueness:
     """Decide uniqueness from the neurons that minimisers may use.
 
@@ -51,9 +51,9 @@ def analyse_uniqueness(
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     tight : TightSet
-    offset : float or ndarray of shape (k,)
+    offset : ndarray of shape (k,)
         B of a minimiser; a penalised offset is itself unique.
     enclosed : Enclosure or str
         Or why there is none.
@@ -84,16 +84,16 @@ def analyse_uniqueness(
     return Uniqueness(None, f"the dual is not accurate enough to tell: {why}", len(near))
 
 
-def _columns(problem: ShallowProblem, tight: TightSet) -> tuple[np.ndarray, int]:
+def _columns(problem: Problem, tight: TightSet) -> tuple[np.ndarray, int]:
     """Columns of the masses and of a free offset, and how many the latter has."""
     columns = tight.columns(problem)
     if problem.offset_cost > 0:
         return columns, 0
-    k = problem.targets.shape[1] if problem.is_vector else 1
+    k = problem.n_outputs
     return np.column_stack([columns, np.tile(np.eye(k), (len(problem.rows), 1))]), k
 
 
-def _independent(problem: ShallowProblem, tight: TightSet) -> bool:
+def _independent(problem: Problem, tight: TightSet) -> bool:
     columns, _ = _columns(problem, tight)
     if columns.shape[1] > columns.shape[0]:
         return False
@@ -101,7 +101,7 @@ def _independent(problem: ShallowProblem, tight: TightSet) -> bool:
     return bool(values[-1] > INDEPENDENT * values[0])
 
 
-def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray) -> float | None:
+def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> float | None:
     """How far the masses can move on the optimal face, relative to the cost, along a few random directions."""
     columns, free = _columns(problem, tight)
     m = columns.shape[1]

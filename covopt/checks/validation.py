@@ -210,7 +210,9 @@ def check_output_bias(output_bias: Any, bias: Any) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'a' or 'b'?"`` for near names, or an empty string."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    known = list(known)
+    near = [other for other in known if other.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 

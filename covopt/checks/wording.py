@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+
+class Brief:
+    """A dataclass that a session shows in one line: shapes for arrays, sizes for what is long, never rows."""
+
+    def __repr__(self) -> str:
+        said = (f"{f.name}={_brief(getattr(self, f.name))}" for f in fields(self) if f.repr)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(said)})"
+
+
+def _brief(value: Any) -> str:
+    if getattr(value, "shape", ()):
+        return f"<{' × '.join(map(str, value.shape))}>"
+    text = "" if isinstance(value, bytes) else repr(value)
+    if text and len(text) <= 70 and "\n" not in text:
+        return text
+    return f"<{len(value)}>" if hasattr(value, "__len__") else f"<{type(value).__name__}>"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

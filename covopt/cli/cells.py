@@ -15,6 +15,13 @@ from covopt.cli.report import Exit, keep
 from covopt.cli.running import Answer, keep_checkpoint, progress
 from covopt.files import write_atomically
 
+WORDS = {  # what a line means
+    "n_cells": "activation patterns: which points a neuron can be active on",
+    "rank": "of the points beside their bias",
+    "largest_zero": "relative; the most that counted as zero, a point on the kink",
+    "smallest_nonzero": "relative; the least that did not; covopt warns where the two come near",
+}
+EXACT = {True: "whole numbers, counted without rounding", False: "counted in doubles"}
 BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
 
 
@@ -133,7 +140,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         "features": ", ".join(found["features"]),
         "left_out": describe_left_out(found["left_out"]) or "nothing",
     }
+    words = {**WORDS, "exact": EXACT.get(found.get("exact", False), "")}
     return [
         f"{name.replace('_', ' '):<16} {f'{value:.4g}' if isinstance(value, float) else value}"
+        + (f"  ({words[name]})" if name in words else "")
         for name, value in shown.items()
     ]

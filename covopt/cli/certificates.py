@@ -100,7 +100,7 @@ def prove(given: SimpleNamespace) -> Answer:
             )
         stated = loaded.lower_bound
         try:
-            proof = loaded.prove(
+            proof: Any = loaded.prove(
                 max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit,
                 checkpoint=given.checkpoint,
             )  # fmt: skip

@@ -206,9 +206,9 @@ def _beside(
 ) -> dict[str, Any]:
     """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
     from covopt.api.fitting import lambda_max
-    from covopt.api.prediction import quality
     from covopt.errors import CovoptError
     from covopt.limits import TimeUp, limited
+    from covopt.solution.hints import quality
 
     name, value = quality(solution)
     top = solution.lambda_max

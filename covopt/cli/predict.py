@@ -50,8 +50,8 @@ def _blocks(chosen: Any, table: Path, text: Any) -> Iterator[pd.DataFrame]:
     """Yield the predictions of the rows of a table, a block after the other."""
     import pandas as pd
 
-    from covopt.api.prediction import predict_columns
     from covopt.data.table_files import read_inputs
+    from covopt.solution.prediction import predict_columns
 
     for read in read_inputs(table, chosen.data.feature_names, text=text):
         yield pd.DataFrame(predict_columns(chosen, read.features))

@@ -147,7 +147,7 @@ def _run(
     place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
     if given.plateau:
         del options["sample_weight"]
-        found = training.plateau(
+        found: Any = training.plateau(
             widths=sizes, lam=lams[0] if lams else None, time_limit_s=callback.left(), callback=callback,
             contradiction_file=place, **options, **trained,
         )  # fmt: skip

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
 import numpy as np
 
 from covopt.completely_positive import exclusion
@@ -20,7 +24,7 @@ MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
-MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain"), "moment-2-dagger": (2, "dagger")}
+MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain")}
 
 
 def solve_in_time(piece: Component) -> None:
@@ -28,66 +32,49 @@ def solve_in_time(piece: Component) -> None:
     why = "time"
     try:
         with limited(piece.options.left()):
-            _bound(piece)
+            for step in STEPS:
+                if not piece.closed:
+                    step(piece)
         if piece.closed or not piece.options.over:
             why = ""
     except TimeUp:
         pass
     except KeyboardInterrupt:
-        why = "interrupted"
-        piece.options.stop()
+        why, piece.options.end = "interrupted", now()
     with patiently():
-        settle(piece)
+        if piece.against is None and not piece.reasons:
+            piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
+        piece.finish()
         if why:
             piece.notes.append(NOTES[why])
 
 
-def settle(piece: Component) -> None:
-    """See that there is a lower bound, and that nothing is claimed beyond what holds within the tolerance."""
-    if piece.against is not None:
-        return
-    if not piece.reasons:
-        piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
-    piece.finish()
-
-
-def _bound(piece: Component) -> None:
-    matrix, tol, method = piece.matrix, piece.options.tol, piece.options.method
-    if piece.closed:  # by an earlier run
-        return
-    if len(matrix) == 1:
+def _single(piece: Component) -> None:
+    if len(piece.matrix) == 1:
         piece.say("lower", 1, "rank")
-        piece.take(np.sqrt(matrix.values))
-        return
+        piece.take(np.sqrt(piece.matrix.values))
+
+
+def _comparison(piece: Component) -> None:
+    """One row per edge; without a triangle this is the CP-rank, or there is no factor."""
+    matrix, tol = piece.matrix, piece.options.tol
     formula = triangle_free_rank(matrix, 0.0, rank_tol=tol)
-    if formula is not None:
-        found = exclusion.indefinite_comparison(matrix, tol)
-        if found is not None:
-            piece.say("not_cp", None, found.method, found.data)
-            return
-        if piece.options.wants("triangle-free"):
-            piece.say("lower", formula, "triangle-free")
+    found = None if formula is None else exclusion.indefinite_comparison(matrix, tol)
+    if found is not None:
+        piece.say("not_cp", None, found.method, found.data)
+    elif formula is not None and piece.options.wants("triangle-free"):
+        piece.say("lower", formula, "triangle-free")
+    if found is None:
         piece.dominated()
-        if piece.closed:
-            return
-    piece.say("lower", rank_bound(matrix, tol), "rank")
-    if method in MOMENTS:
-        _moments(piece)
-    if (formula is None and method == "auto") or method == "clique-cover":
-        piece.say("lower", clique_cover_bound(matrix.values, 0.0), "clique-cover")
-    if formula is None:
-        piece.dominated()
-    _search(piece, QUICK_SHARE, n_starts=16)
-    _cap(piece)
-    if method == "face" or (method == "auto" and not piece.closed):
-        _face(piece)
-    if not piece.closed and piece.upper is None:
-        _separate(piece)
-    if not piece.closed and method == "auto":
-        _moments(piece)
-    if not piece.closed:
-        _search(piece, 1.0, n_starts=64)
-        _cap(piece)
+
+
+def _rank(piece: Component) -> None:
+    piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
+
+
+def _cliques(piece: Component) -> None:
+    if piece.options.wants("clique-cover"):
+        piece.say("lower", clique_cover_bound(piece.matrix.values, 0.0), "clique-cover")
 
 
 def _cap(piece: Component) -> None:
@@ -96,7 +83,7 @@ def _cap(piece: Component) -> None:
         piece.say("upper", theorem_cap(piece.matrix), "theorem")
 
 
-def _search(piece: Component, share: float, *, n_starts: int) -> None:
+def _search(piece: Component, *, share: float, n_starts: int) -> None:
     """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
     A, time_limit_s = piece.matrix.values, piece.options.left(share)
     end = None if time_limit_s is None else now() + time_limit_s
@@ -128,7 +115,7 @@ def _search(piece: Component, share: float, *, n_starts: int) -> None:
 
 
 def _face(piece: Component) -> None:
-    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
+    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over or not piece.options.wants("face"):
         return
     if piece.matrix.exact is None:  # it would speak of the floats as they are, not of the matrices nearby
         piece.notes.append(NOTES["no exact"])
@@ -140,35 +127,32 @@ def _face(piece: Component) -> None:
     except (BudgetError, SolverError, MissingPackageError) as error:
         piece.notes.append(NOTES["no extra" if isinstance(error, MissingPackageError) else "no face"])
         return
-    if found is None:
-        return
-    data = found.to_dict()
-    if found.lower > piece.lower:
-        piece.say("lower", int(found.lower), "face", data)
-    if piece.upper is None or found.upper < piece.upper:
+    if found is not None and found.lower > piece.lower:
+        piece.say("lower", int(found.lower), "face", found.to_dict())
+    if found is not None and (piece.upper is None or found.upper < piece.upper):
         piece.reasons = [r for r in piece.reasons if r.method != "factor"]
         piece.factor = found.factor
-        piece.say("upper", int(found.upper), "face", data)
+        piece.say("upper", int(found.upper), "face", found.to_dict())
 
 
 def _separate(piece: Component) -> None:
-    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
+    if piece.upper is not None or len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
         return
     from covopt.completely_positive.face import separate
 
-    try:
+    with suppress(BudgetError, SolverError, MissingPackageError):
         S = separate(piece.matrix)
-    except (BudgetError, SolverError, MissingPackageError):
-        return
-    if S is not None and exclusion.separated(piece.matrix, S, piece.options.tol):
-        piece.say("not_cp", None, "copositive", {"S": S})
+        if S is not None and exclusion.separated(piece.matrix, S, piece.options.tol):
+            piece.say("not_cp", None, "copositive", {"S": S})
 
 
-def _moments(piece: Component) -> None:
+def _moments(piece: Component, *, alone: bool = False) -> None:
     from covopt.completely_positive.moments import moment_bound
 
-    alone = MOMENTS.get(piece.options.method)
-    for level, kind in [alone] if alone else [(1, "strong"), (2, "strong")]:
+    asked = MOMENTS.get(piece.options.method)
+    if alone != (asked is not None) or not (alone or piece.options.wants("moments")):
+        return
+    for level, kind in [asked] if asked else [(1, "strong"), (2, "strong")]:
         if not alone and (piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]):
             return
         try:
@@ -176,9 +160,18 @@ def _moments(piece: Component) -> None:
                 piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
                 tol=piece.options.tol if piece.matrix.exact is None else 0.0,
             )  # fmt: skip
-        except (BudgetError, SolverError) as error:
-            why = "large moments" if isinstance(error, BudgetError) else "no moments"
+        except (BudgetError, SolverError, MissingPackageError) as error:
+            why = {BudgetError: "large moments", SolverError: "no moments"}.get(
+                type(error), "no moments extra"
+            )
             piece.notes.append(NOTES[why].format(level))
             return
         if alone or found.integer > piece.lower:
             piece.say("lower", int(found.integer), "moment", found.data)
+
+
+STEPS: tuple[Callable[[Component], None], ...] = (
+    _single, _comparison, _rank, partial(_moments, alone=True), _cliques,
+    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _face, _separate, _moments,
+    partial(_search, share=1.0, n_starts=64), _cap,
+)  # fmt: skip

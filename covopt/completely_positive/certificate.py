@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.wording import counted
+from covopt.checks.wording import Brief, counted
 from covopt.completely_positive import clique_cover, exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
@@ -24,8 +24,8 @@ SCHEMA = 1
 REASONS = (lower, clique_cover, moments, face, upper, exclusion)  # each registers the kinds that it finds
 
 
-@dataclass(frozen=True, eq=False)
-class CPRankCertificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class CPRankCertificate(Brief):
     r"""A bracket on the CP-rank with its proof.
 
     .. math::

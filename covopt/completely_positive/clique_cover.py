@@ -126,7 +126,12 @@ def edge_clique_cover(
     graph.add_edges_from(optional)
     cliques = [tuple(sorted(c)) for c in islice(nx.find_cliques(graph), CLIQUE_BUDGET + 1)]
     if len(cliques) > CLIQUE_BUDGET:
-        return CliqueCover(_scattered(graph, elements), (), False)
+        near = [
+            sum(1 << k for k, other in enumerate(elements)
+                if all(u == v or graph.has_edge(u, v) for u in element for v in other))
+            for element in elements
+        ]  # fmt: skip
+        return CliqueCover(_scattered(near, (1 << len(elements)) - 1), (), False)
     index = {element: position for position, element in enumerate(elements)}
     masks = [
         sum(1 << index[e] for e in (*combinations(clique, 2), *((v,) for v in clique)) if e in index)
@@ -136,69 +141,11 @@ def edge_clique_cover(
     return CliqueCover(lower, tuple(sorted(cliques[j] for j in chosen)), lower == len(chosen))
 
 
-def _scattered(graph, elements: list[tuple[int, ...]]) -> int:
-    """Greedy set of elements no two of which fit into one clique: a bound that needs no list of cliques."""
-    taken: list[set[int]] = []
-    for element in sorted(elements, key=lambda e: sum(graph.degree(v) for v in e)):
-        mine = set(element)
-        if all(any(u != v and not graph.has_edge(u, v) for u in mine for v in other) for other in taken):
-            taken.append(mine)
-    return len(taken)
-
-
 def _bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
+    return [place for place, bit in enumerate(reversed(f"{mask:b}")) if bit == "1"]
 
 
-def _set_cover(masks: list[int], n_elements: int, node_budget: int) -> tuple[int, list[int]]:
-    """Return a lower bound and chosen sets for covering all elements."""
-    near = [0] * n_elements  # the elements that share a set with each element
-    for mask in masks:
-        for element in _bits(mask):
-            near[element] |= mask
-    everything = (1 << n_elements) - 1
-    cover, packing = _repaired([], masks, everything), _spread(near, everything)
-    if packing < len(cover):
-        cover, packing = _relaxed(masks, n_elements)
-    if packing < len(cover):
-        budget = min(node_budget, WORK_BUDGET // (len(masks) + n_elements))
-        cover, finished = _branch_and_bound(masks, near, cover, packing, budget)
-        packing = len(cover) if finished else packing
-    return packing, cover
-
-
-def _relaxed(masks: list[int], n_rows: int) -> tuple[list[int], int]:
-    """Return a cover from the mixed-integer program and the packing bound from its relaxation, in integers."""
-    from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-    from scipy.sparse import csr_array
-
-    places = [_bits(mask) for mask in masks]
-    entries = [(row, j) for j, held in enumerate(places) for row in held]
-    rows, columns = np.array(entries).T
-    table = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_rows, len(masks)))
-    cover: list[int] = []
-    if len(masks) * n_rows <= MILP_SIZE:
-        answer = milp(
-            np.ones(len(masks)),
-            constraints=LinearConstraint(table, lb=1.0),
-            integrality=1,
-            bounds=Bounds(0, 1),
-        )
-        cover = [] if answer.x is None else [int(j) for j in np.flatnonzero(answer.x > 0.5)]
-    cover = _repaired(cover, masks, (1 << n_rows) - 1)
-    dual = linprog(-np.ones(n_rows), A_ub=table.T.tocsr(), b_ub=np.ones(len(masks)), bounds=(0, None))
-    weights = [] if dual.x is None else [max(0, int(1e9 * w)) for w in dual.x]
-    load = max((sum(weights[row] for row in held) for held in places), default=0) if weights else 0
-    # weights/load is a packing: no set holds more than 1, so a cover needs at least the total
-    return cover, -(-sum(weights) // load) if load else 1
-
-
-def _spread(near: list[int], left: int) -> int:
+def _scattered(near: list[int], left: int) -> int:
     """Count elements no two of which share a set, greedily: every cover needs as many."""
     count = 0
     for element in sorted(_bits(left), key=lambda e: near[e].bit_count()):
@@ -208,46 +155,68 @@ def _spread(near: list[int], left: int) -> int:
     return count
 
 
-def _repaired(cover: list[int], masks: list[int], everything: int) -> list[int]:
+def _set_cover(masks: list[int], n_elements: int, node_budget: int) -> tuple[int, list[int]]:
+    """Return a lower bound and chosen sets for covering all elements."""
+    near = [0] * n_elements  # the elements that share a set with each element
+    for mask in masks:
+        for element in _bits(mask):
+            near[element] |= mask
+    everything = (1 << n_elements) - 1
+    cover, packing = _completed([], masks, everything), _scattered(near, everything)
+    if packing < len(cover):
+        cover, packing = _programs(masks, n_elements)
+    if packing < len(cover):
+        budget = min(node_budget, WORK_BUDGET // (len(masks) + n_elements))
+        cover, finished = _branch_and_bound(masks, near, cover, packing, budget)
+        packing = len(cover) if finished else packing
+    return packing, cover
+
+
+def _programs(masks: list[int], n_rows: int) -> tuple[list[int], int]:
+    """Return a cover from the mixed-integer program and the packing bound from its relaxation, in integers."""
+    from scipy.optimize import LinearConstraint, linprog, milp
+    from scipy.sparse import csr_array
+
+    places = [_bits(mask) for mask in masks]
+    where = np.concatenate(places), np.repeat(np.arange(len(masks)), [len(held) for held in places])
+    table = csr_array((np.ones(len(where[0])), where), shape=(n_rows, len(masks)))
+    cover: list[int] = []
+    if n_rows * len(masks) <= MILP_SIZE:
+        answer = milp(np.ones(len(masks)), constraints=LinearConstraint(table, lb=1.0), integrality=1)
+        cover = [] if answer.x is None else [int(j) for j in np.flatnonzero(answer.x > 0.5)]
+    dual = linprog(-np.ones(n_rows), A_ub=table.T.tocsr(), b_ub=np.ones(len(masks)), bounds=(0, None))
+    weights = [0] * n_rows if dual.x is None else [max(0, int(1e9 * w)) for w in dual.x]
+    load = max(sum(weights[row] for row in held) for held in places)
+    # weights/load is a packing: no set holds more than 1, so a cover needs at least the total
+    return _completed(cover, masks, (1 << n_rows) - 1), -(-sum(weights) // load) if load else 1
+
+
+def _completed(cover: list[int], masks: list[int], everything: int) -> list[int]:
     """Add sets greedily until everything is covered: the program's answer is only a hint."""
-    covered = 0
+    left = everything
     for j in cover:
-        covered |= masks[j]
-    while covered != everything:
-        best = max(range(len(masks)), key=lambda j: (masks[j] & ~covered).bit_count())
-        cover = [*cover, best]
-        covered |= masks[best]
+        left &= ~masks[j]
+    while left:
+        cover = [*cover, max(range(len(masks)), key=lambda j: (masks[j] & left).bit_count())]
+        left &= ~masks[cover[-1]]
     return cover
 
 
 def _branch_and_bound(
     masks: list[int], near: list[int], best: list[int], lower: int, budget: int
 ) -> tuple[list[int], bool]:
-    """Return the best cover and whether the search ended: depth first, on an element that few sets hold."""
+    """Return the best cover and whether the search ended: depth first, on the element that fewest sets hold."""
     holders = [[j for j, m in enumerate(masks) if m >> row & 1] for row in range(len(near))]
     rare = sorted(range(len(near)), key=lambda row: len(holders[row]))
     open_: list[tuple[list[int], int]] = [([], (1 << len(near)) - 1)]
-    nodes = 0
-    while open_ and len(best) > lower:
-        nodes += 1
-        if nodes > budget:
-            return best, False
+    for _ in range(budget):
+        if not open_ or len(best) <= lower:
+            return best, True
         chosen, left = open_.pop()
         if not left:
-            best = chosen if len(chosen) < len(best) else best
-            continue
-        if len(chosen) + _spread(near, left) >= len(best):
-            continue
-        nearby = islice((row for row in rare if left >> row & 1), 8)
-        useful = min((_useful(masks, holders[row], left) for row in nearby), key=len)
-        open_ += [([*chosen, j], left & ~masks[j]) for j in reversed(useful)]
-    return best, True
-
-
-def _useful(masks: list[int], held: list[int], left: int) -> list[int]:
-    """Return sets, largest first, those inside another one on what is left dropped."""
-    kept: list[int] = []
-    for j in sorted(held, key=lambda j: -(masks[j] & left).bit_count()):
-        if not any(masks[j] & left & ~masks[other] == 0 for other in kept):
-            kept.append(j)
-    return kept
+            best = min(best, chosen, key=len)
+        elif len(chosen) + _scattered(near, left) < len(best):
+            row = next(row for row in rare if left >> row & 1)
+            after = sorted(((left & ~masks[j], j) for j in holders[row]), key=lambda e: -e[0].bit_count())
+            open_ += [([*chosen, j], rest) for rest, j in after]
+    return best, not open_ or len(best) <= lower

@@ -46,10 +46,6 @@ class Options:
         """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
         return None if self.end is None else max(MOMENT, share * (self.end - now()))
 
-    def stop(self) -> None:
-        """End here: what is left gets a moment each."""
-        self.end = now()
-
     @property
     def over(self) -> bool:
         """Whether the time is."""

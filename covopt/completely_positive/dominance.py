@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from heapq import heappop, heappush
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, solve
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
-from covopt.exact.elimination import bareiss
+from covopt.exact.elimination import row_reduce
 
 EXACT_SIZE = 40  # elimination in integers up to here
 SHIFT = 1e-13  # keeps a singular comparison matrix solvable; its error in the factor is of the same size
@@ -133,36 +133,21 @@ def _unicyclic(
     ``parent[v]`` is the other end of the edge that v owns; along the loop it is the next vertex, and in a tree the
     root, ``top``, has none (−1). ``order`` visits children before parents.
     """
-    ordered = sorted(edges, key=lambda edge: -unit[edge])
-    near: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-    for place, (i, j) in enumerate(ordered):
-        near[i].append((place, j))
-        near[j].append((place, i))
-    parent, order = _spanning_tree(near, top)
-    spare = next(((i, j) for i, j in ordered if parent[i] != j and parent[j] != i), None)
-    if spare is None:
-        return [], parent, order[::-1]
-    parent, order = _spanning_tree(near, spare[1])
-    loop = [spare[0]]
-    while loop[-1] != spare[1]:
-        loop.append(parent[loop[-1]])
-    parent[spare[1]] = spare[0]
-    return loop, parent, order[::-1]
-
-
-def _spanning_tree(near: list[list[tuple[int, int]]], root: int) -> tuple[list[int], list[int]]:
-    """Return the parents and the order of the tree of first edges (Prim), from its root."""
-    parent, order, open_ = [-1] * len(near), list[int](), [(0, root, -1)]
-    seen = [False] * len(near)
-    while open_:
-        _, v, before = heappop(open_)
-        if not seen[v]:
-            seen[v], parent[v] = True, before
-            order.append(v)
-            for place, u in near[v]:
-                if not seen[u]:
-                    heappush(open_, (place, u, v))
-    return parent, order
+    ranks = np.zeros((n, n))
+    for rank, edge in enumerate(sorted(edges, key=lambda edge: -unit[edge]), 1):
+        ranks[edge] = rank
+    tree = minimum_spanning_tree(ranks).toarray() > 0
+    spare = np.argwhere((ranks > 0) & ~(tree | tree.T)).tolist()
+    if spare:
+        first, top = min(spare, key=lambda edge: ranks[tuple(edge)])
+    order, before = breadth_first_order(tree, top, directed=False)
+    parent = [max(-1, v) for v in before.tolist()]
+    loop = []
+    if spare:
+        loop, parent[top] = [first], first
+        while loop[-1] != top:
+            loop.append(parent[loop[-1]])
+    return loop, parent, order[::-1].tolist()
 
 
 def _passed_on(share: np.ndarray, slack: float, v: int, after: int) -> float:
@@ -222,36 +207,27 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
             d = solve(unit, np.ones(n), assume_a="pos") / roots
         except LinAlgError:
             d = np.zeros(n)
-        for found in (_coarse(d), [Fraction(float(x)) for x in d]):
-            if dominates(matrix, found):
-                return found
+        found = [Fraction(float(x)) for x in d]
+        if dominates(matrix, found):
+            return found
     return _solved(matrix) if n <= EXACT_SIZE else None
 
 
-def _coarse(d: np.ndarray) -> list[Fraction]:
-    largest = float(d.max()) or 1.0
-    return [Fraction(float(f"{x / largest:.3g}")) for x in d]
-
-
 def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
-    integers = matrix.integers()
-    assert integers is not None
-    n = len(integers)
-    M = [[x if i == j else -abs(x) for j, x in enumerate(row)] + [1] for i, row in enumerate(integers)]
-    reduced, pivots, pivot = bareiss(M)
-    if len(pivots) == n:
-        found = [Fraction(row[n], pivot) for row in reduced]
-    elif len(pivots) == n - 1:
-        free = next(j for j in range(n) if j not in pivots)
-        found = [Fraction(0)] * n
-        found[free] = Fraction(1)
-        for row, place in zip(reduced, pivots, strict=False):
-            found[place] = Fraction(-row[free], pivot)
-        least = min((x for x in found if x > 0), default=Fraction(1))
-        found = [x / least for x in found]
-    else:
+    """Solve Md = 1, or Md = 0 where M has a kernel of dimension one."""
+    n = len(matrix)
+    rows = [
+        [x if i == j else -abs(x) for j, x in enumerate(row)] + [1]
+        for i, row in enumerate(matrix.fractions())
+    ]
+    reduced, pivots = row_reduce(rows, n)
+    if len(pivots) < n - 1:
         return None
-    return found if dominates(matrix, found) else None
+    free = next((j for j in range(n) if j not in pivots), n)
+    found = [Fraction(1)] * (n + 1)
+    for row, place in zip(reduced, pivots, strict=False):
+        found[place] = row[n] if free == n else -row[free]
+    return found[:n] if dominates(matrix, found[:n]) else None
 
 
 def dominates(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> bool:

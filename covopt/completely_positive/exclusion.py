@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact
+from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
 from covopt.completely_positive.reading import Known, Reason, register
-from covopt.exact.elimination import negative_direction, quadratic_form
+from covopt.exact.elimination import negative_direction
 from covopt.files.schema import fractions
 
 EXACT_SIZE = 40  # elimination in fractions up to here
@@ -97,7 +99,8 @@ def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> 
     >>> indefinite_comparison(read_matrix(A)).method
     'comparison'
     """
-    if _is_dominant(matrix):
+    # every EᵀE has a dominant diagonal; floats could not tell where the graph is a tree, and M singular
+    if matrix.exact is not None and min(matrix.slacks()) >= 0:
         return None
     return _negative(comparison_of(matrix), "comparison", tol)
 
@@ -130,14 +133,13 @@ def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
     >>> comparison_of(read_matrix([[2, 1], [1, 2]])).exact[0][1]
     Fraction(-1, 1)
     """
-    A = matrix.values
     exact = None
     if matrix.exact is not None:
         exact = tuple(
-            tuple(entry if i == j or not entry else -abs(entry) for j, entry in enumerate(row))
+            tuple(entry if i == j else -abs(entry) for j, entry in enumerate(row))
             for i, row in enumerate(matrix.exact)
         )
-    return SymmetricMatrix(2.0 * np.diag(np.diag(A)) - np.abs(A), exact)
+    return SymmetricMatrix(comparison_matrix(matrix.values), exact)
 
 
 def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float = DEFAULT_TOL) -> bool:
@@ -155,20 +157,16 @@ def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float 
     >>> is_negative(read_matrix([[1, 2], [2, 1]]), [Fraction(1), Fraction(-1)])
     True
     """
-    margin = Fraction(0)
-    if matrix.exact is None:
-        reach = sum(abs(v) * Fraction(float(r)) for v, r in zip(vector, _roots(matrix.values), strict=True))
-        margin = Fraction(tol) * reach * reach
-    return quadratic_form(matrix.fractions(), vector) < -margin
+    return separated(matrix, [[x * y for y in vector] for x in vector], tol)
 
 
-def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[int]], tol: float = DEFAULT_TOL) -> bool:
+def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[Any]], tol: float = DEFAULT_TOL) -> bool:
     """Whether ⟨A, S⟩ < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
-    S : sequence of sequences of int
+    S : sequence of sequences of int or Fraction
         Symmetric. That it is copositive has to be checked elsewhere.
     tol : float
 
@@ -178,31 +176,14 @@ def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[int]], tol: float = 
     >>> separated(read_matrix([[1, 2], [2, 1]]), [[1, -1], [-1, 1]])
     True
     """
-    n = range(len(matrix))
-    entries = matrix.fractions()
-    margin = Fraction(0)
-    if matrix.exact is None:
-        roots = [Fraction(float(r)) for r in _roots(matrix.values)]
-        margin = Fraction(tol) * sum(
-            (abs(int(S[i][j])) * roots[i] * roots[j] for i in n for j in n), Fraction(0)
-        )
-    return sum((entries[i][j] * int(S[i][j]) for i in n for j in n), Fraction(0)) < -margin
-
-
-def _is_dominant(matrix: SymmetricMatrix) -> bool:
-    """Whether no row's other entries outweigh its diagonal, without rounding: then the comparison matrix is PSD.
-
-    Every EᵀE is, and its comparison matrix is singular where the graph is a tree: floats could not tell.
-    """
-    if matrix.exact is None:
-        return False
-    return min(matrix.slacks()) >= 0
-
-
-def _roots(A: np.ndarray) -> np.ndarray:
-    """√a_ii from above: the margin of a tolerance is not to be rounded down."""
-    roots = np.sqrt(np.maximum(np.diag(A), 0.0))
-    return np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)
+    roots = np.sqrt(np.maximum(np.diag(matrix.values), 0.0))
+    # from above: the margin of a tolerance is not to be rounded down
+    reach = [Fraction(float(x)) for x in np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)]
+    value, margin = Fraction(0), Fraction(0)
+    for row, others, own in zip(matrix.fractions(), S, reach, strict=True):
+        for a, s, r in zip(row, others, reach, strict=True):
+            value, margin = value + a * s, margin + abs(s) * own * r
+    return value < (-Fraction(tol) * margin if matrix.exact is None else 0)
 
 
 def _direction(method: str, vector: Sequence[Fraction]) -> Reason:

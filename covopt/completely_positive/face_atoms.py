@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
-from math import ceil, comb
+from math import ceil
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from covopt.exact.elimination import row_reduce
 
-MAX_VERTICES = 20_000
 MILP_SECONDS = 20.0
 POSITIVE = 1e-7
 
@@ -52,10 +50,8 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
 
         \min\ |\{k : w_k > 0\}| \quad\text{s.t.}\quad \sum_k w_k u_k u_k^\top = A,\quad w \ge 0
 
-    A solution with the fewest atoms has linearly independent ones, so it is a vertex of the polytope of solutions.
-    Up to 20 000 choices of zeros (binom(m, q) for m atoms and q free parameters; one where the matrices uuᵀ are
-    linearly independent) all vertices are visited exactly. Beyond, a mixed-integer program proposes a support, the
-    weights on it are solved exactly, and ``lower`` is the bound of :func:`atoms_needed`.
+    A mixed-integer program proposes a support, the weights on it are solved exactly, and ``lower`` is the bound of
+    :func:`atoms_needed`.
 
     Parameters
     ----------
@@ -79,20 +75,21 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
     >>> found.lower, found.upper, found.freedom
     (3, 3, 0)
     """
-    family = _Family.of(A, atoms)
-    if family is None:
+    solved = _solve(A, atoms)
+    if solved is None:
         return None
-    if family.enumerable:
-        best = family.sparsest_vertex()
-        return None if best is None else AtomCount(tuple(best), _count(best), family.freedom)
-    support = _proposed_support(A, atoms, min(time_limit_s or MILP_SECONDS, MILP_SECONDS))
-    part = _Family.of(A, [atoms[k] for k in support])
-    if part is None or part.freedom or min(part.offset) < 0:
+    weights, freedom = solved
+    if freedom:
+        support = _proposed_support(A, atoms, min(time_limit_s or MILP_SECONDS, MILP_SECONDS))
+        part = _solve(A, [atoms[k] for k in support])
+        if part is None or part[1]:
+            return None
+        weights = [Fraction(0)] * len(atoms)
+        for k, value in zip(support, part[0], strict=True):
+            weights[k] = value
+    if min(weights) < 0:
         return None
-    weights = [Fraction(0)] * len(atoms)
-    for k, value in zip(support, part.offset, strict=True):
-        weights[k] = value
-    return AtomCount(tuple(weights), atoms_needed(A, atoms), family.freedom)
+    return AtomCount(tuple(weights), atoms_needed(A, atoms), freedom)
 
 
 def atoms_needed(A: Matrix, atoms: Atoms) -> int:
@@ -104,7 +101,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
         F = \{k : \min w_k > 0\}, \quad \bar w_k = \max w_k
 
     over the polytope of solutions. The minima and maxima are linear programs, each replaced by the exact value of a
-    dual point that is exactly feasible. Where all vertices can be visited, the exact minimum instead.
+    dual point that is exactly feasible.
 
     Parameters
     ----------
@@ -114,24 +111,18 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     Returns
     -------
     int
-        0 where A is not in the conic hull.
+        0 where A is no combination of them at all.
 
     Examples
     --------
     >>> atoms_needed([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
     3
     """
-    family = _Family.of(A, atoms)
-    if family is None:
+    solved = _solve(A, atoms)
+    if solved is None:
         return 0
-    if family.enumerable:
-        best = family.sparsest_vertex()
-        return 0 if best is None else _count(best)
-    return needed_by_duality(A, atoms)
-
-
-def needed_by_duality(A: Matrix, atoms: Atoms) -> int:
-    """Bound from below how many of the atoms every such sum uses, by dual points of linear programs."""
+    if not solved[1]:
+        return _count(solved[0])
     table, target = _table(A, atoms)
     sizes = [sum(x * x for x in u) for u in atoms]
     trace = sum((A[i][i] for i in range(len(A))), Fraction(0))
@@ -162,55 +153,17 @@ def needed_by_duality(A: Matrix, atoms: Atoms) -> int:
     return forced + max(0, ceil(at_least(rest)))
 
 
-@dataclass(frozen=True)
-class _Family:
-    """All w with Σ w_k u_k u_kᵀ = A: an offset plus the span of directions, one per free weight."""
-
-    offset: list[Fraction]
-    directions: list[list[Fraction]]
-
-    @classmethod
-    def of(cls, A: Matrix, atoms: Atoms) -> _Family | None:
-        m = len(atoms)
-        if m == 0:
-            return None
-        table, target = _table(A, atoms)
-        reduced, pivots = row_reduce([[*row, t] for row, t in zip(table, target, strict=True)], m)
-        if any(row[m] for row in reduced[len(pivots) :]):
-            return None
-        free = [k for k in range(m) if k not in pivots]
-        offset = [Fraction(0)] * m
-        directions = [[Fraction(0)] * m for _ in free]
-        for row, pivot in zip(reduced, pivots, strict=False):
-            offset[pivot] = row[m]
-            for direction, column in zip(directions, free, strict=True):
-                direction[pivot] = -row[column]
-        for direction, column in zip(directions, free, strict=True):
-            direction[column] = Fraction(1)
-        return cls(offset, directions)
-
-    @property
-    def freedom(self) -> int:
-        return len(self.directions)
-
-    @property
-    def enumerable(self) -> bool:
-        return comb(len(self.offset), self.freedom) <= MAX_VERTICES
-
-    def sparsest_vertex(self) -> list[Fraction] | None:
-        best: list[Fraction] | None = None
-        for zero in combinations(range(len(self.offset)), self.freedom):
-            system = [[direction[k] for direction in self.directions] + [-self.offset[k]] for k in zero]
-            solved, found = row_reduce(system, self.freedom)
-            if len(found) < self.freedom:
-                continue
-            weights = list(self.offset)
-            for row, direction in zip(solved, self.directions, strict=True):
-                if row[-1]:
-                    weights = [w + row[-1] * d if d else w for w, d in zip(weights, direction, strict=True)]
-            if min(weights) >= 0 and (best is None or _count(weights) < _count(best)):
-                best = weights
-        return best
+def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
+    """Return some w with Σ w_k u_k u_kᵀ = A, of any sign, and in how many directions it may move."""
+    m = len(atoms)
+    table, target = _table(A, atoms)
+    reduced, pivots = row_reduce([[*row, t] for row, t in zip(table, target, strict=True)], m)
+    if not m or any(row[m] for row in reduced[len(pivots) :]):
+        return None
+    weights = [Fraction(0)] * m
+    for row, pivot in zip(reduced, pivots, strict=False):
+        weights[pivot] = row[m]
+    return weights, m - len(pivots)
 
 
 def _table(A: Matrix, atoms: Atoms) -> tuple[list[list[int]], list[Fraction]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from numbers import Rational
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,6 @@ class SymmetricMatrix:
         scale = math.lcm(*{entry.denominator for row in self.exact for entry in row})
         return [[entry.numerator * (scale // entry.denominator) for entry in row] for row in self.exact]
 
-    @cached_property
-    def has_exact_sums(self) -> bool:
-        """Whether all entries are integers, and so small that doubles do not round their sums."""
-        if self.exact is None or not np.abs(self.values).sum() < 2.0**53:
-            return False
-        return all(entry.denominator == 1 for row in self.exact for entry in row)
-
     def slacks(self, d: Sequence[Fraction | int] | None = None) -> list[int]:
         """Return Md, every entry times a positive integer of its own; M is the comparison matrix of an exact one.
 
@@ -94,12 +87,6 @@ class SymmetricMatrix:
         """
         assert self.exact is not None
         weights = [1] * len(self) if d is None else integer_row(d)[0]
-        own, sizes = self.values.diagonal(), np.abs(self.values)
-        if self.has_exact_sums and sizes.sum() * max(map(abs, weights), default=0) < 2.0**52:
-            sums: list[float] = (
-                (own + np.abs(own)) * weights - sizes @ np.array(weights, dtype=float)
-            ).tolist()
-            return [int(x) for x in sums]
         found = []
         for i, (row, numbers) in enumerate(zip(self.exact, self.values, strict=True)):
             near = [i, *(j for j in np.flatnonzero(numbers).tolist() if j != i)]
@@ -252,7 +239,8 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
     Parameters
     ----------
     path : path-like
-        Separated by commas, semicolons, tabs or blanks; ``#`` starts a comment.
+        Separated by commas, semicolons, tabs or blanks; ``#`` starts a comment. A first line without any number
+        holds the names of the columns and is skipped.
 
     Raises
     ------
@@ -264,71 +252,52 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; save the matrix as CSV.") from None
+    square = f"{path} must hold a square matrix;"
     rows: list[list[Fraction]] = []
-    written_by_floats = False
+    written_by_floats = begun = False
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()
-        if not content:
+        words = [word.strip() for word in re.split("[,;]" if re.search("[,;]", content) else r"\s+", content)]
+        named = not begun and not any(re.match(r"[-+.]*\d", word) for word in words)
+        begun |= bool(content)
+        if not content or named:
             continue
-        words = (
-            [w.strip() for w in content.replace(";", ",").split(",")]
-            if _has(content, ",;")
-            else content.split()
-        )
         if rows and len(words) != len(rows[0]):
             raise InputError(
-                f"{path} must hold a square matrix without a header line; line {number} has "
-                f"{counted(len(words), 'entry', 'entries')}, the lines before it have {len(rows[0])}."
+                f"{square} line {number} has {counted(len(words), 'entry', 'entries')}, the lines before it have "
+                f"{len(rows[0])}."
             )
         if max(len(words), len(rows) + 1) > MOST_ROWS:
             raise InputError(f"{path} must hold a matrix of at most {MOST_ROWS} rows and columns.")
-        rows.append([_entry(path, number, word) for word in words])
-        written_by_floats |= any(_digits(word) >= FLOAT_DIGITS for word in words)
-    lengths = {len(row) for row in rows}
-    if not rows or lengths != {len(rows)}:
-        raise InputError(
-            f"{path} must hold a square matrix without a header line; received {len(rows)} rows of "
-            f"{' or '.join(map(str, sorted(lengths))) or 'no'} entries."
+        rows.append([_entry(f"{path}, line {number}: {one_line(word, 60)!r}", word) for word in words])
+        written_by_floats |= any(
+            len(_digits(word)) >= FLOAT_DIGITS for word in words if set(word) & set(".eE")
         )
-    if written_by_floats:
-        return read_matrix([[float(entry) for entry in row] for row in rows])
-    return read_matrix(rows)
+    if {len(row) for row in rows} != {len(rows)}:
+        entries = len(rows[0]) if rows else "no"
+        raise InputError(f"{square} received {len(rows)} rows of {entries} entries.")
+    return read_matrix([[float(entry) for entry in row] for row in rows] if written_by_floats else rows)
 
 
-def _has(text: str, marks: str) -> bool:
-    return any(mark in text for mark in marks)
-
-
-def _entry(path: Path, line: int, word: str) -> Fraction:
-    plain, shown = word.replace(" ", ""), repr(one_line(word, 60))
+def _entry(where: str, word: str) -> Fraction:
+    plain = word.replace(" ", "")
     try:
-        if len(plain) > MOST_LETTERS:
-            raise ValueError
-        if "/" not in plain:
-            size = abs(float(plain))
-            if math.isnan(size):
-                raise ValueError
-            # 1e99999999 as a fraction would fill the memory
-            if not size <= LARGEST or (size == 0.0 and _mantissa(plain)):
-                raise InputError(
-                    f"{path}, line {line}: {shown} is out of the range of double precision; scale the matrix, which "
-                    "does not change its CP-rank."
-                )
-        return Fraction(plain)
-    except InputError:
-        raise
-    except (ValueError, ZeroDivisionError):
+        size = abs(float("nan" if len(plain) > MOST_LETTERS else 1.0 if "/" in plain else plain))
+        # 1e99999999 as a fraction would fill the memory
+        if size > LARGEST or (size == 0.0 and _digits(plain)):
+            raise InputError(
+                f"{where} is out of the range of double precision; scale the matrix, which does not change its "
+                "CP-rank."
+            )
+        return Fraction("nan" if math.isnan(size) else plain)
+    except (ValueError, ZeroDivisionError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
-            f"{path}, line {line}: {shown} is no number; write integers, decimals or fractions such as 3/7."
+            f"{where} is no number; write integers, decimals or fractions such as 3/7."
         ) from None
 
 
-def _digits(word: str) -> int:
-    """Return how many digits a decimal was written with; 0 for integers and fractions."""
-    return len(_mantissa(word)) if any(mark in word.lower() for mark in ".e") else 0
-
-
-def _mantissa(word: str) -> str:
+def _digits(word: str) -> str:
     """Return the digits before the exponent, without the zeros around them."""
-    digits = "".join(mark for mark in word.lower().partition("e")[0] if mark.isdigit())
-    return digits.strip("0")
+    return re.sub(r"\D", "", word.lower().partition("e")[0]).strip("0")

@@ -6,7 +6,8 @@ groups, one per maximal clique V, and L_V(f) = Σ f(x) over a group is a linear 
 - Σ_V L_V(xxᵀ) = A and Σ_V L_V(1) = number of rows, which is minimised;
 - M_t(L_V) ⪰ 0, and g·L_V likewise for g = √A_ii x_i − x_i² and g = A_ij − x_i x_j, both nonnegative on rows.
 
-What is not used of "x ≥ 0" and "A − xxᵀ ⪰ 0" there can be added; ``PARTS`` lists who adds what.
+What "x ≥ 0" and "A − xxᵀ ⪰ 0" give besides can be added: "strong" adds L(u) ≥ 0 and L(gu) ≥ 0 for monomials u and, at
+level 2, that x_i x_j·L has a positive semidefinite moment matrix and A⊗A ⪰ L(xxᵀ⊗xxᵀ).
 """
 
 from __future__ import annotations
@@ -24,15 +25,10 @@ from covopt.exact.rounding import gamma
 
 MAX_BLOCK = 80
 MAX_CLIQUES = 2000
-PARTS: dict[str, frozenset[str]] = {
-    "plain": frozenset(),
-    # "signs": L(u) ≥ 0, L(gu) ≥ 0 for monomials u; "tensor": the matrix inequality A ⪰ xxᵀ times [x][x]ᵀ
-    "dagger": frozenset({"signs", "tensor"}),
-    # "pairs": x_i x_j·L has a positive semidefinite moment matrix; "square": A⊗A ⪰ L(xxᵀ⊗xxᵀ)
-    "strong": frozenset({"signs", "pairs", "square"}),
-}
+METHODS = ("strong", "plain")
 
 Monomial = tuple[int, ...]
+Polynomial = list[tuple[Monomial, float]]
 Terms = Sequence[tuple[int, float]]
 
 
@@ -123,7 +119,7 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
         Symmetric, entrywise nonnegative, positive diagonal near one.
     level : {1, 2}
         t.
-    method : {"plain", "dagger", "strong"}
+    method : {"strong", "plain"}
     tol : float
         A is known up to tol·√(a_ii a_jj), its zeros exactly: the inequalities are those of a matrix above all these,
         entry by entry and in the semidefinite order; what the equations can be off by is in ``doubt``.
@@ -148,15 +144,10 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
     >>> model.G.shape, model.blocks
     ((12, 6), (3,))
     """
-    parts = PARTS[method] if level > 1 else PARTS[method] & {"signs"}
+    strong, n = method == "strong", len(A)
     cliques = _cliques(A, level)
-    n = len(A)
-    widest = max(cliques, key=lambda c: len(c.vertices))
-    largest = max(
-        len(widest.monomials(level)),
-        n * (1 + len(widest.vertices)) if "tensor" in parts else 0,
-        n * (n + 1) // 2 if "square" in parts else 0,
-    )
+    widest = max(len(clique.monomials(level)) for clique in cliques)
+    largest = max(widest, n * (n + 1) // 2 if strong and level > 1 else 0)
     if largest > MAX_BLOCK:
         raise BudgetError(
             f"the moment bound of level {level} ({method}) has a semidefinite block of order {largest}, above "
@@ -165,41 +156,47 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
     above = A if tol == 0.0 else _above(A, tol)
     roots = np.nextafter(np.nextafter(np.sqrt(np.diag(above)), np.inf), np.inf)
     rows, doubt = _Rows(), list[float]()
-    inside = {v: [c for c in cliques if v in c.vertices] for v in range(n)}
-    for i in range(n):
-        for j in range(i, n):
-            if A[i, j] > 0:
-                rows.add([(c((i, j)), -1.0) for c in inside[i] if j in c.vertices], float(A[i, j]))
-                doubt.append(tol * float(roots[i] * roots[j]))
-    n_equal = len(rows.b)
-    A = above
+    for i, j in np.argwhere(np.triu(A) > 0).tolist():
+        rows.add([(c((i, j)), -1.0) for c in cliques if {i, j} <= set(c.vertices)], float(A[i, j]))
+        doubt.append(tol * float(roots[i] * roots[j]))
+    n_equal, A = len(rows.b), above
+    # g = √A_ii x_i − x_i² (i = j) or g = A_ij − x_i x_j as monomials with coefficients
+    bounds: dict[tuple[int, int], Polynomial] = {
+        (i, j): [((i,), float(roots[i])) if i == j else ((), float(A[i, j])), ((i, j), -1.0)]
+        for clique in cliques for i, j in combinations_with_replacement(clique.vertices, 2)
+    }  # fmt: skip
     for clique in cliques:
-        if "signs" in parts:
+        if strong:
             for u in clique.monomials(2 * level):
                 rows.add([(clique(u), 1.0)])
-        if "signs" in parts or level == 1:
-            for i, j in combinations_with_replacement(clique.vertices, 2):
+        if strong or level == 1:
+            for pair in combinations_with_replacement(clique.vertices, 2):
                 for u in clique.monomials(2 * level - 2):
-                    rows.add([(clique(u, w), x) for w, x in _bound(A, roots, i, j)])
+                    rows.add([(clique(u, w), x) for w, x in bounds[pair]])
     n_signs = len(rows.b) - n_equal
     for clique in cliques:
-        for factors in _factors(A, roots, clique, parts if level > 1 else None):
-            basis = clique.monomials(level if factors == [((), 1.0)] else level - 1)
-            rows.semidefinite(basis, lambda u, v, f=factors, c=clique: ([(c(u, v, w), x) for w, x in f], 0.0))
-        if "tensor" in parts:
-            _tensor(rows, A, clique)
-    if "square" in parts:
+        factors: list[Polynomial] = [[((), 1.0)]]
+        if level > 1:
+            factors += [bounds[pair] for pair in combinations_with_replacement(clique.vertices, 2)]
+        if level > 1 and strong:
+            factors += [[(pair, 1.0)] for pair in combinations(clique.vertices, 2)]
+        for place, g in enumerate(factors):
+            rows.semidefinite(
+                clique.monomials(level - (place > 0)),
+                lambda u, v, g=g, c=clique: ([(c(u, v, w), x) for w, x in g], 0.0),
+            )
+    if strong and level > 1:
         _square(rows, A, cliques)
     m = sum(len(c.columns) for c in cliques)
-    cost, degrees, bounds = np.zeros(m), np.zeros(m, dtype=int), np.ones(m)
+    cost, degrees, most = np.zeros(m), np.zeros(m, dtype=int), np.ones(m)
     for clique in cliques:
         cost[clique(())] = 1.0
         for monomial, column in clique.columns.items():
             degrees[column] = len(monomial)
-            bounds[column] = np.prod(roots[list(monomial)]) * (1.0 + gamma(8))
+            most[column] = np.prod(roots[list(monomial)]) * (1.0 + gamma(8))
     G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
     return MomentModel(
-        cost, G, np.array(rows.b), n_equal, n_signs, tuple(rows.blocks), degrees, bounds, np.array(doubt)
+        cost, G, np.array(rows.b), n_equal, n_signs, tuple(rows.blocks), degrees, most, np.array(doubt)
     )
 
 
@@ -229,38 +226,6 @@ def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
         found.append(_Clique(ordered, {name: start + k for k, name in enumerate(names)}))
         start += len(names)
     return found
-
-
-def _bound(A: np.ndarray, roots: np.ndarray, i: int, j: int) -> list[tuple[Monomial, float]]:
-    """Return g = √A_ii x_i − x_i² (i = j) or g = A_ij − x_i x_j as monomials with coefficients."""
-    first: tuple[Monomial, float] = ((i,), float(roots[i])) if i == j else ((), float(A[i, j]))
-    return [first, ((i, j), -1.0)]
-
-
-def _factors(
-    A: np.ndarray, roots: np.ndarray, clique: _Clique, parts: frozenset[str] | None
-) -> list[list[tuple[Monomial, float]]]:
-    """Return the polynomials g whose g·L has a semidefinite moment matrix; the first is one."""
-    found: list[list[tuple[Monomial, float]]] = [[((), 1.0)]]
-    if parts is not None:
-        found += [_bound(A, roots, i, j) for i, j in combinations_with_replacement(clique.vertices, 2)]
-        if "pairs" in parts:
-            found += [[(pair, 1.0)] for pair in combinations(clique.vertices, 2)]
-    return found
-
-
-def _tensor(rows: _Rows, A: np.ndarray, clique: _Clique) -> None:
-    """Write A ⪰ xxᵀ times [x][x]ᵀ, on pairs of a vertex and a monomial of degree at most one."""
-    inside = set(clique.vertices)
-
-    def entry(first: tuple[int, Monomial], second: tuple[int, Monomial]) -> tuple[Terms, float]:
-        (i, u), (j, v) = first, second
-        terms = [(clique(u, v), float(A[i, j]))] if A[i, j] else []
-        if i in inside and j in inside:
-            terms.append((clique((i, j), u, v), -1.0))
-        return terms, 0.0
-
-    rows.semidefinite([(i, u) for i in range(len(A)) for u in clique.monomials(1)], entry)
 
 
 def _square(rows: _Rows, A: np.ndarray, cliques: Sequence[_Clique]) -> None:

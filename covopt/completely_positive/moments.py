@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from covopt.checks.memory import memory_left, plan
+from covopt.checks.optional import required
 from covopt.checks.validation import check_choice, check_time_limit
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
-from covopt.completely_positive.moment_model import PARTS, moment_model
+from covopt.completely_positive.moment_model import METHODS, MomentModel, moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
-from covopt.completely_positive.moment_solver import solve_moments
 from covopt.completely_positive.reading import Known, Reason, register
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError, SolverError
 
-METHODS = tuple(PARTS)
-WORDS = {
-    "plain": "",
-    "dagger": ", with signs and A ⪰ xxᵀ localised (ξ†)",
-    "strong": ", with signs, pairs x_i x_j localised and A⊗A",
-}
+ENTRY_BYTES = 112.0  # of the solver, for each entry of the squares of its semidefinite blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +72,9 @@ def moment_bound(
         that A is not completely positive.
     level : {1, 2}
         t. Level 2 on a matrix without zeros takes 20 s at n = 8 and 90 s at n = 9, far less where A has symmetries.
-    method : {"strong", "plain", "dagger"}
-        ``plain`` is ξ_t of Gribling, de Laat and Laurent, ``dagger`` their ξ_t† as Korda and others computed it,
-        ``strong`` adds other valid inequalities: stronger and faster than ``dagger`` on everything measured. At level
-        1 they hardly differ.
+    method : {"strong", "plain"}
+        ``plain`` is ξ_t of Gribling, de Laat and Laurent, ``strong`` adds other valid inequalities: it was stronger
+        and faster than their ξ_t† on everything measured. At level 1 they hardly differ.
     tol : float
         The bound holds for every matrix with the same zeros within tol·√(a_ii a_jj) of A, entry by entry.
     time_limit_s : float, optional
@@ -116,10 +113,55 @@ def moment_bound(
     if not len(scaled):
         return MomentBound(0.0, 0, 0.0, {"level": level, "method": method, "value": 0.0, "dual": []})
     model = moment_model(scaled, check_level(level), check_choice("method", method, METHODS), tol)
-    dual, solver_value = solve_moments(model, careful=method == "strong", time_limit_s=limit)
+    dual, solver_value = _solve(model, method, limit)
     value = rigorous_value(model, dual)
     data = {"level": level, "method": method, "value": value, "dual": dual.tolist()}
     return MomentBound(value, _rounded_up(value), solver_value, data)
+
+
+def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple[np.ndarray, float]:
+    """Return a dual point in the order of the rows, of blocks the upper triangles, and the solver's value: hints."""
+    plan(
+        ENTRY_BYTES * sum((order * (order + 1) // 2) ** 2 for order in model.blocks), memory_left(),
+        "Take level 1, or the bounds without moments.", what="the moment relaxation", error=BudgetError,
+    )  # fmt: skip
+    cvxpy = required("cvxpy", "a moment bound", "conic")
+    y = cvxpy.Variable(len(model.cost))
+    ends = np.cumsum([model.n_equal, model.n_signs, *(order * (order + 1) // 2 for order in model.blocks)])
+    parts = [
+        (G, b) for G, b in ((model.G[i:j], model.b[i:j]) for i, j in zip([0, *ends], ends, strict=False))
+    ]
+    slacks = [b - G @ y for G, b in parts]
+    constraints = [slacks[0] == 0, slacks[1] >= 0] if model.n_signs else [slacks[0] == 0]
+    for order, slack in zip(model.blocks, slacks[2:], strict=True):
+        q, p = np.tril_indices(order)
+        place = np.arange(len(q))
+        whole = sparse.csr_array((np.ones(len(q)), (q * order + p, place)), shape=(order**2, len(q)))
+        whole += sparse.csr_array((1.0 * (p < q), (p * order + q, place)), shape=whole.shape)
+        constraints.append(cvxpy.reshape(whole @ slack, (order, order), order="C") >> 0)
+    options: dict[str, Any] = {"max_threads": 1, "direct_solve_method": "faer"}
+    if method == "strong":
+        # on the boundary no dual point is optimal, and a better one is found the less the solver regularises
+        options["static_regularization_constant"] = 1e-10
+    if time_limit_s is not None:
+        options["time_limit"] = time_limit_s
+    problem = cvxpy.Problem(cvxpy.Minimize(model.cost @ y), constraints)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a point that may be inaccurate: it is a hint
+        try:
+            problem.solve(solver=cvxpy.CLARABEL, **options)
+        except cvxpy.error.SolverError as error:
+            raise SolverError("the semidefinite solver stopped without a point; try level 1.") from error
+    if "infeasible" in problem.status:
+        raise SolverError(
+            "the moment relaxation is infeasible as far as the solver can tell, so A is probably not completely "
+            "positive; ask covopt.completely_positive.face.separate for a proof."
+        )
+    if any(constraint.dual_value is None for constraint in constraints):
+        raise SolverError(f"the semidefinite solver stopped without a point ({problem.status}); try level 1.")
+    duals = [-constraints[0].dual_value, *(constraint.dual_value for constraint in constraints[1:])]
+    flat = [dual[np.tril_indices(len(dual))] if dual.ndim == 2 else dual for dual in duals]
+    return np.concatenate(flat), float(problem.value)
 
 
 def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float = 0.0) -> tuple[bool, str]:
@@ -170,10 +212,10 @@ def _rounded_up(value: float) -> int:
 
 
 def _text(reason: Reason) -> str:
-    method = reason.data.get("method")
+    more = ", with signs, pairs x_i x_j localised and A⊗A" if reason.data.get("method") == "strong" else ""
     return (
-        f"moment relaxation of level {reason.number('level')} over the maximal cliques"
-        f"{WORDS.get(method, '') if isinstance(method, str) else ''}: {reason.number('value')}, rigorous "
+        f"moment relaxation of level {reason.number('level')} over the maximal cliques{more}: "
+        f"{reason.number('value')}, rigorous "
         "(Gribling, de Laat and Laurent 2019; Korda and others 2024)"
     )
 

@@ -52,9 +52,9 @@ def cp_rank(
     A : array_like of shape (n, n), or networkx.Graph
         Integers and fractions are exact. Other floats are known up to ``tol``: where a nonzero entry is that small,
         both readings of it are answered, the bracket covers both, and a warning says so.
-    method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "moment-2-dagger", "face"}
+    method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face"}
         The lower bound: all of them until one meets the upper bound, or this one alone (beside the rank where it
-        finds nothing). The moment bounds are ξ₁, ξ₂ and ξ₂† over the maximal cliques, rounded to rigorous ones; their
+        finds nothing). The moment bounds are ξ₁ and ξ₂ over the maximal cliques, rounded to rigorous ones; their
         values before rounding up are in ``.reasons``.
     tol : float
         Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.

@@ -32,6 +32,7 @@ NOTES = {
     "one ambiguous": f"{{}} entry {_AMBIGUOUS}",
     "no extra": "the face certificate was not tried, nor a copositive matrix that separates: they need cvxpy "
     "(pip install 'covopt-nn[conic]')",
+    "no moments extra": "no moment bound: it needs cvxpy (pip install 'covopt-nn[conic]')",
     "no face": "no face certificate: its programs gave no point",
     "large moments": "no moment bound of level {}: it would take too much",
     "no moments": "no moment bound of level {}: the solver gave no point, or takes A for not completely positive",
@@ -182,18 +183,9 @@ class Reading:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
-        return {
-            "name": self.name,
-            "status": self.status.code,
-            "lower": self.lower,
-            "upper": self.upper,
-            "factor": None if self.factor is None else self.factor.tolist(),
-            "reasons": [
-                {"side": r.side, "value": r.value, "method": r.method, "text": r.text, "vertices": list(r.vertices),
-                 "data": r.data}
-                for r in self.reasons
-            ],
-        }  # fmt: skip
+        reasons = [vars(r) | {"text": r.text, "vertices": list(r.vertices)} for r in self.reasons]
+        factor = None if self.factor is None else self.factor.tolist()
+        return vars(self) | {"status": self.status.code, "factor": factor, "reasons": reasons}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], n: int) -> Reading:

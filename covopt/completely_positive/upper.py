@@ -13,7 +13,6 @@ entries is therefore proved in one of these ways:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -62,66 +61,27 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     """
     if not (np.isfinite(B).all() and (B >= 0).all()):
         return None
-    A = matrix.fractions()
-    if _is_product(A, B):
+    A, table = matrix.fractions(), integer_table(B.tolist())
+    rows, goal = np.array(table[0], dtype=object).reshape(B.shape), np.array(A)
+    if (rows.T @ rows == goal * table[1] ** 2).all():
         return "product"
-    if max(B.shape) <= MOST_WEIGHTS and _has_weights(A, B):
+    if max(B.shape) <= MOST_WEIGHTS and any(_has_weights(goal, B, largest) for largest in DENOMINATORS):
         return "weights"
     if len(A) <= EXACT_SIZE and completes(A, B):
         return "completion"
     return None
 
 
-def _is_product(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
-    table, unit = integer_table(B.tolist())
-    goal, scale = integer_table(A)
-    rows = [[(j, x) for j, x in enumerate(row) if x] for row in table]
-    diagonal = [0] * len(A)
-    for row in rows:
-        for j, x in row:
-            diagonal[j] += x * x
-    square = unit * unit
-    if any(diagonal[j] * scale != goal[j][j] * square for j in range(len(A))):
+def _has_weights(A: np.ndarray, B: np.ndarray, largest: int) -> bool:
+    """Whether the rows are multiples of rows with small denominators whose only combination to A has no sign."""
+    i, j = np.triu_indices(len(A))
+    U = B[B.any(1)] / B[B.any(1)].max(axis=1, keepdims=True)
+    atoms = np.array([[Fraction(x).limit_denominator(largest) for x in row] for row in U.tolist()])
+    if len(U) > len(i) or np.abs(atoms.astype(float) - U).max(initial=0.0) > 1e-6:
         return False
-    found: dict[tuple[int, int], int] = {}
-    for row in rows:
-        for place, (i, x) in enumerate(row):
-            for j, y in row[place + 1 :]:
-                found[i, j] = found.get((i, j), 0) + x * y
-    return all(found.get((i, j), 0) * scale == goal[i][j] * square for j in range(len(A)) for i in range(j))
-
-
-def _has_weights(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
-    n = len(A)
-    tops = B.max(axis=1, initial=0.0)
-    B = B[tops > 0] / tops[tops > 0, None]
-    pairs = [(i, j) for i in range(n) for j in range(i, n)]
-    if len(B) > len(pairs):
-        return False
-    for largest in DENOMINATORS:
-        atoms = _recognised(B, largest)
-        if atoms is None:
-            continue
-        table = [[u[i] * u[j] for u in atoms] + [A[i][j]] for i, j in pairs]
-        reduced, pivots = row_reduce(table, len(atoms))
-        if len(pivots) < len(atoms) or any(row[-1] for row in reduced[len(pivots) :]):
-            continue
-        if all(row[-1] >= 0 for row in reduced[: len(pivots)]):
-            return True
-    return False
-
-
-def _recognised(B: np.ndarray, largest: int) -> list[list[Fraction]] | None:
-    """Return fractions of small denominators next to the entries; None at the first that has none."""
-    found: list[list[Fraction]] = []
-    for row in B.tolist():
-        found.append([])
-        for x in row:
-            near = Fraction(x).limit_denominator(largest)
-            if abs(float(near) - x) > 1e-6:
-                return None
-            found[-1].append(near)
-    return found
+    reduced, pivots = row_reduce(np.vstack([atoms[:, i] * atoms[:, j], A[i, j]]).T.tolist(), len(U))
+    left, weights = reduced[len(pivots) :], reduced[: len(pivots)]
+    return len(pivots) == len(U) and not any(r[-1] for r in left) and all(r[-1] >= 0 for r in weights)
 
 
 def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:
@@ -199,7 +159,7 @@ def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
 
 
 def _factor_text(reason: Reason) -> str:
-    how = {"search": "numerical factor by Levenberg–Marquardt", "face": "atoms of the face certificate"}
+    how = {"search": "numerical factor by least squares", "face": "atoms of the face certificate"}
     proof = reason.data.get("proof")
     found = [how.get(str(reason.data.get("how")), "an explicit factor")]
     if isinstance(proof, str) and proof in PROOFS:

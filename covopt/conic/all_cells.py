@@ -19,7 +19,7 @@ from scipy import sparse
 from covopt.checks.optional import required
 from covopt.conic.backends import resolve_backend, run_backend, value_of
 from covopt.errors import InputError
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ConicPoint:
 
 
 def solve_conic(
-    problem: ShallowProblem,
+    problem: Problem,
     patterns: np.ndarray,
     *,
     backend: str = "CLARABEL",
@@ -79,7 +79,7 @@ def solve_conic(
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
         In reduced units.
     patterns : ndarray of bool, shape (S, N)
         The open cells, each once: ``patterns[s, i]`` is True where z_i·w > 0.
@@ -114,7 +114,7 @@ def solve_conic(
 
     Notes
     -----
-    The multiplier of the equality is the λ of :mod:`covopt.problems.shallow`. The backend's own objective
+    The multiplier of the equality is the λ of :mod:`covopt.problems.problem`. The backend's own objective
     value is not passed on.
 
     Examples
@@ -122,8 +122,8 @@ def solve_conic(
     One sample at distance 2: the neuron that points at it with weight y/2.
 
     >>> import numpy as np
-    >>> from covopt.problems.shallow import ShallowProblem
-    >>> problem = ShallowProblem(np.array([[2.0]]), np.array([3.0]))
+    >>> from covopt.problems.problem import Problem
+    >>> problem = Problem.through(np.array([[2.0]]), np.array([3.0]))
     >>> point = solve_conic(problem, np.array([[True], [False]]))
     >>> point.neurons.round(6), point.weights.round(6), point.dual.round(6)
     (array([[1.]]), array([1.5]), array([0.5]))
@@ -144,7 +144,7 @@ def solve_conic(
         output = output + offset
         if problem.offset_cost > 0:
             cost = cost + 0.5 * problem.offset_cost * cp.square(offset)
-    interpolation = output == problem.targets
+    interpolation = output == problem.targets[:, 0]
     inside = (
         cell_matrix(problem.rows, patterns, facets(problem.rows, patterns) if complete else None) @ flat >= 0
     )
@@ -230,7 +230,7 @@ def _lines(rows: np.ndarray) -> list[np.ndarray]:
     return lines
 
 
-def _validate_patterns(problem: ShallowProblem, patterns: np.ndarray) -> np.ndarray:
+def _validate_patterns(problem: Problem, patterns: np.ndarray) -> np.ndarray:
     patterns = np.asarray(patterns)
     n_samples = len(problem.rows)
     if patterns.ndim != 2 or patterns.shape[1] != n_samples or not len(patterns):

@@ -11,12 +11,13 @@ from scipy import linalg
 
 from covopt.arrangement.highs import linear_program
 from covopt.checks.validation import check_choice
+from covopt.checks.wording import Brief
 from covopt.errors import InputError, SolverError
 from covopt.status import Status
 
 
-@dataclass(frozen=True)
-class CellLP:
+@dataclass(frozen=True, repr=False)
+class CellLP(Brief):
     """Answer of :func:`cell_lp`; every number was recomputed from the raw data.
 
     Attributes

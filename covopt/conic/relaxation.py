@@ -22,20 +22,20 @@ from scipy import sparse
 
 from covopt.checks.optional import required
 from covopt.conic.backends import run_backend, value_of
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 MOST_ROWS = 40  # that carry dual: some ten seconds
 TOLERANCE = 1e-8
 
 
 def relaxed_dual(
-    problem: ShallowProblem, *, weights: np.ndarray | None = None, time_limit_s: float | None = None
+    problem: Problem, *, weights: np.ndarray | None = None, time_limit_s: float | None = None
 ) -> np.ndarray:
     r"""Solve max ⟨Λ, Y⟩ − ‖Λᵀ1‖²/(2ρ) over the relaxation of {Λ : h(Λ) ≤ 1}.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     weights : ndarray of shape (N,), optional
         What the rows count, where there are more than :data:`MOST_ROWS`; only those that count most carry dual. By
         default the sizes of the targets.
@@ -44,7 +44,7 @@ def relaxed_dual(
 
     Returns
     -------
-    ndarray of the targets' shape
+    ndarray of shape (N, k)
         Any dual point: its bound is its dual value divided by a certified bound on its dual norm.
 
     Raises
@@ -56,13 +56,13 @@ def relaxed_dual(
 
     Examples
     --------
-    >>> problem = ShallowProblem(np.eye(2), np.array([3.0, 4.0]))
+    >>> problem = Problem.through(np.eye(2), np.array([3.0, 4.0]))
     >>> dual = relaxed_dual(problem)
     >>> round(problem.scale_dual(dual, np.linalg.norm(dual))[1], 5)
     5.0
     """
     cp = required("cvxpy", "the solver 'relaxation'", "conic")
-    targets = problem.targets.reshape(len(problem.targets), -1)
+    targets = problem.targets
     counts = np.linalg.norm(targets, axis=1) if weights is None else weights
     kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_ROWS])
     lengths = np.linalg.norm(problem.rows[kept], axis=1)
@@ -81,7 +81,7 @@ def relaxed_dual(
     run_backend(program, "CLARABEL", tol=TOLERANCE, time_limit_s=time_limit_s)
     found = np.zeros(targets.shape)
     found[kept] = value_of(dual) / lengths[:, None]
-    return problem.project_dual(found.reshape(problem.targets.shape))
+    return problem.project_dual(found)
 
 
 def _constraints(units: np.ndarray, dual) -> list:

@@ -224,16 +224,6 @@ def _zipped_name(path: Path) -> str:
     return names[0]
 
 
-class _Heard(io.BytesIO):
-    """Bytes whose reader hears deadlines and interrupts: the parser comes back for every quarter of a megabyte."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return super().read(size)
-
-    def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(size)
-
-
 def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0) -> Raw:
     """Return the frame of a text, of whose lines so many are left out between the first and the second."""
     pd = required("pandas", "reading a table", "tables")
@@ -259,7 +249,7 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0
         warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
         try:
             frame = pd.read_csv(
-                _Heard(content.encode()), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
+                io.StringIO(content), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
                 float_precision="round_trip",
             )  # fmt: skip
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

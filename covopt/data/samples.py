@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice
-from covopt.checks.wording import counted
+from covopt.checks.wording import Brief, counted
 from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, check_names, to_matrix
 from covopt.errors import InputError
@@ -21,8 +21,8 @@ from covopt.exact.rank import numerical_rank, of_given
 _TARGET_RTOL = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
+@dataclass(frozen=True, eq=False, repr=False)
+class Data(Brief):
     """Inputs and targets of an interpolation problem, in the user's units.
 
     Make one with :meth:`validate`; the constructor checks nothing.

@@ -267,6 +267,30 @@ def check_finite(
     )
 
 
+def to_symmetric(name: str, values: Any, rounding: float) -> np.ndarray:
+    """Return a symmetric matrix whose halves may differ by a share of its largest entry.
+
+    Raises
+    ------
+    InputError
+        Where it is not square, not symmetric, not finite, or empty.
+    """
+    matrix, _ = to_matrix(name, values)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
+        raise InputError(
+            f"{name} must be a square matrix with a row per point; received shape {matrix.shape}."
+        )
+    check_finite(name, matrix, None)
+    gap = np.abs(matrix - matrix.T)
+    if (gap > rounding * np.abs(matrix).max()).any():
+        i, j = (int(v) for v in np.unravel_index(int(gap.argmax()), gap.shape))
+        raise InputError(
+            f"{name} is not symmetric: entry ({i}, {j}) is {matrix[i, j]:.10g} but ({j}, {i}) is {matrix[j, i]:.10g} "
+            f"(counting from 0); pass ({name} + {name}.T) / 2 if this is rounding."
+        )
+    return (matrix + matrix.T) / 2
+
+
 def check_names(argument: str, names: Any, count: int) -> tuple[str, ...]:
     """Return column names as a tuple of ``count`` different strings.
 

@@ -28,6 +28,7 @@ from covopt.files.schema import check_content, numbers
 from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
+from covopt.solution.prediction import Predicts
 from covopt.status import Status
 
 FORMAT = "covopt-deep-solution"
@@ -36,7 +37,7 @@ AGREES = 1e-9
 
 
 @dataclass(eq=False, repr=False)
-class DeepSolution:
+class DeepSolution(Predicts):
     """A network of depth L through the points, and bounds on the norm of every such network.
 
     Attributes

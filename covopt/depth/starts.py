@@ -30,7 +30,7 @@ def of_shallow(network: ReLUNetwork, output_bias: str) -> tuple[Layout, np.ndarr
 
 
 def deeper(
-    layout: Layout, theta: np.ndarray, rng: np.random.Generator, *, extra: int
+    layout: Layout, theta: np.ndarray, rng: np.random.Generator, *, extra: int, balanced: bool = False
 ) -> Iterator[tuple[Layout, np.ndarray]]:
     """Yield networks with one layer more and the same function: an identity after each hidden layer.
 
@@ -41,14 +41,22 @@ def deeper(
     rng : numpy Generator
     extra : int
         Small random neurons that each layer gets besides, for descent to use.
+    balanced : bool
+        Share the norm of each neuron among its three weights, where they cost least; descent likes the others more.
     """
     layers = layout.split(theta)
     for place in range(1, layout.depth):
         width = layout.widths[place]
-        identity = np.eye(width)
+        into, after = layers[place - 1].copy(), layers[place].copy()
+        norms = np.linalg.norm(into, axis=1), np.linalg.norm(after[:, :width], axis=0)
+        size = np.cbrt(norms[0] * norms[1]) if balanced else np.zeros(width)
+        size, first = np.where(size > 0, size, 1.0), np.where(size > 0, norms[0], 1.0)
+        into *= (size / first)[:, None]
+        after[:, :width] *= first / size**2
+        identity = np.diag(size)
         if layout.bias > 0:
             identity = np.column_stack([identity, np.zeros(width)])
-        chain = [w.copy() for w in (*layers[:place], identity, *layers[place:])]
+        chain = [w.copy() for w in (*layers[: place - 1], into, identity, after, *layers[place + 1 :])]
         yield _widened(chain, layout, rng, extra)
 
 

@@ -193,7 +193,7 @@ class UpperSearch:
         for start in self._shallow():
             layout, theta = start[1:]
             while layout.depth < self.depth:
-                layout, theta = next(iter(deeper(layout, theta, self._rng, extra=0)))
+                layout, theta = next(iter(deeper(layout, theta, self._rng, extra=0, balanced=True)))
             missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
             no_room = self._has_no_room(layout)
             # Newton steps on many rows take seconds

@@ -79,24 +79,6 @@ def modular_rank(matrix: Sequence[Sequence[int]]) -> int:
     return rank
 
 
-def quadratic_form(matrix: Sequence[Sequence[Fraction]], vector: Sequence[Fraction | int]) -> Fraction:
-    """Return vᵀMv without rounding.
-
-    Examples
-    --------
-    >>> quadratic_form([[Fraction(1), Fraction(2)], [Fraction(2), Fraction(1)]], [1, -1])
-    Fraction(-2, 1)
-    """
-    table, unit = integer_table(matrix)
-    v, scale = integer_row(vector)
-    total = sum(
-        x * sum(y * entry for y, entry in zip(v, row, strict=True) if y)
-        for x, row in zip(v, table, strict=True)
-        if x
-    )
-    return Fraction(total, unit * scale * scale)
-
-
 def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] | None:
     """Return v with vᵀMv < 0 exactly, or None where M is positive semidefinite (symmetric Gaussian elimination).
 

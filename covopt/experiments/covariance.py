@@ -12,7 +12,6 @@ the trace is taken in it, and what K_ℓ has outside is reported as the defect (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice
+from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.experiments.representations.weights import as_matrices
 
 LOSSES = ("sum", "mean")
 
@@ -70,8 +71,8 @@ class Term:
     regularized: float
 
 
-@dataclass(frozen=True, eq=False)
-class Covariances:
+@dataclass(frozen=True, eq=False, repr=False)
+class Covariances(Brief):
     """The pairs (K_ℓ, K_ℓᵠ), ℓ = 1 … L − 1, and the outputs Z_L of a network on N samples.
 
     Attributes
@@ -257,7 +258,9 @@ def covariance(
         raise InputError(f"rank_tol must be in [0, 1); received {rank_tol!r}")
     if not regularization >= 0 or not np.isfinite(regularization):
         raise InputError(f"regularization must be a finite number, not negative; received {regularization!r}")
-    weights, beta = _weights(network, bias)
+    own = getattr(getattr(network, "network", network), "bias", 0.0)
+    beta = check_bias(own if bias is None else bias)
+    weights = as_matrices(network, beta, "penalized")
     inputs = to_matrix("X", X)[0]
     inputs = inputs[:, None] if inputs.ndim == 1 else inputs
     check_finite("X", inputs, None)
@@ -265,41 +268,18 @@ def covariance(
     bottom = hidden @ hidden.T
     K: list[np.ndarray] = []
     K_sigma: list[np.ndarray] = []
-    for layer, matrix in enumerate(weights):
+    for layer, matrix in enumerate(weights, start=1):
         if matrix.ndim != 2 or matrix.shape[1] != hidden.shape[1]:
             raise InputError(
-                f"layer {layer} (counting from 0) must have shape (width, {hidden.shape[1]}), the bias column "
-                f"included; received {matrix.shape}"
+                f"W_{layer} has shape {matrix.shape}; (width, {hidden.shape[1]}) is needed, the bias column included."
             )
         Z = hidden @ matrix.T
-        if layer == len(weights) - 1:
-            return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol, regularization)
-        hidden = _lift(np.maximum(Z, 0.0), beta)
-        K.append(Z @ Z.T)
-        K_sigma.append(hidden @ hidden.T)
-    raise InputError("network must hold at least one weight matrix; received none")
+        if layer < len(weights):
+            hidden = _lift(np.maximum(Z, 0.0), beta)
+            K.append(Z @ Z.T)
+            K_sigma.append(hidden @ hidden.T)
+    return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol, regularization)
 
 
 def _lift(values: np.ndarray, beta: float) -> np.ndarray:
     return np.column_stack([values, np.full(len(values), beta)]) if beta > 0 else values
-
-
-def _weights(network: Any, bias: float | None) -> tuple[Sequence[np.ndarray], float]:
-    network = getattr(network, "network", network)
-    if hasattr(network, "hidden_weights"):
-        if bias is not None and bias != network.bias:
-            raise InputError(
-                f"bias is {bias!r}, but the network was made with {network.bias!r}; leave it out"
-            )
-        output = network.output_weights.T
-        if network.bias > 0:
-            output = np.column_stack([output, network.output_bias])
-        return (network.hidden_weights, output), float(network.bias)
-    try:
-        matrices = [np.asarray(matrix, dtype=float) for matrix in network]
-    except (TypeError, ValueError):
-        raise InputError(
-            "network must be a ReLUNetwork, a solution, or a sequence of weight matrices; "
-            f"received {type(network).__name__}"
-        ) from None
-    return matrices, check_bias(0.0 if bias is None else bias)

@@ -17,13 +17,15 @@ from scipy.optimize import least_squares, lsq_linear, nnls
 from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
-from covopt.data.tabular import check_finite, to_matrix
+from covopt.checks.wording import Brief
+from covopt.data.tabular import check_finite, to_matrix, to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rounding import allowance, gamma
 from covopt.experiments.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
 
 MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9
+ASYMMETRY = 1e-9
 NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
 EXACT = 1e-9
 SLIDES = 5  # iterations between two local descents on the atoms
@@ -37,8 +39,8 @@ class Place(StrEnum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, eq=False)
-class Membership:
+@dataclass(frozen=True, eq=False, repr=False)
+class Membership(Brief):
     """Where a pair lies, with what proves it.
 
     Attributes
@@ -116,7 +118,7 @@ def cone_membership(
     'out'
     """
     tol, beta = check_tol(tol), check_bias(bias)
-    first, second = _symmetric("K", K), _symmetric("K_sigma", K_sigma)
+    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
     if first.shape != second.shape:
         raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
     n = len(first)
@@ -199,7 +201,10 @@ def check_membership(
     >>> found.status.value, check_membership(found, K, np.zeros((2, 2)))
     ('out', True)
     """
-    first, second = _symmetric("K", K), _symmetric("K_sigma", K_sigma) - check_bias(bias) ** 2
+    first, second = (
+        to_symmetric("K", K, ASYMMETRY),
+        to_symmetric("K_sigma", K_sigma, ASYMMETRY) - check_bias(bias) ** 2,
+    )
     rows = _image(X, len(first))
     size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
     if membership.status is Place.IN and membership.decomposition is not None:
@@ -235,20 +240,6 @@ def _separate(faces, rows, A, B, lowest, first, second):
     separation = float(np.vdot(A, first) + np.vdot(B, second))
     error = max(1e-12 * n, gamma(4 * n * n + 48))
     return (A, B, separation) if separation < -error else None
-
-
-def _symmetric(name: str, matrix: Any) -> np.ndarray:
-    values = to_matrix(name, matrix)[0]
-    if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise InputError(f"{name} must be a square matrix; received shape {values.shape}")
-    check_finite(name, values, None)
-    skew = np.abs(values - values.T)
-    if skew.max(initial=0.0) > 1e-9 * np.abs(values).max(initial=0.0):
-        i, j = np.unravel_index(int(skew.argmax()), skew.shape)
-        raise InputError(
-            f"{name} must be symmetric; entries ({i}, {j}) and ({j}, {i}) are {values[i, j]:g} and {values[j, i]:g}"
-        )
-    return 0.5 * (values + values.T)
 
 
 def _image(X: Any, n: int) -> np.ndarray:

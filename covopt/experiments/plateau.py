@@ -16,6 +16,7 @@ from covopt.api.interpolation import min_norm
 from covopt.api.task import Task
 from covopt.checks.optional import required
 from covopt.checks.validation import check_tol, is_whole
+from covopt.checks.wording import Brief
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.network import ReLUNetwork
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 _ANY_TARGETS = ("N", "N·k", "N(N+1)", "r(r+1)/2 + N(N+1)/2", "N(N+1)/2", "4N", "2·cells")
 
 
-@dataclass(frozen=True, eq=False)
-class Plateau:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plateau(Brief):
     """Best found cost per width above the certified floor. The floor is proved; every cost is heuristic.
 
     Attributes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.checks.wording import counted
+from covopt.checks.wording import Brief, counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.graphs import check_graph, graph_matrix, incidence
 from covopt.completely_positive.rank import cp_rank
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@dataclass(frozen=True, eq=False)
-class TightInstance:
+@dataclass(frozen=True, eq=False, repr=False)
+class TightInstance(Brief):
     """A data set with its exact representation cost and the fewest neurons that reach it.
 
     Attributes

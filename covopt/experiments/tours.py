@@ -176,20 +176,6 @@ def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]
     start = nx.approximation.greedy_tsp(graph, source=n)
     tour = nx.approximation.threshold_accepting_tsp(graph, start, source=n, seed=seed)
     order = np.array(tour[1:-1])
-    improved = True
-    while improved:  # reversals of stretches, until none helps
-        improved = False
-        for i in range(n - 1):
-            before = steps[order[i - 1], order[i]] if i else 0.0
-            ends = np.arange(i + 1, n)
-            after = np.append(steps[order[ends[:-1]], order[ends[:-1] + 1]], 0.0)
-            new_before = steps[order[i - 1], order[ends]] if i else np.zeros(len(ends))
-            new_after = np.append(steps[order[i], order[ends[:-1] + 1]], 0.0)
-            gain = before + after - new_before - new_after
-            j = int(np.argmax(gain))
-            if gain[j] > 1e-12 * (1.0 + before):
-                order[i : ends[j] + 1] = order[i : ends[j] + 1][::-1]
-                improved = True
     return order, float(steps[order[:-1], order[1:]].sum())
 
 

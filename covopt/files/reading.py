@@ -14,9 +14,7 @@ from covopt.files.many_lists import many_lists
 MOST_BYTES = 2**28
 MOST_DIGITS = 400  # of a whole number; floats have their range
 MOST_DEPTH = 24  # lists in lists; what covopt writes has seven
-LONG = 2**20  # bytes from which on signals are heard while numbers are read
 NESTING = frozenset((dict, list))  # what the parser makes, exactly
-OTHERS = bytes(set(range(256)) - set(b'[]{}"\\'))  # what says nothing about nesting
 
 
 class _Refused(ValueError):
@@ -74,31 +72,10 @@ def parse_json(raw: bytes | str) -> Any:
     Traceback (most recent call last):
     covopt.files.reading._Refused: the name 'a' stands twice in one object
     """
-    hooks: dict[str, Any] = {"parse_float": _number} if len(raw) > LONG else {}
     with many_lists():
-        content = json.loads(
-            raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks
-        )
-        if not _is_shallow(raw):
-            _check_depth(content)
+        content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object)
+        _check_depth(content)
     return content
-
-
-def _is_shallow(raw: bytes | str) -> bool:
-    """Tell from the brackets alone that nothing nests deeper; False also where strings might hold some."""
-    if isinstance(raw, str):
-        return False
-    outside = raw.translate(None, delete=OTHERS).split(b'"')
-    if any(outside[1::2]):
-        return False
-    left = b"".join(outside)
-    for _ in range(MOST_DEPTH // 2):  # a list within an object goes in one turn
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
-    return not left
-
-
-def _number(digits: str) -> float:
-    return float(digits)  # a call from the parser, which otherwise hears no signal before its end
 
 
 def _whole(digits: str) -> int:

@@ -35,6 +35,7 @@ class Loss:
     """
 
     name: ClassVar[str] = ""
+    interpolates: ClassVar[bool] = False  # infinite away from the targets
     is_classification: ClassVar[bool] = False
     is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
     is_quadratic: ClassVar[bool] = False  # ‖f − y‖² up to a factor: rotating the outputs rotates the problem

@@ -6,6 +6,7 @@ import numpy as np
 
 from covopt.losses.base import Loss, as_columns
 
+FLAT = 1e-12  # of the largest number: multipliers that differ by no more are equal
 INTERPOLATES = 1e-9  # of max|y|: a network that misses the points by no more counts as one through them
 
 
@@ -23,6 +24,15 @@ class Interpolation(Loss):
     """
 
     name = "interpolation"
+    interpolates = True
+
+    @classmethod
+    def of(cls, targets: np.ndarray) -> Interpolation:
+        """Bind it to numbers that were checked, of shape (N,) or (N, k); N may be 0."""
+        loss = cls()
+        loss.targets = as_columns(targets)
+        loss.weights = np.full((len(targets), 1), 1.0 / max(len(targets), 1))
+        return loss
 
     def value(self, F):
         return 0.0 if self.residual(F) <= INTERPOLATES else np.inf
@@ -33,13 +43,20 @@ class Interpolation(Loss):
 
     def conjugate_terms(self, U):
         terms = U * self.targets
-        return float(terms.sum()), float(np.abs(terms).sum())
+        return float(np.vdot(U, self.targets)), float(np.abs(terms).sum())
 
     def conjugate_gradient(self, U):
         return self.targets
 
     def conjugate_hessian(self, U):
         return np.zeros((len(U), 1))
+
+    def room(self, U):
+        """See the base class: rows of zeros stay, unless the others are equal numbers."""
+        some = U.any(axis=1, keepdims=True)
+        apart = np.abs(U - U.mean(axis=0, where=some)).max(initial=0.0, where=some) if some.any() else 0.0
+        is_flat = apart <= FLAT * np.abs(U).max(initial=0.0)
+        return np.broadcast_to(np.where(is_flat, 1.0, some), U.shape)
 
 
 def relative_residual(F: np.ndarray, Y: np.ndarray) -> float:

@@ -86,11 +86,8 @@ def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
     best, loss = report.best, report.best.loss
     if loss is None or isinstance(loss, Interpolation) or report.is_deep or not len(best.network):
         return None
-    last = next(network for name, network in reversed(report.networks.items()) if name != "best")
-    outputs = last.representations(report.X)[-1]
-    dual = -loss.gradient(outputs) / (2.0 * best.lam)
     hidden = best.network.hidden_weights
     units = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
-    reached = np.linalg.norm(heights(best.data.lifted, dual, units), axis=1)
+    reached = np.linalg.norm(heights(best.data.lifted, report.refit_dual, units), axis=1)
     worst = int(reached.argmax())
     return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + SAID else None

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from covopt.errors import BudgetError
 from covopt.limits import checkpoint
 from covopt.losses import Interpolation, Loss
+from covopt.meter.corners import Refitted, solve_corners
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing
 from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
@@ -145,7 +146,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
               + \lambda \|b\|^2, \qquad \|u_j\| = 1.
 
     L-BFGS on lengths and weights, 2‖v‖ = min ‖w‖² + ‖v‖² over ‖w‖‖t‖ = ‖v‖, then Newton's method on the neurons that
-    are left.
+    are left; a cone program for a loss with a corner.
 
     Parameters
     ----------
@@ -167,35 +168,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
     if not len(layer) and layer.offset is None:
         return layer
     fit = _Refit(layer, loss, lam)
-    lengths = np.linalg.norm(layer.incoming, axis=1)
-    offset = np.zeros(layer.outgoing.shape[1]) if layer.offset is None else layer.offset
-    smooth = loss.smoothed(CORNER)
-    start = fit.join(lengths, layer.outgoing, offset)
-    scale = 1.0 / max(abs(fit.both(start, smooth)[0]), 1e-300)
-
-    def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
-        checkpoint()
-        value, slope = fit.both(x, smooth)
-        return scale * value, scale * slope
-
-    options = {"maxcor": 30, "maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-16, "gtol": 0.0}
-    for _ in range(RETURNS):
-        found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
-        lengths, weights, offset = fit.split(found.x)
-        weights = weights * lengths[:, None]
-        if smooth is loss:
-            weights, offset = fit.polished(weights, offset)
-        # a neuron of length zero has no slope: where the residual asks for one, with either sign, it starts again
-        size = np.linalg.norm(weights, axis=1)
-        pulls = fit.features.T @ smooth.gradient(fit.outputs(weights, offset))
-        height = np.linalg.norm(pulls, axis=1)
-        back = (height > 2.0 * lam * (1.0 + ASKED)) & (size <= LIGHT * size.max(initial=0.0))
-        if not back.any():
-            break
-        size[back] = FRESH * size.max()
-        weights[back] = -pulls[back] / height[back, None] * size[back, None]
-        root = np.sqrt(size)
-        start = fit.join(root, weights / np.where(root > 0.0, root, 1.0)[:, None], offset)
+    weights, offset, *_ = fit.cornered() or fit.descended()
     best, value = layer, fit.value(lengths=np.linalg.norm(layer.outgoing, axis=1), layer=layer)
     size = np.linalg.norm(weights, axis=1)
     for kept in (size > LIGHT * size.max(initial=0.0), size > 0.0):
@@ -211,6 +184,22 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
     return best
 
 
+def refitted_slope(layer: HiddenLayer, outputs: np.ndarray, loss: Loss, lam: float) -> np.ndarray:
+    """Return ∇C at the outputs of a refit of this layer; where the loss has a corner, what optimality asks for.
+
+    Parameters
+    ----------
+    layer : HiddenLayer
+        Before the refit.
+    outputs : ndarray of shape (N, k)
+    loss : Loss
+    lam : float
+    """
+    layer = balance(drop_silent(layer, keep_negative=False))
+    found = _Refit(layer, loss, lam).cornered() if len(layer) else None
+    return loss.gradient(outputs) if found is None else found.slope
+
+
 class _Refit:
     """The convex problem: features of unit neurons, values and slopes."""
 
@@ -222,6 +211,46 @@ class _Refit:
         self.m, self.k = layer.outgoing.shape
         self.has_offset = layer.offset is not None
         self.price = 0.0 if layer.free_offset or not self.has_offset else lam  # of ‖b‖²
+
+    def cornered(self) -> Refitted | None:
+        """Return the optimum for a loss with a corner; None for others, and where it is too much."""
+        if self.loss.smoothed(CORNER) is self.loss or self.k > 1:
+            return None
+        constant = self.layer.constant if self.has_offset else 0.0
+        return solve_corners(self.features, self.loss, self.lam, constant, self.price)
+
+    def descended(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and offset by descent."""
+        lengths = np.linalg.norm(self.layer.incoming, axis=1)
+        offset = np.zeros(self.layer.outgoing.shape[1]) if self.layer.offset is None else self.layer.offset
+        smooth = self.loss.smoothed(CORNER)
+        start = self.join(lengths, self.layer.outgoing, offset)
+        scale = 1.0 / max(abs(self.both(start, smooth)[0]), 1e-300)
+
+        def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+            checkpoint()
+            value, slope = self.both(x, smooth)
+            return scale * value, scale * slope
+
+        options = {"maxcor": 30, "maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-16, "gtol": 0.0}
+        for _ in range(RETURNS):
+            found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
+            lengths, weights, offset = self.split(found.x)
+            weights = weights * lengths[:, None]
+            if smooth is self.loss:
+                weights, offset = self.polished(weights, offset)
+            # a neuron of length zero has no slope: where the residual asks for one, with either sign, it starts again
+            size = np.linalg.norm(weights, axis=1)
+            pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
+            height = np.linalg.norm(pulls, axis=1)
+            back = (height > 2.0 * self.lam * (1.0 + ASKED)) & (size <= LIGHT * size.max(initial=0.0))
+            if not back.any():
+                break
+            size[back] = FRESH * size.max()
+            weights[back] = -pulls[back] / height[back, None] * size[back, None]
+            root = np.sqrt(size)
+            start = self.join(root, weights / np.where(root > 0.0, root, 1.0)[:, None], offset)
+        return weights, offset
 
     def value(self, *, lengths: np.ndarray, layer: HiddenLayer) -> float:
         """Objective of a layer, exactly as it is."""

@@ -95,7 +95,7 @@ def _dual(report: Gap, place: np.ndarray, ax: Axes) -> None:
     other = other / size if size > 1e-9 else np.linalg.svd(place[None])[2][-1]
     angles = np.linspace(-np.pi, np.pi, ANGLES)
     circle = np.cos(angles)[:, None] * place + np.sin(angles)[:, None] * other
-    dual = -report.loss.gradient(last.representations(report.X)[-1]) / (2.0 * report.best.lam)
+    dual = report.refit_dual
     value = np.linalg.norm(heights(report.best.data.lifted, dual, circle), axis=1)
     ax.plot(np.degrees(angles), value, color=INK, lw=1.4)
     ax.axhline(1.0, color="0.45", ls="--", lw=1.0)

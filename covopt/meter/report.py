@@ -20,9 +20,9 @@ from covopt.files.formats import check_format, find_reader
 from covopt.files.layouts import GAP
 from covopt.files.schema import check_content, numbers
 from covopt.losses import Interpolation, Loss
-from covopt.meter.ladder import objective, top
+from covopt.meter.ladder import objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.problem import Problem
 from covopt.status import Status
 from covopt.verification import verify
 
@@ -142,6 +142,16 @@ class Gap:
         return (before - steps[name]) / self.objective if self.objective > 0 else 0.0
 
     @cached_property
+    def refit_dual(self) -> np.ndarray:
+        """−∇C/2λ (N, k) at the outputs of the last network of the ladder: what its residual asks of neurons."""
+        name, network = list(self.networks.items())[-1]
+        outputs = network.representations(self.X)[-1]
+        if name != "refitted":
+            return -self.loss.gradient(outputs) / (2.0 * self.best.lam)
+        layer = top(self.networks["merged"], self.X)
+        return -refitted_slope(layer, outputs, self.loss, self.best.lam) / (2.0 * self.best.lam)
+
+    @cached_property
     def refit_gap(self) -> float | None:
         """(objective − dual value) / objective of the convex problem of the refit; None where there was none.
 
@@ -151,11 +161,11 @@ class Gap:
             return None
         data, kind = self.best.data, self.best.output_bias
         rho = np.inf if kind == "none" else 0.0 if kind == "free" else 1.0 / data.bias**2
-        problem = RegularisedProblem(data.lifted, self.loss, 2.0 * self.best.lam, rho)
+        problem = Problem(data.lifted, self.loss, 2.0 * self.best.lam, rho)
         layer = top(self.networks["merged"], self.X)
         units = layer.incoming / np.maximum(np.linalg.norm(layer.incoming, axis=1, keepdims=True), 1e-300)
         refitted = self.networks["refitted"]
-        dual = problem.project_dual(problem.dual_of(refitted.representations(self.X)[-1]))
+        dual = problem.project_dual(self.refit_dual)
         gauge = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ dual, axis=1).max(initial=0.0)
         value = objective(refitted, self.X, self.loss, self.best.lam)
         return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(gauge))[1])

@@ -18,7 +18,7 @@ from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.ladder import objective
 from covopt.meter.tables import Table, labels_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, descend
 from covopt.status import Status
 
@@ -86,7 +86,7 @@ class Rival:
         self.network, self.data, self.loss, self.lam = network, data, loss, lam
         self.output_bias, self.tol = output_bias, tol
         rho = np.inf if output_bias == "none" else 0.0 if output_bias == "free" else 1.0 / data.bias**2
-        self.problem = RegularisedProblem(data.lifted, loss, 2.0 * lam, rho)
+        self.problem = Problem(data.lifted, loss, 2.0 * lam, rho)
         self.found: Conclusion | None = None
 
     def value(self, network: ReLUNetwork) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +133,15 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
                     raise InputError(
                         f"the reduced {name!r} overflows {dtype}; save the model in float32 first."
                     )
-    data = _packed(tensors, model)
-    write_atomically(path, lambda stream: stream.write(data))
+    if model.format == "safetensors":
+        from safetensors.numpy import save
+
+        data = save(tensors, model.metadata or None)
+        write_atomically(path, lambda stream: stream.write(data))
+    else:
+        import torch
+
+        write_atomically(path, lambda stream: torch.save(tensors, stream))
     return _network(model.keys, rounded)
 
 
@@ -155,19 +161,6 @@ def _rounded(values: np.ndarray, dtype: str, kind: str) -> tuple[Any, np.ndarray
 
     tensor = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
     return tensor, tensor.to(torch.float64).numpy()
-
-
-def _packed(tensors: dict[str, Any], model: ModelFile) -> bytes:
-    """Return the file of some tensors."""
-    if model.format == "safetensors":
-        from safetensors.numpy import save
-
-        return save(tensors, model.metadata or None)
-    import torch
-
-    stream = BytesIO()
-    torch.save(tensors, stream)
-    return stream.getvalue()
 
 
 def format_of(path: Path) -> str:
@@ -239,46 +232,42 @@ def _layers(
 ) -> tuple[tuple[str, str | None], ...]:
     if not tensors:
         raise InputError(f"{path} holds no tensors; {_SAVE}.")
+    matches = {name: _KEY.match(name) for name in tensors}
     found: dict[int, dict[str, str]] = {}
-    prefixes = set()
-    for name in tensors:
-        match = _KEY.match(name)
+    for name, match in matches.items():
         if match is None:
             raise InputError(
                 f"{path}: tensor {name!r} is not one of an nn.Sequential of Linear and ReLU, whose names are "
                 "0.weight, 0.bias, 2.weight, …; wrap the layers in nn.Sequential."
             )
-        prefixes.add(match["prefix"])
         found.setdefault(int(match["index"]), {})[match["kind"]] = name
+    prefixes = sorted({match["prefix"] for match in matches.values() if match})
     if len(prefixes) > 1:
-        listed = ", ".join(repr(p) for p in sorted(prefixes))
+        listed = ", ".join(map(repr, prefixes))
         raise InputError(f"{path} holds several modules ({listed}); save one nn.Sequential alone.")
-    indices = sorted(found)
     keys: list[tuple[str, str | None]] = []
-    for index in indices:
-        parts = found[index]
-        weight, bias = parts.get("weight"), parts.get("bias")
-        linear = set(parts) <= {"weight", "bias"} and weight is not None and tensors[weight].ndim == 2
-        if (
-            weight is None
-            or not linear
-            or (bias is not None and tensors[bias].shape != (len(tensors[weight]),))
-        ):
-            shapes = ", ".join(f"{kind} {tensors[name].shape}" for kind, name in sorted(parts.items()))
+    before = -2
+    for index, parts in sorted(found.items()):
+        shapes = {kind: tensors[name].shape for kind, name in sorted(parts.items())}
+        if set(parts) | {"bias"} != {"weight", "bias"} or [*map(len, shapes.values())][-1:] != [2] or (
+            shapes.get("bias", shapes["weight"][:1]) != shapes["weight"][:1]
+        ):  # fmt: skip
+            listed = ", ".join(f"{kind} {shape}" for kind, shape in shapes.items())
             raise InputError(
-                f"{path}: module {index} is no Linear layer ({shapes}); only Linear and ReLU in turn can be reduced."
+                f"{path}: module {index} is no Linear layer ({listed}); only Linear and ReLU in turn can be reduced."
             )
+        weight = parts["weight"]
         if "float" not in dtypes[weight]:
             raise InputError(f"{path}: {weight!r} is {dtypes[weight]}; floating-point weights are needed.")
-        keys.append((weight, bias))
-    for before, after in zip([-2, *indices], indices, strict=False):
-        if after != before + 2:
+        if index != before + 2:
             what = (
-                f"modules {before} and {after} are both Linear with {after - before - 1} modules between them"
+                f"modules {before} and {index} are both Linear with {index - before - 1} modules between them"
                 if before >= 0
-                else f"module 0 has no parameters: the first Linear layer is module {after}"
+                else f"module 0 has no parameters: the first Linear layer is module {index}"
             )
             raise InputError(
                 f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
             )
+        keys.append((weight, parts.get("bias")))
+        before = index
     return tuple(keys)

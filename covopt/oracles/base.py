@@ -20,12 +20,13 @@ from typing import Protocol
 import numpy as np
 
 from covopt.checks.memory import room
+from covopt.checks.wording import Brief
 
 PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
 
 
-@dataclass(frozen=True)
-class Pricing:
+@dataclass(frozen=True, repr=False)
+class Pricing(Brief):
     """Answer of an oracle.
 
     Attributes

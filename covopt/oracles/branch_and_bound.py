@@ -46,9 +46,8 @@ class BranchAndBoundOracle:
         Most nodes per pricing: 10⁶ (10 N bytes each).
     time_limit_s : float, optional
         Seconds per pricing.
-    slack : float
-        The bound of an infeasible dual, h > 1, need only be as close as this share of h − 1: a solver that is still
-        looking for columns has no use for more.
+    goal : float
+        A bound up to it is close enough, whatever the best neuron is worth; zero asks for the maximum.
     n_starts, random_state, n_threads
         Of the local search that looks for the incumbent.
 
@@ -80,13 +79,13 @@ class BranchAndBoundOracle:
         *,
         node_limit: int | None = None,
         time_limit_s: float | None = None,
-        slack: float = 0.0,
+        goal: float = 0.0,
         n_starts: int = 256,
         random_state: int | np.random.Generator | None = None,
         n_threads: int = 2,
     ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
-        self.node_limit, self.time_limit_s, self.slack = node_limit, time_limit_s, slack
+        self.node_limit, self.time_limit_s, self.goal = node_limit, time_limit_s, goal
         self.n_nodes, self.interrupted = 0, False
         self.local = LocalSearchOracle(
             self.rows, n_starts=n_starts, random_state=random_state, n_threads=n_threads
@@ -119,9 +118,7 @@ class BranchAndBoundOracle:
         reduced, basis = restrict(self.rows, support)
         lost = transfer_up(self.rows[support], lengths_up(outputs[support]), basis, reduced)
         best = found.upper_bound
-        margin = EXACT * best
-        if self.slack > 0.0 and best > 1.0:
-            margin = max(margin, self.slack * (best - 1.0))
+        margin = max(EXACT * best, self.goal - best)
         upper, point = self._search(reduced, outputs[support], found.neurons[:1] @ basis, best, margin)
         neurons, values = found.neurons, found.values
         size = float(np.linalg.norm(point))

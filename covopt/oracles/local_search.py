@@ -7,8 +7,6 @@ power iteration, so each end jumps to the top eigenvector of its cell's form on 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
@@ -20,7 +18,6 @@ from covopt.oracles.bounds import gauge_bound, importance
 FLAT = 1e-9  # relative height at which a row counts as vanishing
 WHITE = 1e-12  # singular values below it, relative, are not rounded
 FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
-VIOLATED = 1.0 + 1e-9
 
 
 def climb(
@@ -217,31 +214,6 @@ class LocalSearchOracle:
             keep[max_neurons:] = False
         self.warm = points[: max(self.n_starts // 2, 1)]
         return Pricing(points[keep], values[keep], float(abs(values[0])), exact=False)
-
-    def search_on(
-        self,
-        dual: np.ndarray,
-        *,
-        threshold: float,
-        max_neurons: int | None = None,
-        found: Pricing | None = None,
-    ) -> Pricing:
-        """:meth:`search` with few starts, and with all of them where those have led to few maxima above one.
-
-        Far from the end of a solve columns are easy to find.
-
-        Parameters
-        ----------
-        dual, threshold, max_neurons
-            Of :meth:`search`.
-        found : Pricing, optional
-            What few starts have led to.
-        """
-        options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
-        if found is None:
-            found = self.search(dual, **options, share=FIRST_SHARE)
-        enough = 2 * self.rows.shape[1]
-        return found if (np.abs(found.values) > VIOLATED).sum() >= enough else self.search(dual, **options)
 
     def climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distinct ends of climbs from the warm starts and new ones, and the values there.

@@ -92,6 +92,8 @@ class SearchedThenProved:
         0 for duals of one axis. Of several outputs nothing is proved here.
     proves : bool
         Whether signs and boxes are tried at all.
+    effort : float
+        Share of the nodes of signs: what they do not end with is left to the certificate.
 
     Attributes
     ----------
@@ -109,9 +111,9 @@ class SearchedThenProved:
 
     def __init__(
         self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None, n_outputs: int = 0,
-        proves: bool = True,
+        proves: bool = True, effort: float = 1.0,
     ):  # fmt: skip
-        self.tol, self.max_nodes = tol, max_nodes
+        self.tol, self.max_nodes, self.effort = tol, max_nodes, min(effort, 1.0)
         self.gap = 1.0
         self.is_worth: Callable[[float], bool] = lambda best: True
         self.proved = self.failed = False
@@ -148,14 +150,14 @@ class SearchedThenProved:
             return self._remembered(found)
         if self.boxes is None:
             if not _count(found):
-                found = self._remembered(merged(found, self.local.search_on(dual, **options)))
+                found = self._remembered(merged(found, self.local.search(dual, **options)))
             return self._walk(dual, found) if self.by_signs and not _count(found) else found
         excess = max(found.upper_bound - 1.0, SEEN * self._excess, CLOSE * self.tol)
         found = self._looked(dual, found, 1.0 + SEEN * excess)
         if _count(found) >= FEW or self.proved:
             return found
         if not self._sees_more and not _count(found):
-            found = self._remembered(merged(found, self.local.search_on(dual, **options)))
+            found = self._remembered(merged(found, self.local.search(dual, **options)))
         return self._walk(dual, found)
 
     def _looked(self, dual: np.ndarray, found: Pricing, level: float) -> Pricing:
@@ -197,7 +199,7 @@ class SearchedThenProved:
         """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
         if self.by_signs:
             signs = self._by_signs(dual, level, sign_nodes(self._rows.shape[1]))
-            if signs.exact:
+            if signs.exact or signs.upper_bound <= self.signs.goal:
                 return signs
             self.by_signs = False  # rows of uneven size: once is enough
         if self.boxes is None:
@@ -214,7 +216,8 @@ class SearchedThenProved:
         return Pricing(together.neurons, together.values, bound, exact=False)
 
     def _by_signs(self, dual: np.ndarray, level: float, nodes: int) -> Pricing:
-        self.signs.node_limit = nodes
+        self.signs.node_limit = max(int(self.effort * nodes), 1)
+        self.signs.goal = (1.0 + 0.5 * CLOSE * self.tol) * level
         found = self.signs.price(dual, threshold=level)
         if self.signs.interrupted:
             raise KeyboardInterrupt

@@ -58,10 +58,11 @@ MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked a
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
-FAN_TIME = 0.5  # of the time that is left
+TIME = 0.5  # of what is left to a deadline, for a fan or a tree: what follows has time, and they end with a bound
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
+BY_FAN = VALID + ", by a fan of output directions"
 BY_CHORDS, BY_BOXES = VALID + ", by boxes of directions", VALID + ", by quadratics on boxes of directions"
 
 
@@ -108,8 +109,8 @@ def bound_gauge(
         Of any rank and size; the user's lifted rows, say.
     dual : ndarray of shape (N,) or (N, k)
     effort : float
-        Work, as a share of a whole check (:data:`WHOLE_CHECK_S`); at 0 nothing is searched. The faces, nodes and
-        boxes that it allows are numbers and no clock.
+        Work, in whole checks (:data:`WHOLE_CHECK_S`); at 0 nothing is searched. The faces, nodes and boxes that it
+        allows are numbers and no clock.
     goal : float, optional
         What a solve has shown that h does not exceed: boxes get :data:`SHOWN` times the work to show it again.
 
@@ -214,7 +215,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
         return GaugeBound(_relaxed(rows, one), False, VALID)
-    return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort)
+    return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
 
 def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None) -> GaugeBound:
@@ -268,7 +269,7 @@ def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES))
 
 
-def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float) -> GaugeBound:
+def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
     """Faces where their bound is proved, else a fan of output directions."""
     with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, dual.shape[1], effort)
@@ -276,22 +277,25 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float) -> GaugeBou
         if oracle.proved:
             pricing = oracle.price(dual, threshold=np.inf)
             return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
-    return fan_bound(rows, dual, effort)
+    return fan_bound(rows, dual, effort, goal)
 
 
-def fan_bound(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
+def fan_bound(
+    rows: np.ndarray, dual: np.ndarray, effort: float = 1.0, goal: float | None = None
+) -> GaugeBound:
     """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is."""
-    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], effort)
+    most = effort if goal is None else SHOWN * effort
+    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], most)
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
     found = fan_gauge(
-        rows, dual, lambda one: _bound_scalar(rows, one, effort / FAN_SHARE).value, best=best, rtol=CLOSE_FAN,
-        max_calls=calls, time_s=FAN_TIME * seconds_left(),
+        rows, dual, lambda one: _bound_scalar(rows, one, min(effort, 1.0) / FAN_SHARE).value, best=best,
+        rtol=CLOSE_FAN, goal=goal or 0.0, max_calls=calls, time_s=TIME * seconds_left(),
     )  # fmt: skip
     value = min(found.upper_bound, relaxed)
     exact = value <= (1.0 + ATTAINED) * best
-    return GaugeBound(value, exact, EXACT if exact else VALID)
+    return GaugeBound(value, exact, EXACT if exact else BY_FAN if value < relaxed else VALID)
 
 
 def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
@@ -305,14 +309,22 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     if rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank):
         calls = min(MOST_CALLS, FAN_WORK / (n_rows + rank) ** 2)
     else:  # where each gets some boxes
-        calls = min(FEW_CALLS, quadratic_limit(n_rows, rank, effort / FAN_SHARE) // 100 * FEW_CALLS)
-    return int(calls * min(effort, 1.0))
+        each = quadratic_limit(n_rows, rank, min(effort, 1.0) / FAN_SHARE)
+        calls = min(FEW_CALLS, each // 100 * FEW_CALLS)
+    return int(calls * effort)
 
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
     """Bound h of one output by branch and bound over the signs of the rows."""
     limit = tree_limit(len(rows), rows.shape[1], effort)
-    tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
+    most = TIME * seconds_left()
+    tree = BranchAndBoundOracle(
+        rows,
+        node_limit=limit,
+        random_state=0,
+        n_starts=STARTS,
+        time_limit_s=most if most < math.inf else None,
+    )
     found = tree.price(dual, max_neurons=1)
     return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 

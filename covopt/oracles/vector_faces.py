@@ -49,6 +49,7 @@ from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.remembered import remember
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import visit
 from covopt.oracles.vector.face_lattice import (
@@ -215,6 +216,8 @@ class VectorFaceOracle:
         if max_neurons is not None:
             keep[max(max_neurons, 1) :] = False
         bound = float(max(bound, values[0]))
+        if self.proved:
+            remember(self.rows, dual, bound)
         attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
         raised = neurons if self._span is None else neurons @ self._span.T
         return Pricing(raised[keep], values[keep], bound, exact=bool(attained))

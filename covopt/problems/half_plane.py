@@ -2,7 +2,7 @@ r"""Interpolation in the plane of lifted rows, one input and a bias, in coordina
 
 With one input all neurons that have a kink among points far from the origin (years, incomes, seconds since 1970)
 point in nearly one direction: their outputs agree to many digits, and what tells them apart is lost in the sums of
-:class:`~covopt.problems.shallow.ShallowProblem`. Here rows are sorted by angle, z_1 … z_N in an open half plane, and
+:class:`~covopt.problems.problem.Problem`. Here rows are sorted by angle, z_1 … z_N in an open half plane, and
 everything is said by cross products of neighbours, which are accurate whatever their size (with a bias β they are
 β(x_j − x_i)). The unit directions r_i ⟂ z_i, at which row i turns silent, cut the circle into arcs:
 
@@ -24,7 +24,7 @@ from scipy import sparse
 
 from covopt.exact.rounding import two_product
 from covopt.exact.two_doubles import rounded_with_sums, whole
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
 CLEAR = 1e-3  # sine of the angle between neighbours from which coordinates of the plane serve as well
@@ -91,10 +91,10 @@ class HalfPlane:
         e with Z e = 1, where there is an offset.
     """
 
-    def __init__(self, problem: ShallowProblem, order: np.ndarray, constant: np.ndarray | None):
+    def __init__(self, problem: Problem, order: np.ndarray, constant: np.ndarray | None):
         self.problem, self.order, self.constant = problem, order, constant
         self.rows = z = problem.rows[order]
-        self.targets = problem.targets.reshape(len(z), -1)[order]
+        self.targets = problem.targets[order]
         self.lengths = np.hypot(z[:, 0], z[:, 1])
         self.normals = np.column_stack([z[:, 1], -z[:, 0]]) / self.lengths[:, None]
         self.steps = crosses(z[:-1], z[1:])
@@ -110,15 +110,15 @@ class HalfPlane:
         self.demands = self._demands()
 
     @classmethod
-    def of(cls, problem: ShallowProblem) -> HalfPlane | None:
+    def of(cls, problem: Problem) -> HalfPlane | None:
         """Return the half plane of a problem, or None where it has none.
 
         Examples
         --------
         >>> rows = np.column_stack([np.arange(1871.0, 1881.0), np.ones(10)])
-        >>> HalfPlane.of(ShallowProblem(rows, np.ones(10))) is not None
+        >>> HalfPlane.of(Problem.through(rows, np.ones(10))) is not None
         True
-        >>> HalfPlane.of(ShallowProblem(np.array([[1.0, 0.0], [-1.0, 0.1], [0.0, -1.0]]), np.ones(3))) is None
+        >>> HalfPlane.of(Problem.through(np.array([[1.0, 0.0], [-1.0, 0.1], [0.0, -1.0]]), np.ones(3))) is None
         True
         """
         rows = problem.rows
@@ -313,7 +313,7 @@ class HalfPlane:
         return found
 
     def dual(self, unknowns: np.ndarray) -> np.ndarray:
-        """Return Λ, of the targets' shape and in the problem's order of rows."""
+        """Return Λ (N, k) in the problem's order of rows."""
         q = self.matrix_q @ unknowns[-2:]
         heights = self.heights(unknowns)[self.order] * self.lengths[:, None]
         normals = self.normals[:2] * self.lengths[:2, None]
@@ -326,7 +326,7 @@ class HalfPlane:
         found[1:-1] = heights[:-2] / c[:-1] + heights[2:] / c[1:] - heights[1:-1] * (over / (c[:-1] * c[1:]))
         back = np.empty_like(found)
         back[self.order] = found
-        return back.reshape(self.problem.targets.shape)
+        return back
 
     def two_doubles(self, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the Λ that has these unknowns by two doubles each; with Λᵀ1 = 0 where an offset costs nothing."""
@@ -348,7 +348,7 @@ class HalfPlane:
         ])  # fmt: skip
         back = np.empty((2, *found.shape))
         back[:, self.order] = rounded_with_sums(found, self.rows)
-        return tuple(back.reshape(2, *self.problem.targets.shape))
+        return back[0], back[1]
 
     def balanced(self, unknowns: np.ndarray) -> np.ndarray:
         """Return the unknowns with Λᵀ1 = 0."""

@@ -15,7 +15,7 @@ means in ω weigh the samples as the loss does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, check_size, reduce_data
 from covopt.problems.regularised import reduce_fit
-from covopt.problems.shallow import ShallowProblem
 
 OUTPUT_BIASES = ("none", "free")
 ACTIVE = 1e-13  # share of the largest possible ω below which a neuron is active by rounding alone
@@ -44,7 +44,7 @@ class LabelNoiseTask:
     ----------
     data : Data
     potential : LabelNoise
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
         Of whitened rows; neurons have ω'(u) = 1.
     reduction : Reduction
     rows : ndarray of shape (n, s)
@@ -67,7 +67,7 @@ class LabelNoiseTask:
 
     data: Data
     potential: LabelNoise
-    problem: Any
+    problem: Problem
     reduction: Reduction
     rows: np.ndarray
     back: np.ndarray
@@ -108,8 +108,7 @@ class LabelNoiseTask:
         size = np.linalg.norm(self.rows, axis=1).max(initial=0.0)
         size *= self.lengths.max(initial=0.0) if self.potential.exact else 1.0
         live = omega > ACTIVE * np.linalg.norm(neurons, axis=1) * size
-        scale = omega[live].reshape(-1, *[1] * (weights.ndim - 1))
-        return neurons[live] / omega[live, None], weights[live] * scale
+        return neurons[live] / omega[live, None], weights[live] * omega[live, None]
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the dual on all N rows in the user's units."""
@@ -119,12 +118,12 @@ class LabelNoiseTask:
         """Return the reduced dual of one in the user's units."""
         return self.reduction.apply_dual(dual) / self.reduction.row_scale**self.potential.degree
 
-    def invert_network(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> ReLUNetwork:
+    def invert_network(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> ReLUNetwork:
         """Return the balanced network in the user's units."""
         neurons = neurons @ self.back.T
         lengths = np.linalg.norm(neurons, axis=1)
         units, scaled, moved = self.reduction.invert_network(
-            neurons / lengths[:, None], weights * lengths, offset
+            neurons / lengths[:, None], weights * lengths[:, None], offset
         )
         return ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=not self.problem.has_offset
@@ -162,7 +161,7 @@ def reduce_label_noise(
     output_bias: str,
     potential: LabelNoise,
     *,
-    reduced: tuple[ShallowProblem, Reduction] | None = None,
+    reduced: tuple[Problem, Reduction] | None = None,
 ) -> LabelNoiseTask:
     """Reduce the table; rows that follow from others leave the constraints but stay in ω.
 
@@ -171,7 +170,7 @@ def reduce_label_noise(
     data : Data
     output_bias : {"none", "free"}
     potential : LabelNoise
-    reduced : (ShallowProblem, Reduction), optional
+    reduced : (Problem, Reduction), optional
         Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
 
     Raises

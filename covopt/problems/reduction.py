@@ -20,7 +20,8 @@ from covopt.exact.far_rows import FarRows
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import exponents
-from covopt.problems.shallow import ShallowProblem
+from covopt.losses.base import as_columns
+from covopt.problems.problem import Problem
 
 CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
@@ -39,7 +40,7 @@ class Reduction:
 
     Reduced rows are Z = X̃[keep] V / s_x with V an orthonormal basis of the row space of X̃, reduced targets
     Y[keep] U / s_y with U orthonormal: a basis of the row space of Y where its rank is below k, else the identity
-    (None). Targets of rank one make a scalar problem. A unit neuron u stands for w = V u, an output weight c' for
+    (None). A unit neuron u stands for w = V u, an output weight c' for
     c = (s_y / s_x) U c', an offset B' for B = s_y U B', a dual Λ' for Λ = Λ' Uᵀ / s_x on the kept rows and zero
     elsewhere; since ‖U v‖ = ‖v‖ neither costs nor h(Λ) change. Without a bias f(c x) = c f(x), c > 0: each
     kept row may be divided by a power of two of its own (``lengths``), and its target with it; its dual is, too.
@@ -59,9 +60,9 @@ class Reduction:
         return self.target_scale / self.row_scale
 
     def invert_network(
-        self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
-        """Return unit neurons (m, D), output weights (m,) or (m, k) and offset in the user's units."""
+        self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return unit neurons (m, D), output weights (m, k) and offset (k,) in the user's units."""
         return (
             neurons @ self.basis.T,
             self.raise_outputs(weights) * self.value_scale,
@@ -70,15 +71,15 @@ class Reduction:
 
     def apply_network(
         self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
-        """Return neurons (m, r), weights and offset of the reduced problem; inputs of a vector problem are (m, k)."""
-        weights = self._lower(weights) / self.value_scale
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return neurons (m, r), weights (m, q) and offset (q,) of the reduced problem."""
+        weights = self._lower(as_columns(weights)) / self.value_scale
         inner = self.lower_neurons(neurons)
         if self.is_far:  # neurons of length one again
             lengths = np.linalg.norm(inner, axis=1)
             inner = inner / lengths[:, None]
-            weights = weights * lengths.reshape(-1, *[1] * (weights.ndim - 1))
-        return inner, weights, self._lower(offset) / self.target_scale
+            weights = weights * lengths[:, None]
+        return inner, weights, self._lower(np.atleast_1d(offset)) / self.target_scale
 
     @property
     def is_far(self) -> bool:
@@ -93,10 +94,10 @@ class Reduction:
         return neurons @ (self.basis / np.einsum("ij,ij->j", self.basis, self.basis))
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
-        """Return the dual on all N rows in the user's units."""
+        """Return the dual on all N rows in the user's units, (N, k)."""
         raised = self.raise_outputs(dual)
-        full = np.zeros((self.n_samples, *raised.shape[1:]))
-        full[self.keep] = raised / self._sizes(raised)
+        full = np.zeros((self.n_samples, raised.shape[1]))
+        full[self.keep] = raised / self._sizes
         return full
 
     def invert_low(self, low: np.ndarray | None) -> np.ndarray | None:
@@ -104,32 +105,23 @@ class Reduction:
         return None if low is None or self.outputs is not None else self.invert_dual(low)
 
     def apply_dual(self, dual: np.ndarray) -> np.ndarray:
-        """Return the reduced dual of a dual in the user's units that vanishes on dropped rows."""
-        lowered = self._lower(dual[self.keep])
-        return lowered * self._sizes(lowered)
+        """Return the reduced dual (n, q) of a dual in the user's units that vanishes on dropped rows."""
+        return self._lower(as_columns(dual)[self.keep]) * self._sizes
 
-    def _sizes(self, dual: np.ndarray) -> Any:
-        """Return what the rows were divided by, in the shape of a dual."""
-        if self.lengths is None:
-            return self.row_scale
-        return self.row_scale * self.lengths.reshape(-1, *[1] * (dual.ndim - 1))
+    @property
+    def _sizes(self) -> Any:
+        """What the rows were divided by."""
+        return self.row_scale * (1.0 if self.lengths is None else self.lengths[:, None])
 
-    def raise_outputs(self, values: Any) -> Any:
-        """Return numbers or vectors of the reduced outputs as vectors of the user's."""
-        if self.outputs is None:
-            return values
-        if self.outputs.shape[1] == 1:  # scalar values: one number for every row of a column
-            return np.multiply.outer(values, self.outputs[:, 0])
-        return values @ self.outputs.T
+    def raise_outputs(self, values: np.ndarray) -> np.ndarray:
+        """Return vectors of the reduced outputs as vectors of the user's."""
+        return values if self.outputs is None else values @ self.outputs.T
 
-    def _lower(self, values: Any) -> Any:
-        if self.outputs is None:
-            return values
-        lowered = values @ self.outputs
-        return lowered[..., 0] if self.outputs.shape[1] == 1 else lowered
+    def _lower(self, values: np.ndarray) -> np.ndarray:
+        return values if self.outputs is None else values @ self.outputs
 
 
-def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[ShallowProblem, Reduction]:
+def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Problem, Reduction]:
     """Drop redundant rows, reduce to the rank, scale rows and targets to size one.
 
     Parameters
@@ -179,10 +171,10 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Sh
     if even and data.bias == 0 and len(keep):
         lengths = np.ldexp(1.0, exponents(np.linalg.norm(rows, axis=1)[:, None]))
         rows = rows / lengths[:, None]
-        goals = goals / lengths.reshape(-1, *[1] * (goals.ndim - 1))
+        goals = goals / lengths[:, None]
         target_scale = _power_of_two(float(np.abs(goals).max()) or 1.0)
         check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
-    problem = ShallowProblem(rows, goals / target_scale, offset_cost)
+    problem = Problem.through(rows, goals / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs, lengths)
 
 
@@ -226,7 +218,7 @@ def _power_of_two(value: float) -> float:
 
 
 def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Rotate the outputs to as many as Y has rank; rank one leaves scalar targets.
+    """Rotate the outputs to as many as Y has rank.
 
     Parameters
     ----------
@@ -234,7 +226,7 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
     Returns
     -------
-    targets : ndarray of shape (N,) or (N, rank)
+    targets : ndarray of shape (N, rank)
         Y U.
     U : ndarray of shape (k, rank) or None
         Orthonormal columns; None when nothing is rotated.
@@ -243,20 +235,19 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     --------
     >>> targets, U = reduce_outputs(np.array([[3.0, 4.0], [6.0, 8.0]]))
     >>> targets.shape, U.shape
-    ((2,), (2, 1))
+    ((2, 1), (2, 1))
     """
     if Y.shape[1] == 1:
-        return Y[:, 0], None
+        return Y, None
     top = float(np.abs(Y).max(initial=0.0))
     if top == 0.0:
-        return np.zeros(len(Y)), np.eye(Y.shape[1])[:, :1]
+        return np.zeros((len(Y), 1)), np.eye(Y.shape[1])[:, :1]
     _, singular, right = np.linalg.svd(Y / top, full_matrices=False)
     rank = numerical_rank(singular, COMPUTED)
     if rank == Y.shape[1]:
         return Y, None
     basis = right[:rank].T
-    targets = Y @ basis
-    return (targets[:, 0] if rank == 1 else targets), basis
+    return Y @ basis, basis
 
 
 def check_size(name: str, what: str, value: float) -> None:
@@ -329,7 +320,7 @@ def opposite_rows(
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-    targets : ndarray of shape (N,) or (N, k)
+    targets : ndarray of shape (N, k)
     keep : ndarray of int
         Rows on distinct rays.
     called : RowNames, optional
@@ -353,7 +344,7 @@ def opposite_rows(
         return keep
     lengths = np.linalg.norm(rows[keep], axis=1)
     directions = rows[keep][first] / lengths[first, None]
-    values = targets[keep].reshape(len(keep), -1) / lengths[:, None]
+    values = targets[keep] / lengths[:, None]
     odd = values[first] - values[second]
     slope = np.linalg.lstsq(directions, odd, rcond=None)[0]
     misfit = np.abs(directions @ slope - odd).max(axis=1) * np.minimum(lengths[first], lengths[second])

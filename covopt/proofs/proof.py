@@ -19,7 +19,7 @@ LARGEST = 1 << 26  # bytes of a file
 FURTHEST = 2200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Proof:
     """A bound on h(λ) = max over unit w of |Σ λ_i max(x̃_i·w, 0)|, and what is needed to check it.
 
@@ -88,6 +88,9 @@ class Proof:
             )
         if ((self.piece < -1) | (self.piece >= pieces)).any():
             raise SolutionFileError(f"the proof's piece has an entry outside of -1 ... {pieces - 1}")
+
+    def __repr__(self) -> str:
+        return f"Proof(lower bound {self.lower_bound:.10g}, {len(self.tree)} boxes)"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON types."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def quality(solution: Solution) -> tuple[str, float]:
     if loss is None or not loss.is_classification:
         if len(Y) < 2:
             return "R²", float("nan")
-        return "R²", _explained(Y, outputs.reshape(Y.shape), weights)
+        return "R²", explained(Y, outputs.reshape(Y.shape), weights)
     one = Y.shape[1] == 1
     right = (outputs > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
     return "accuracy", float(np.average(right, weights=weights))
@@ -124,9 +124,9 @@ def _units(solution: Solution, *, whether_offset: bool) -> list[str]:
     return said
 
 
-def _explained(Y: np.ndarray, said: np.ndarray, weights: np.ndarray | None) -> float:
+def explained(Y: np.ndarray, said: np.ndarray, weights: Any) -> float:
     """Return R², the mean over outputs; of a constant output 1 where it is met, else 0."""
-    weights = np.ones(len(Y)) if weights is None else weights
+    weights = np.ones(len(Y)) if weights is None else np.asarray(weights)
     missed = weights @ (Y - said) ** 2
     spread = weights @ (Y - np.average(Y, axis=0, weights=weights)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -27,6 +27,7 @@ from covopt.network import ReLUNetwork
 from covopt.potentials import make_potential
 from covopt.proofs import Proof
 from covopt.solution.content import from_content, to_content
+from covopt.solution.prediction import Predicts
 from covopt.solution.summary import summary_rows
 from covopt.status import Status
 
@@ -37,7 +38,7 @@ _BY_OUTPUTS = (
 
 
 @dataclass(eq=False, repr=False)
-class Solution:
+class Solution(Predicts):
     """A minimal-norm network with the proof of its optimality; numbers are in the user's units.
 
     Attributes

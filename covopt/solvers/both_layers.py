@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from covopt.limits import TimeUp, checkpoint, unlimited
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.problem import Problem
 
 STEPS, MEMORY = 400, 30  # of L-BFGS, for one descent
 PIECE = 4096  # rows at a time
@@ -33,13 +33,13 @@ class Network(NamedTuple):
 
 
 def value_and_slope(
-    problem: RegularisedProblem, W: np.ndarray, V: np.ndarray, B: np.ndarray
+    problem: Problem, W: np.ndarray, V: np.ndarray, B: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Return the objective of both layers and its derivatives, in pieces of rows.
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : Problem
     W : ndarray of shape (m, r)
     V : ndarray of shape (m, q)
     B : ndarray of shape (q,)
@@ -89,7 +89,7 @@ def of_unit_neurons(W: np.ndarray, V: np.ndarray, B: np.ndarray) -> Network:
 
 
 def descend(
-    problem: RegularisedProblem,
+    problem: Problem,
     network: Network,
     *,
     steps: int = STEPS,
@@ -99,7 +99,7 @@ def descend(
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : Problem
     network : Network
     steps : int
     rescue : callable, optional
@@ -111,7 +111,7 @@ def descend(
     >>> loss = make_loss("squared")
     >>> _ = loss.encode_targets([3.0, 4.0])
     >>> start = Network(np.array([[0.8, 0.6]]), np.ones((1, 1)), np.zeros(1))
-    >>> found = descend(RegularisedProblem(np.eye(2), loss, 0.01), start)
+    >>> found = descend(Problem(np.eye(2), loss, 0.01), start)
     >>> (found.neurons * found.weights).round(2)
     array([[2.99, 3.99]])
     """
@@ -149,7 +149,7 @@ def descend(
     return of_unit_neurons(*split(found.x)) if found.fun <= 1.0 else network
 
 
-def _metric(problem: RegularisedProblem, mass: float) -> tuple[np.ndarray, np.ndarray]:
+def _metric(problem: Problem, mass: float) -> tuple[np.ndarray, np.ndarray]:
     """Return P and its inverse, (r, r): about the root of the inverse curvature in w of neurons of this mass."""
     weighed = problem.rows * np.sqrt(problem.loss.weights[:, :1])
     values, vectors = np.linalg.eigh(weighed.T @ weighed)

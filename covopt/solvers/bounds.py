@@ -22,13 +22,12 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import choose_subset, gauge_bound, importance
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_signs
-from covopt.oracles.cones.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, closed_gauge, deep_gauge
+from covopt.oracles.cones.deeper import SEARCH_SHARE, TOO_WIDE, closed_gauge, deep_gauge
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, sign_gauge
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.objective import Objective
 from covopt.solvers.points import Point
 from covopt.status import Status
 
@@ -45,7 +44,7 @@ class Bounds:
 
     Parameters
     ----------
-    view : Objective
+    problem : Problem
     point : Point
         Of a search; it gets the bounds.
     dual : ndarray of shape (N, k)
@@ -62,7 +61,7 @@ class Bounds:
 
     def __init__(
         self,
-        view: Objective,
+        problem: Problem,
         point: Point,
         dual: np.ndarray,
         *,
@@ -72,9 +71,9 @@ class Bounds:
         callback: Callable[[Any, Point], bool] | None = None,
         random_state: int | None = None,
     ):
-        self.view, self.point, self.dual, self.tol = view, point, dual, tol
+        self.problem, self.point, self.dual, self.tol = problem, point, dual, tol
         self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
-        self.began, self.rows, self.asked = now(), view.rows[view.live], view.asked(dual)
+        self.began, self.rows, self.asked = now(), problem.rows[problem.live], problem.asked(dual)
 
     @property
     def left(self) -> float:
@@ -83,22 +82,25 @@ class Bounds:
 
     def offer(self, dual: np.ndarray, gauge: float, *, claimed: bool = False) -> None:
         """Keep a dual (N, k) divided by a bound on its gauge, where its value is the best so far."""
-        scaled, lower = self.view.scale(dual, gauge)
+        scaled, lower = self.problem.scale_dual(dual, gauge)
         if lower > self.point.lower_bound:
-            self.point.dual, self.point.lower_bound = self.view.own(scaled), lower
+            self.point.dual, self.point.lower_bound = scaled, lower
             self.point.claimed = claimed
 
     def raise_all(self) -> Point:
         """Try what there is time for; the point is certified where that closes the gap."""
-        view, rank, point = self.view, self.rows.shape[1], self.point
+        problem, rank, point = self.problem, self.rows.shape[1], self.point
+        if self.effort < 1.0 and self.time_s is None:  # what the certificate would do once more
+            point.status = Status.HEURISTIC
+            return point
         if rank > MOST_QUADRATIC_DIMENSIONS:
             self.report(gauge_bound(self.rows, self.asked), TOO_WIDE)
-        boxes = view.is_scalar and rank > MOST_DIMENSIONS
+        boxes = problem.is_scalar and rank > MOST_DIMENSIONS
         ways: list[Callable[[], None]] = []
         # with several outputs and many rows it does not end
-        if not boxes and (view.is_scalar or view.interpolates or suits_signs(*self.rows.shape)):
+        if not boxes and (problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)):
             ways.append(self.by_policy)
-        if view.interpolates and (not boxes or suits_signs(*self.rows.shape)):
+        if problem.interpolates and (not boxes or suits_signs(*self.rows.shape)):
             ways.append(self.by_few_points)
         if boxes and rank <= MOST_QUADRATIC_DIMENSIONS:
             ways.append(self.by_quadratics)
@@ -118,20 +120,19 @@ class Bounds:
 
     def by_few_points(self) -> None:
         """Solve for a few points."""
-        budget = SUBSET_BUDGET if self.view.is_scalar else SUBSET_BUDGET_VECTOR
-        found = few_points(
-            self.view.problem, self.view.own(self.dual), budget, self.left / 3, self.random_state
-        )
-        self.offer(found.reshape(self.dual.shape), 1.0)
+        budget = SUBSET_BUDGET if self.problem.is_scalar else SUBSET_BUDGET_VECTOR
+        found = few_points(self.problem, self.dual, budget, self.left / 3, self.random_state)
+        self.offer(found, 1.0)
 
     def by_quadratics(self) -> None:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
-        view, point, asked = self.view, self.point, self.asked
-        signs = sign_gauge(self.rows, asked, self.effort)
-        self.offer(self.dual, signs.value)
-        if signs.exact:  # the optimal dual is the best one
-            return
-        if not view.interpolates and self.effort >= 1.0:
+        problem, point, asked = self.problem, self.point, self.asked
+        if suits_signs(*self.rows.shape):
+            signs = sign_gauge(self.rows, asked, self.effort)
+            self.offer(self.dual, signs.value)
+            if signs.exact:  # the optimal dual is the best one
+                return
+        if not problem.interpolates and self.effort >= 1.0:
             most = CLOSING_SHARE * self.left
             closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=most)
             if np.isfinite(closed):
@@ -139,7 +140,7 @@ class Bounds:
                 return
         limit = np.inf if self.time_s is None else SEARCH_SHARE * self.time_s
         spare = min(limit, WITHIN * self.left)
-        if LEAST_S < spare < np.inf:
+        if spare < np.inf:
             deep = deep_gauge(self.rows, asked, point.neurons, time_s=spare, report=self.report)
             self.offer(self.dual, deep, claimed=True)
 
@@ -148,15 +149,13 @@ class Bounds:
         most = None if self.time_s is None else self.left / 2
         with contextlib.suppress(TimeUp, SolverError), limited(self.left):
             weights = importance(self.rows, self.dual)
-            found = relaxed_dual(self.view.problem, weights=weights, time_limit_s=most).reshape(
-                self.dual.shape
-            )
-            self.offer(found, bound_gauge(self.rows, self.view.asked(found)).value)
+            found = relaxed_dual(self.problem, weights=weights, time_limit_s=most)
+            self.offer(found, bound_gauge(self.rows, self.problem.asked(found)).value)
 
     def report(self, gauge: float, note: str) -> bool:
         """Show the callback a new bound on the gauge of the dual, and why it is one; whether to stop."""
         point = self.point
-        lower = max(self.view.scale(self.dual, gauge)[1], point.lower_bound, 0.0)
+        lower = max(self.problem.scale_dual(self.dual, gauge)[1], point.lower_bound, 0.0)
         columns = point.history[-1].n_columns if point.history else 0
         gap = relative_gap(point.upper_bound, lower)
         state = RoundState(len(point.history), lower, point.upper_bound, gap, columns, 0.0, note)
@@ -165,7 +164,7 @@ class Bounds:
 
 
 def few_points(
-    problem: ShallowProblem,
+    problem: Problem,
     dual: np.ndarray,
     budget: float,
     time_limit_s: float,
@@ -174,7 +173,7 @@ def few_points(
     """Return a certified optimal dual, h at most one, of the rows that a dual counts on most; zero elsewhere."""
     chosen = choose_subset(problem.rows, dual, budget)
     rows, _ = restrict(problem.rows, chosen)
-    part = ShallowProblem(rows, problem.targets[chosen], problem.offset_cost)
+    part = Problem.through(rows, problem.targets[chosen], problem.offset_cost)
     full = np.zeros_like(dual)
     with contextlib.suppress(BudgetError):
         oracle = exact_oracle(rows, problem.vector_outputs)
@@ -185,17 +184,17 @@ def few_points(
 
 
 def more_and_more_points(
-    problem: ShallowProblem, time_limit_s: float, random_state: int | None = None
+    problem: Problem, time_limit_s: float, random_state: int | None = None
 ) -> tuple[np.ndarray, float]:
     """Return the best dual, and its value, of exact solutions of more and more points.
 
     Examples
     --------
     >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
-    >>> more_and_more_points(ShallowProblem(rows, np.sin(np.arange(50.0))), 1.0)[1] > 0.0
+    >>> more_and_more_points(Problem.through(rows, np.sin(np.arange(50.0))), 1.0)[1] > 0.0
     True
     """
-    best, highest = np.zeros(problem.targets.shape), 0.0
+    best, highest = np.zeros(problem.dual_shape), 0.0
     guess, began = problem.project_dual(problem.targets), now()
     most, budget = memory_left() / SUBSET_BYTES, FIRST_BUDGET
     with contextlib.suppress(TimeUp):
@@ -206,7 +205,7 @@ def more_and_more_points(
                 best, highest = dual, problem.dual_value(dual)
             took = now() - started
             growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
-            if growth < 2.0 or budget > most or dual.reshape(len(dual), -1).any(axis=1).all():
+            if growth < 2.0 or budget > most or dual.any(axis=1).all():
                 break
             budget *= growth
     return best, highest

@@ -15,12 +15,11 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.driver import Driver
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
-from covopt.solvers.master.objective import PASSES, Interpolation
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
@@ -36,11 +35,11 @@ SPANNED = 1e-6  # what first columns may miss of targets of size one
 
 
 class ColumnGeneration(Driver):
-    """Solve a :class:`ShallowProblem` by column generation, for one output or several.
+    """Pass through the points by column generation.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     oracle : Oracle
         Prices duals of the problem's rows.
     warm : WarmStart, optional
@@ -51,15 +50,14 @@ class ColumnGeneration(Driver):
 
     def __init__(
         self,
-        problem: ShallowProblem,
+        problem: Problem,
         oracle: Oracle,
         *,
         warm: WarmStart | None = None,
         **options: Any,
     ):
-        view = Interpolation(problem)
-        super().__init__(view, oracle, **options)
-        self.problem, self.warm, self.targets = problem, warm, view.targets
+        super().__init__(problem, oracle, **options)
+        self.warm, self.targets = warm, problem.targets
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
 
@@ -84,10 +82,10 @@ class ColumnGeneration(Driver):
         """First dual, first columns; False when the zero network is already optimal."""
         problem, master, schedule = self.problem, self.master, self.schedule
         n = len(problem.targets)
-        first = self.objective.project(self.targets)
+        first = self.problem.project_dual(self.targets)
         if np.abs(first).max(initial=0.0) <= 1e-14:
             if problem.has_offset and n:
-                self.point.offset = self.objective.own(self.targets.mean(axis=0))
+                self.point.offset = self.targets.mean(axis=0)
             self.point.upper_bound = 0.0
             return False
         pricing = self.price(first, 0.0, max_neurons=max(n, 20))
@@ -135,7 +133,7 @@ class ColumnGeneration(Driver):
             return
         costs = [
             mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
-            + self.problem.primal_value(0.0 * candidate.weights, candidate.offset)
+            + self.problem.network_value(0.0 * candidate.weights, candidate.offset)
             for candidate in step.candidates
         ]  # fmt: skip
         best = int(np.argmin(costs))
@@ -162,7 +160,7 @@ class ColumnGeneration(Driver):
             if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
                 continue
             whole = candidate
-            if not self.problem.is_vector:
+            if self.problem.is_scalar:
                 whole = completed(
                     columns, step, candidate, chosen, has_offset=self.problem.has_offset
                 )  # fmt: skip
@@ -187,8 +185,8 @@ class ColumnGeneration(Driver):
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
         )  # fmt: skip
-        network = neurons, self.objective.own(weights), self.objective.own(offset)
-        residual = float(np.abs(self.problem.residual(*network)).max())
+        network = neurons, weights, offset
+        residual = self.problem.missed(*network)
         if residual <= (self._negligible if enough is None else enough):
             self._keep_network(*network)
             return True
@@ -196,5 +194,5 @@ class ColumnGeneration(Driver):
             self._rough = residual, network
         return False
 
-    def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
-        self.keep(self.problem.primal_value(weights, offset), neurons, weights, offset)
+    def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
+        self.keep(self.problem.network_value(weights, offset), neurons, weights, offset)

@@ -16,7 +16,7 @@ import numpy as np
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import climb, climb_outputs
-from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import PIECE, STEPS, Network, descend
 from covopt.solvers.merging import merge_alike
 from covopt.solvers.points import Point, WarmStart
@@ -41,7 +41,7 @@ class Descent:
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : Problem
         With the norm as the price of a neuron.
     random_state : int, optional
 
@@ -52,12 +52,12 @@ class Descent:
         is known of the dual point's size yet. At first the best constant.
     """
 
-    def __init__(self, problem: RegularisedProblem, random_state: int | None = None):
+    def __init__(self, problem: Problem, random_state: int | None = None):
         self.problem = problem
         self.smooth = _rounded(problem, WIDTHS[-1])  # what descents see: corners of a loss would stop them
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
         n, r = problem.rows.shape
-        self.constant = best_constant(problem)
+        self.constant = problem.best_constant()
         self.point = Point(
             np.zeros((0, r)), np.zeros((0, problem.n_outputs)), self.constant, np.inf, np.zeros((n, 0)), 0.0,
             Status.TIME_LIMIT,
@@ -242,7 +242,7 @@ class Descent:
         """Return rows that are not zero, at most so many."""
         return self.live if len(self.live) <= most else np.sort(self.rng.permutation(self.live)[:most])
 
-    def sampled(self, problem: RegularisedProblem, most: int) -> RegularisedProblem:
+    def sampled(self, problem: Problem, most: int) -> Problem:
         """Return the problem of some rows, which stand for all of them."""
         if len(problem.rows) <= most:
             return problem
@@ -264,7 +264,7 @@ class Descent:
         )
 
 
-def _rounded(problem: RegularisedProblem, width: float) -> RegularisedProblem:
+def _rounded(problem: Problem, width: float) -> Problem:
     loss = problem.loss.smoothed(width)
     return problem if loss is problem.loss else dataclasses.replace(problem, loss=loss)
 

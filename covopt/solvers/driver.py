@@ -22,9 +22,9 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing, heights
+from covopt.problems.problem import Problem
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.newton import REFINED, Master, Step
-from covopt.solvers.master.objective import Objective
 from covopt.solvers.merging import Unit
 from covopt.solvers.points import Point
 from covopt.solvers.schedule import Schedule
@@ -35,11 +35,11 @@ ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
 
 
 class Driver(GenerationLoop):
-    """Rounds on an objective; subclasses say what the first columns are and how a network is made.
+    """Rounds on a problem; subclasses say what the first columns are and how a network is made.
 
     Parameters
     ----------
-    objective : Objective
+    problem : Problem
     oracle : Oracle
     schedule : Schedule, optional
     unit : Unit, optional
@@ -50,7 +50,7 @@ class Driver(GenerationLoop):
 
     def __init__(
         self,
-        objective: Objective,
+        problem: Problem,
         oracle: Oracle,
         *,
         schedule: Schedule | None = None,
@@ -58,18 +58,13 @@ class Driver(GenerationLoop):
         **options: Any,
     ):
         super().__init__(**options)
-        self.objective, self.oracle = objective, oracle
+        self.problem, self.oracle = problem, oracle
         self.schedule = schedule or Schedule()
         self.unit = unit or Unit()
-        self.master = Master(objective, self.unit.fit_frames)
-        n, k = self.master.dual.shape
+        self.master = Master(problem, self.unit.fit_frames)
         # what duals are moved towards: a point in the interior of everything
-        self.dual_gap, self.centre = 1.0, np.zeros((n, k))
-        one = self.objective.own(np.zeros(k))
-        self.point = Point(
-            np.zeros((0, objective.rows.shape[1])), np.zeros((0, *np.shape(one))), one, np.inf,
-            self.objective.own(np.zeros((n, k))), 0.0 if objective.interpolates else -np.inf, Status.GAP,
-        )  # fmt: skip
+        self.dual_gap, self.centre = 1.0, np.zeros(problem.dual_shape)
+        self.point = Point.nothing(problem, Status.GAP)
         self.is_patient = False
         self._idle = 0
 
@@ -98,33 +93,33 @@ class Driver(GenerationLoop):
     @stage("pricing")
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
         """Ask the oracle about a dual of shape (N, k)."""
-        return self.oracle.price(self.objective.asked(dual), threshold=threshold, max_neurons=max_neurons)
+        return self.oracle.price(self.problem.asked(dual), threshold=threshold, max_neurons=max_neurons)
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
-        scaled, value = self.objective.scale(dual, pricing.upper_bound)
+        scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
         if value > self.point.lower_bound or not self.point.dual.any():
-            self.point.dual, self.point.lower_bound = self.objective.own(scaled), max(value, 0.0)
+            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
     def correct(self, neurons: np.ndarray) -> None:
         """Scale the dual that is kept where neurons (m, r) exceed one: an oracle may find later what it missed."""
-        dual = self.point.dual.reshape(self.master.dual.shape)
+        dual = self.point.dual
         if not len(neurons) or not dual.any():
             return
-        highest = float(np.linalg.norm(heights(self.objective.rows, dual, neurons), axis=1).max())
+        highest = float(np.linalg.norm(heights(self.problem.rows, dual, neurons), axis=1).max())
         if highest > 1.0:
-            scaled, value = self.objective.scale(dual, highest)
-            self.point.dual, self.point.lower_bound = self.objective.own(scaled), max(value, 0.0)
+            scaled, value = self.problem.scale_dual(dual, highest)
+            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
     def _best_dual(self) -> np.ndarray:
         """Return the best feasible dual, shape (N, k), moved into the interior of the domain and the balls."""
         shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
-        return (1.0 - shrink) * self.point.dual.reshape(self.centre.shape) + shrink * self.centre
+        return (1.0 - shrink) * self.point.dual + shrink * self.centre
 
-    def keep(self, value: float, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
+    def keep(self, value: float, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
         """Keep a network where it is the best so far."""
         if value < self.point.upper_bound:  # NaN is no bound either
-            used = weights.any(axis=tuple(range(1, weights.ndim)))
+            used = weights.any(axis=1)
             self.point.neurons, self.point.weights = neurons[used], weights[used]
             self.point.offset, self.point.upper_bound = offset, value
 
@@ -181,7 +176,7 @@ class Driver(GenerationLoop):
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
         due = schedule.is_due(number)
-        networks = REFINED if self.objective.interpolates else schedule.networks_below
+        networks = REFINED if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
         self._offer_networks(step, due=due)
@@ -190,28 +185,28 @@ class Driver(GenerationLoop):
         if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
             self._become_patient("the dual has left the region that the columns describe")
             return len(pricing.neurons), False
-        if self.objective.interpolates:  # a loss keeps Λ where it is
+        if self.problem.interpolates:  # a loss keeps Λ where it is
             self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
 
     def _scale(self) -> float:
         """Size of the value, for the scale of gaps."""
-        return max(abs(self.objective.value(self.master.dual)), self.point.lower_bound)
+        return max(abs(self.problem.dual_value(self.master.dual)), self.point.lower_bound)
 
     def _ask(self) -> Pricing:
         """Price the master's dual; the bound and the gap of the dual follow."""
         master, gap = self.master, self.dual_gap
-        dual = self.objective.project(master.dual)
+        dual = self.problem.project_dual(master.dual)
         listed = min(self.schedule.listed, 0.1 * np.sqrt(gap)) if gap < 1e-2 else 0.0
         pricing = self.price(dual, 1.0 - listed)
         self.offer_dual(dual, pricing)
         lower, missing = self.point.lower_bound, master.complementarity
-        value = self.objective.value(dual)
-        above = max(value - self.objective.scale(dual, max(pricing.upper_bound, 1.0))[1], 0.0)
+        value = self.problem.dual_value(dual)
+        above = max(value - self.problem.scale_dual(dual, max(pricing.upper_bound, 1.0))[1], 0.0)
         if lower > 0:
             above = (
                 max(above, lower * max(pricing.upper_bound - 1.0, 0.0))
-                if self.objective.interpolates
+                if self.problem.interpolates
                 else above
             )
             self.dual_gap = (above + missing) / (lower + above + missing)
@@ -226,7 +221,7 @@ class Driver(GenerationLoop):
         level = 1.0 + self.schedule.guard * max(gap, master.complementarity / max(value, 1e-300))
         if pricing.upper_bound <= level or not len(new):
             return
-        atoms = np.maximum(new @ self.objective.rows.T, 0.0)
+        atoms = np.maximum(new @ self.problem.rows.T, 0.0)
         now = np.linalg.norm(atoms @ master.dual, axis=1)
         was = np.linalg.norm(atoms @ before, axis=1)
         beyond = now > level

@@ -7,13 +7,11 @@ weights and neurons are then moved, as little as possible, until it does so to r
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from covopt.checks.timing import stage
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.problems.problem import Problem
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Unit, balanced_faces, merge_alike, polish
@@ -39,15 +37,15 @@ SHARES = (
     1e-3,
 )  # of the heaviest mass, below which neurons are tried without
 
-Network = tuple[np.ndarray, np.ndarray, Any]
+Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @stage("finishing")
 def finish_network(
-    problem: ShallowProblem | RegularisedProblem,
+    problem: Problem,
     neurons: np.ndarray,
     weights: np.ndarray,
-    offset: float | np.ndarray,
+    offset: np.ndarray,
     *,
     slack: float = COSTS,
     unit: Unit | None = None,
@@ -56,11 +54,11 @@ def finish_network(
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
     neurons : ndarray of shape (m, r)
         Of cost one.
-    weights : ndarray of shape (m,) or (m, k)
-    offset : float or ndarray of shape (k,)
+    weights : ndarray of shape (m, k)
+    offset : ndarray of shape (k,)
     slack : float
         Relative rise of the cost that fewer neurons may bring; with a loss it is 1e-11 of the objective.
     unit : Unit, optional
@@ -68,7 +66,7 @@ def finish_network(
 
     Returns
     -------
-    (ndarray, ndarray, float or ndarray)
+    (ndarray, ndarray, ndarray)
         Unit neurons, weights, offset.
 
     Examples
@@ -77,84 +75,79 @@ def finish_network(
     >>> loss = make_loss("squared")
     >>> _ = loss.encode_targets([1.0, 2.0])
     >>> units = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    >>> len(finish_network(RegularisedProblem(np.eye(2), loss, 0.1), units, np.ones((3, 1)), np.zeros(1))[0])
+    >>> len(finish_network(Problem(np.eye(2), loss, 0.1), units, np.ones((3, 1)), np.zeros(1))[0])
     1
     """
     unit = unit or Unit()
-    if isinstance(problem, RegularisedProblem):
+    if not problem.interpolates:
         return _finish_with_loss(problem, unit, neurons, weights, offset)
-    if problem.is_vector:
+    if not problem.is_scalar:
         return _finish_vector(problem, neurons, weights, offset, slack)
-    used = weights != 0
+    used = weights[:, 0] != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
     best = _heaviest(problem, *best)
     for sparsify, light in ((False, 0.0), (True, 0.0), (False, unit.light)):
-        kept = np.abs(best[1]) > light * max(1.0, float(np.abs(best[1]).max()))
+        kept = np.abs(best[1][:, 0]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
             break
         candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
-        residual, before = _residual(problem, *candidate), _residual(problem, *best)
-        ceiling = problem.primal_value(best[1], best[2]) * (1 + slack)
-        cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
+        residual, before = problem.missed(*candidate), problem.missed(*best)
+        ceiling = problem.network_value(best[1], best[2]) * (1 + slack)
+        cheap = problem.network_value(candidate[1], candidate[2]) <= ceiling
         # a network that misses the points has no cost to be compared with
         if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
             best = candidate
     return _without_idle(problem, *best)
 
 
-def _heaviest(problem: ShallowProblem, neurons, weights, offset):
+def _heaviest(problem: Problem, neurons, weights, offset):
     """Interpolate with the heaviest columns of very many, where that costs no more: Carathéodory has less to do."""
     count = HEAVIEST * problem.targets.size
     if len(weights) <= count:
         return neurons, weights, offset
-    heavy = np.argsort(-np.abs(weights), kind="stable")[:count]
+    heavy = np.argsort(-np.abs(weights[:, 0]), kind="stable")[:count]
     fewer = interpolating(problem, neurons[heavy], weights[heavy], offset)
-    cheap = problem.primal_value(*fewer[1:]) <= problem.primal_value(weights, offset)
-    return fewer if cheap and _residual(problem, *fewer) <= EXACT else (neurons, weights, offset)
+    cheap = problem.network_value(*fewer[1:]) <= problem.network_value(weights, offset)
+    return fewer if cheap and problem.missed(*fewer) <= EXACT else (neurons, weights, offset)
 
 
 def interpolating(
-    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any, enough: float = ROUNDING
+    problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray, enough: float = ROUNDING
 ) -> Network:
     """Interpolate, to ``enough``, by the least change of the weights of unit neurons, relative to their size."""
-    shape = len(weights), *problem.targets.shape[1:]
-    targets = problem.targets.reshape(len(problem.targets), -1)
     changed, moved = interpolate(
-        problem.rows, neurons, problem.atoms(neurons).T, targets, weights.reshape(len(weights), targets.shape[1]),
-        np.atleast_1d(offset), has_offset=problem.has_offset, enough=enough,
+        problem.rows, neurons, problem.atoms(neurons).T, problem.targets, weights, offset,
+        has_offset=problem.has_offset, enough=enough,
     )  # fmt: skip
-    return neurons, changed.reshape(shape), moved if problem.is_vector else float(moved[0])
+    return neurons, changed, moved
 
 
-def _without_idle(problem: ShallowProblem, neurons, weights, offset):
+def _without_idle(problem: Problem, neurons, weights, offset):
     """Leave out neurons of negligible mass where the others, or the offset, interpolate without them."""
-    heavy = np.abs(weights) > NEGLIGIBLE * max(1.0, float(np.abs(weights).max(initial=0.0)))
+    sizes = np.abs(weights[:, 0])
+    heavy = sizes > NEGLIGIBLE * max(1.0, float(sizes.max(initial=0.0)))
     if heavy.all():
         return neurons, weights, offset
     moved = offset
     if problem.has_offset:
-        moved += float((problem.targets - offset - problem.atoms(neurons[heavy]) @ weights[heavy]).mean())
+        moved = offset + problem.residual(neurons[heavy], weights[heavy], offset).mean(axis=0)
     fewer = neurons[heavy], weights[heavy], moved
-    return fewer if _residual(problem, *fewer) <= EXACT else (neurons, weights, offset)
+    return fewer if problem.missed(*fewer) <= EXACT else (neurons, weights, offset)
 
 
-def _residual(problem, neurons, weights, offset):
-    return float(np.abs(problem.residual(neurons, weights, offset)).max(initial=0.0))
-
-
-def _finish_vector(problem: ShallowProblem, neurons, weights, offset, slack):
+def _finish_vector(problem: Problem, neurons, weights, offset, slack):
     """With vector outputs: what points the same way merged, Carathéodory on the masses ‖v_j‖, and what is missed met.
 
     A cell may need several neurons here; those that belong together differ by little in direction and output.
     """
-    used = sizes(weights) > 0
+    used = weights.any(axis=1)
     best = given = neurons[used], weights[used], offset
-    ceiling, before = problem.primal_value(weights, offset) * (1 + slack), _residual(problem, *best)
+    ceiling, before = problem.network_value(weights, offset) * (1 + slack), problem.missed(*best)
     for source in ("given", "best") if used.any() else ():
         neurons, weights, offset = given if source == "given" else best
-        mass, last = sizes(weights), np.inf
+        mass, last = np.linalg.norm(weights, axis=1), np.inf
         for share, angle in TRIED:
             heavy = mass > share * max(1.0, float(mass.max()))
             units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
@@ -167,7 +160,7 @@ def _finish_vector(problem: ShallowProblem, neurons, weights, offset, slack):
             fewer = _sparsified(problem, units, merged, offset)
             for meet in (interpolating, _by_moves):
                 candidate = meet(problem, *fewer)
-                residual, cost = _residual(problem, *candidate), problem.primal_value(*candidate[1:])
+                residual, cost = problem.missed(*candidate), problem.network_value(*candidate[1:])
                 # a network that misses the points has no cost to be compared with
                 first = residual <= EXACT < before
                 if first or (cost <= ceiling and residual <= max(EXACT, before)):
@@ -177,32 +170,32 @@ def _finish_vector(problem: ShallowProblem, neurons, weights, offset, slack):
 
 
 def _sparsified(problem, neurons, weights, offset):
-    mass = sizes(weights)
+    mass = np.linalg.norm(weights, axis=1)
     columns = problem.atoms(neurons)[:, None, :] * (weights / mass[:, None]).T[None, :, :]
     kept = caratheodory(columns.reshape(-1, len(mass)), mass)
     live = kept > 0
     return neurons[live], weights[live] * (kept / mass)[live, None], offset
 
 
-def sparsified(problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> tuple:
+def sparsified(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> Network:
     """Return what Carathéodory leaves of a network, its weights corrected to interpolate: at most N·k neurons.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     neurons : ndarray of shape (m, r)
-    weights : ndarray of shape (m,) or (m, k)
-    offset : float or ndarray of shape (k,)
+    weights : ndarray of shape (m, k)
+    offset : ndarray of shape (k,)
     """
-    if problem.is_vector:
+    if not problem.is_scalar:
         return interpolating(problem, *_sparsified(problem, neurons, weights, offset))
-    kept = caratheodory(problem.atoms(neurons), weights)
-    return interpolating(problem, neurons[kept != 0.0], kept[kept != 0.0], offset)
+    kept = caratheodory(problem.atoms(neurons), weights[:, 0])
+    return interpolating(problem, neurons[kept != 0.0], kept[kept != 0.0, None], offset)
 
 
 def _by_moves(problem, neurons, weights, offset):
     """Interpolate by least moves of neurons in their faces as well, where output weights are too few."""
-    best, left = (neurons, weights, offset), _residual(problem, neurons, weights, offset)
+    best, left = (neurons, weights, offset), problem.missed(neurons, weights, offset)
     k, unknowns = weights.shape[1], len(neurons) * sum((weights.shape[1], neurons.shape[1]))
     if unknowns > MAX_UNKNOWNS:
         return best
@@ -230,27 +223,32 @@ def _by_moves(problem, neurons, weights, offset):
         offset = offset + shift * rest if len(rest) else offset
         lengths = faces.masses[:, None]
         found = faces.vectors / lengths, outputs * lengths, offset
-        before, left = left, min(left, _residual(problem, *found))
+        before, left = left, min(left, problem.missed(*found))
         if left == before:
             break
         best = found
     return best
 
 
-def _pass(problem: ShallowProblem, unit: Unit, neurons, weights, offset, *, sparsify: bool):
-    if sparsify:
-        weights = caratheodory(problem.atoms(neurons), weights)
-    heavy = np.abs(weights) > 1e-13 * np.abs(weights).max(initial=0.0)
-    faces = unit.merge(problem.rows, neurons[heavy], weights[heavy])
-    faces, offset, _ = polish(
-        problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10
+def _pass(problem: Problem, unit: Unit, neurons, weights, offset, *, sparsify: bool):
+    signed = caratheodory(problem.atoms(neurons), weights[:, 0]) if sparsify else weights[:, 0]
+    heavy = np.abs(signed) > 1e-13 * np.abs(signed).max(initial=0.0)
+    faces = unit.merge(problem.rows, neurons[heavy], signed[heavy])
+    faces, shift, _ = polish(
+        problem.rows,
+        problem.targets[:, 0],
+        faces,
+        float(offset[0]),
+        moves_offset=problem.has_offset,
+        rounds=10,
     )
-    return *unit.split(faces), offset
+    units, signed = unit.split(faces)
+    return units, signed[:, None], np.array([shift])
 
 
-def _finish_with_loss(problem: RegularisedProblem, unit: Unit, neurons, weights, offset) -> Network:
+def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
-    used = sizes(weights) > 0
+    used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
     ceiling = _value(problem, *best) * (1.0 + RISE)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
@@ -260,7 +258,7 @@ def _finish_with_loss(problem: RegularisedProblem, unit: Unit, neurons, weights,
     return _without_lightest(problem, best, ceiling)
 
 
-def _value(problem: RegularisedProblem, neurons, weights, offset) -> float:
+def _value(problem: Problem, neurons, weights, offset) -> float:
     return problem.primal_value(problem.fitted(neurons, weights, offset), weights, offset)
 
 
@@ -269,7 +267,7 @@ def _better(problem, best: Network, candidate: Network, ceiling: float) -> Netwo
     return candidate if fewer and _value(problem, *candidate) <= ceiling else best
 
 
-def _without_lightest(problem: RegularisedProblem, best: Network, ceiling: float) -> Network:
+def _without_lightest(problem: Problem, best: Network, ceiling: float) -> Network:
     """Leave out the neurons below the largest share of the heaviest one that the objective allows."""
     mass = np.linalg.norm(best[1], axis=1)
     for share in reversed(SHARES):
@@ -280,7 +278,7 @@ def _without_lightest(problem: RegularisedProblem, best: Network, ceiling: float
     return best
 
 
-def _merged(unit: Unit, problem: RegularisedProblem, neurons, weights, offset) -> Network:
+def _merged(unit: Unit, problem: Problem, neurons, weights, offset) -> Network:
     if weights.shape[1] > 1:  # a cell may need several neurons with several outputs
         return neurons, weights, offset
     rows = problem.rows[problem.rows.any(axis=1)]

@@ -34,12 +34,10 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.driver import Driver
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.objective import Fit, Interpolation, Objective
 from covopt.solvers.points import Point
 from covopt.solvers.quick import master_bytes
 from covopt.solvers.regularised.generation import RegularisedGeneration
@@ -85,7 +83,7 @@ class Masses:
 
     Parameters
     ----------
-    objective : Objective
+    problem : Problem
     neurons : ndarray of shape (m, r)
         Unit.
     masses : ndarray of shape (m,)
@@ -99,22 +97,23 @@ class Masses:
         Largest multiple of the identity, relative to the mean diagonal, that a factorisation needed (0: none).
     """
 
-    def __init__(self, objective: Objective, neurons: np.ndarray, masses: np.ndarray):
-        self.objective, self.neurons, self.masses = objective, neurons, np.asarray(masses, dtype=float)
-        problem, n = objective.problem, len(objective.rows)
-        is_fit = isinstance(problem, RegularisedProblem)
-        self.targets = self._centred(objective.demand(np.zeros((n, objective.n_outputs))))
-        tau = 1.0 if objective.is_free else objective.kappa
-        self.base = np.full((n, n), tau) + (0.5 * problem.strength if is_fit else 0.0) * np.eye(n)
+    def __init__(self, problem: Problem, neurons: np.ndarray, masses: np.ndarray):
+        self.problem, self.neurons, self.masses = problem, neurons, np.asarray(masses, dtype=float)
+        n = len(problem.rows)
+        self.targets = self._centred(problem.demand(np.zeros(problem.dual_shape)))
+        tau = 1.0 if problem.is_free else problem.kappa
+        self.base = np.full((n, n), tau) + (0.0 if problem.interpolates else 0.5 * problem.strength) * np.eye(
+            n
+        )
         self.atoms, self.jitter = self._atoms(neurons), 0.0
         self.refresh()
 
     def _centred(self, values: np.ndarray) -> np.ndarray:
-        return values - values.mean(axis=0) if self.objective.is_free else values
+        return values - values.mean(axis=0) if self.problem.is_free else values
 
     def _atoms(self, neurons: np.ndarray) -> np.ndarray:
         """Return σ(Z w_j), one per row."""
-        return self._centred(np.maximum(self.objective.rows @ neurons.T, 0.0)).T
+        return self._centred(np.maximum(self.problem.rows @ neurons.T, 0.0)).T
 
     def refresh(self) -> None:
         """Compute Λ and F from the masses; LinAlgError where K(m) + K₀ is singular."""
@@ -192,7 +191,7 @@ class FrankWolfe(Driver):
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
         The latter with the sum of squares.
     oracle : Oracle
     variant : {"vanilla", "pairwise", "fully-corrective", "sliding"}
@@ -207,7 +206,7 @@ class FrankWolfe(Driver):
     --------
     >>> from covopt.oracles.vector_faces import VectorFaceOracle
     >>> rows = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, 1.0]])
-    >>> problem = ShallowProblem(rows, np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))
+    >>> problem = Problem.through(rows, np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))
     >>> rounds = InterpolatingFrankWolfe(problem, VectorFaceOracle(rows), variant="sliding", tol=1e-6)
     >>> point = rounds.solve()
     >>> round(2.0 * point.upper_bound, 6), point.status.code
@@ -246,7 +245,7 @@ class FrankWolfe(Driver):
 
     def _note_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """Remember Λ's value, which is F's linear model at its lowest but for what exceeds one."""
-        self._value, self._excess = self.objective.value(dual), max(pricing.upper_bound**2 - 1.0, 0.0)
+        self._value, self._excess = self.problem.dual_value(dual), max(pricing.upper_bound**2 - 1.0, 0.0)
 
     def _iterate(self) -> None:
         if self.variant not in ONE_AT_A_TIME:
@@ -267,11 +266,11 @@ class FrankWolfe(Driver):
     # ------------------------------------------------------------------ one atom at a time
     def _rounds(self) -> Iterator[Masses]:
         """Yield the masses of each round, priced and noted, until it is the last one."""
-        self.masses = masses = Masses(self.objective, *self._first_atoms())
+        self.masses = masses = Masses(self.problem, *self._first_atoms())
         if self.given is None:
             masses.rescale()
         for _ in range(self.max_rounds):
-            dual = self.objective.project(masses.dual)
+            dual = self.problem.project_dual(masses.dual)
             pricing = self.price(dual, 0.0, 1)
             self.offer_dual(dual, pricing)
             self.vertex = self.normalise(pricing.neurons[:1])[0]
@@ -283,9 +282,9 @@ class FrankWolfe(Driver):
 
     def _first_atoms(self) -> Start:
         """Neurons whose atoms span the targets; beside given ones they have next to no mass."""
-        rows = self.objective.rows[self.objective.live]
+        rows = self.problem.rows[self.problem.live]
         neurons, masses = (rows[:0], np.zeros(0)) if self.given is None else self.given
-        if len(neurons) and not self.objective.interpolates:
+        if len(neurons) and not self.problem.interpolates:
             return neurons, masses
         some = self.rng.standard_normal((2 * len(rows), rows.shape[1]))
         vertices = random_vertices(rows, 2 * len(rows), self.rng)
@@ -301,10 +300,10 @@ class FrankWolfe(Driver):
         self._offer_masses(*self.active_set, self.masses.dual)
 
     def _offer_masses(self, neurons: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> None:
-        atoms = np.maximum(neurons @ self.objective.rows.T, 0.0)
-        weights, offset = masses[:, None] * (atoms @ dual), self.objective.kappa * dual.sum(axis=0)
-        if self.objective.is_free:
-            offset = (self.objective.demand(dual) - atoms.T @ weights).mean(axis=0)
+        atoms = np.maximum(neurons @ self.problem.rows.T, 0.0)
+        weights, offset = masses[:, None] * (atoms @ dual), self.problem.kappa * dual.sum(axis=0)
+        if self.problem.is_free:
+            offset = (self.problem.demand(dual) - atoms.T @ weights).mean(axis=0)
         self._offer_weights(neurons, atoms, weights, offset)
 
     # ------------------------------------------------------------------ the best masses on all atoms
@@ -325,17 +324,17 @@ class FrankWolfe(Driver):
         columns.append_different(neurons)
         cones.add(columns.atoms[before:] @ self.master.dual, self.master.level, 1.0)
         try:
-            of = Masses(self.objective, neurons, masses)
+            of = Masses(self.problem, neurons, masses)
         except LinAlgError:
             return
-        dual = self.objective.project(np.linalg.lstsq(of.matrix, of.targets, rcond=1e-12)[0])
+        dual = self.problem.project_dual(np.linalg.lstsq(of.matrix, of.targets, rcond=1e-12)[0])
         self.offer_dual(dual, self.price(dual, 1.0))
         self._offer_masses(neurons, masses, dual)
         self.dual_gap = min(1.0, max(self.point.gap, 1e-300))
 
     def _ask(self) -> Pricing:
         pricing = super()._ask()
-        self._note_dual(self.objective.project(self.master.dual), pricing)
+        self._note_dual(self.problem.project_dual(self.master.dual), pricing)
         return pricing
 
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
@@ -371,7 +370,7 @@ class CovarianceSolver:
     active_set: Start | None = field(default=None, init=False)
     jitter: float = field(default=0.0, init=False)
 
-    def solve(self, problem: ShallowProblem | RegularisedProblem, **options: Any) -> Point:
+    def solve(self, problem: Problem, **options: Any) -> Point:
         """Minimise over the covariances of the problem's neurons.
 
         Raises
@@ -379,13 +378,11 @@ class CovarianceSolver:
         BudgetError
             When the arrangement is too large for the exact oracle.
         """
-        live = problem.rows.any(axis=1)
-        view = Interpolation(problem) if isinstance(problem, ShallowProblem) else Fit(problem)
-        q = 0 if view.is_scalar else view.n_outputs
         oracle: Any = None
-        if live.any():
-            oracle = exact_oracle(problem.rows[live], q, beside=master_bytes(problem))
-        kind = InterpolatingFrankWolfe if view.interpolates else FittedFrankWolfe
+        if problem.live.any():
+            rows = problem.rows[problem.live]
+            oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
+        kind = InterpolatingFrankWolfe if problem.interpolates else FittedFrankWolfe
         rounds = kind(
             problem, oracle, variant=self.variant, start=self.start, max_rounds=self.max_iter, **options
         )

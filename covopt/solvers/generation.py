@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from covopt.oracles.base import Oracle
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.points import Point
 from covopt.solvers.regularised.generation import RegularisedGeneration
 
 
-def generate(problem: ShallowProblem | RegularisedProblem, oracle: Oracle, **options: Any) -> Point:
+def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:
     """Solve by column generation.
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
     oracle : Oracle
     **options
         ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``unit`` and ``warm``.
     """
-    if isinstance(problem, ShallowProblem):
+    if problem.interpolates:
         return ColumnGeneration(problem, oracle, **options).solve()
     return RegularisedGeneration(problem, oracle, **options).solve()

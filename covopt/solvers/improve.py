@@ -16,16 +16,14 @@ import numpy as np
 from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp, limited, now, patiently
-from covopt.oracles.cascade import suits_boxes
+from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import generate
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.objective import Fit, Interpolation, Objective
 from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.solvers.regularised.newton import applies
@@ -41,11 +39,9 @@ COLUMNS, DESCENT = "column-generation", "descent with local search"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
 
-def descent_of(
-    problem: ShallowProblem | RegularisedProblem, random_state: int | None
-) -> Descent | InterpolatingDescent:
+def descent_of(problem: Problem, random_state: int | None) -> Descent | InterpolatingDescent:
     """Return the descent of a problem; its point is the best constant, or no network through the points."""
-    if isinstance(problem, ShallowProblem):
+    if problem.interpolates:
         return InterpolatingDescent(problem, random_state)
     return Descent(problem, random_state)
 
@@ -55,7 +51,7 @@ class Improvement:
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
         With the norm as the price of a neuron.
     oracle : callable
         Returns the exact oracle of the rows that are not zero, None without such rows, or raises BudgetError.
@@ -83,7 +79,7 @@ class Improvement:
     >>> from covopt.oracles.cascade import exact_oracle
     >>> loss, rows = make_loss("squared"), np.eye(3)
     >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
-    >>> loop = Improvement(RegularisedProblem(rows, loss, 0.1), lambda: exact_oracle(rows, 0), tol=1e-6)
+    >>> loop = Improvement(Problem(rows, loss, 0.1), lambda: exact_oracle(rows, 0), tol=1e-6)
     >>> point = loop.run()
     >>> point.status.code, point.gap <= 1e-6
     ('certified', True)
@@ -91,7 +87,7 @@ class Improvement:
 
     def __init__(
         self,
-        problem: ShallowProblem | RegularisedProblem,
+        problem: Problem,
         oracle: Callable[[], Any],
         *,
         tol: float,
@@ -101,12 +97,13 @@ class Improvement:
         **options: Any,
     ):
         self.problem, self.oracle, self.tol, self.effort, self.proves = problem, oracle, tol, effort, proves
-        self.limit, self.began, self.options = time_limit_s, now(), options
+        self.limit, self.began = time_limit_s, now()
+        self.callback, self.options = options.get("callback"), options | {"callback": self._seen}
+        self.last: Point | None = None  # of the rounds that run, and their name
+        self.rounds = COLUMNS
         seed = options.get("random_state")
-        self.view: Objective
-        self.view = Interpolation(problem) if isinstance(problem, ShallowProblem) else Fit(problem)
         self.descent = descent_of(problem, seed)
-        self.is_searched = not proves or (self.view.is_scalar and problem.rows.shape[1] > MOST_FACED)
+        self.is_searched = not proves or (self.problem.is_scalar and problem.rows.shape[1] > MOST_FACED)
         self.point, self.name = self.descent.point, "constant"
 
     @property
@@ -122,25 +119,24 @@ class Improvement:
             with contextlib.suppress(BudgetError):
                 oracle = self.oracle()
         is_far = no_room or is_out_of_reach(problem, self.limit)
-        follows = (
-            isinstance(problem, RegularisedProblem)
-            and not no_room
-            and problem.n_outputs == 1
-            and applies(problem)
-        )
+        follows = not problem.interpolates and not no_room and applies(problem)
         is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
-        if self.options.get("warm") is None and (is_far or is_late or oracle is None) and problem.rows.any():
+        # columns find better networks through the points; else pricing all faces is dear beyond three dimensions
+        meets = self.problem.interpolates and oracle is not None
+        is_dear = not meets and problem.rows.shape[1] > MOST_FACED
+        begins = is_far or is_dear or oracle is None or (is_late and not meets)
+        if self.options.get("warm") is None and begins and problem.rows.any():
             for _ in self._descents(1 if follows or not is_far else STARTS, is_far):
                 yield self._improved(self.descent.point, DESCENT)
                 if (
-                    not self.view.interpolates and self._report()
+                    not self.problem.interpolates and self._report()
                 ):  # of interpolation columns tell the first round
                     self.point.status = Status.CALLBACK
                     return
             self.options["warm"] = self.descent.point.warm
         if follows or not is_far:
             yield from self._columns(oracle)
-        elif self.view.is_scalar and np.isfinite(self.point.upper_bound):
+        elif self.problem.is_scalar and np.isfinite(self.point.upper_bound):
             found = self._bounded(dataclasses.replace(self.point), self.point.dual)
             if no_room:
                 found.status = Status.GAP
@@ -177,6 +173,8 @@ class Improvement:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if status is not None or (not len(self.point.neurons) and self.point.status in ENDED):
+            if self.last is not None:
+                self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
             self.rescue()
         if status is not None:
             self.point = dataclasses.replace(self.point, status=status)
@@ -198,14 +196,18 @@ class Improvement:
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
-        options = {**self.options, "tol": self.tol}
+        closes = suits_search(*problem.rows.shape) if oracle is None else getattr(oracle, "proved", True)
+        # where no bound will come as close columns to the last digit are not worth a brief search
+        tol = self.tol if closes or self.limit is not None else self.tol / self.effort
+        options = {**self.options, "tol": tol}
         if oracle is not None or not problem.rows.any():
             yield self._improved(generate(problem, oracle, **options, time_limit_s=self.left), COLUMNS)
             return
-        by_boxes = self.view.is_scalar and suits_boxes(rank)
-        wide = not (self.view.interpolates or by_boxes) and self.view.is_scalar
+        by_boxes = self.problem.is_scalar and suits_boxes(rank)
+        wide = not (self.problem.interpolates or by_boxes) and self.problem.is_scalar
         limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
-        found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves)
+        self.rounds = f"{COLUMNS} with local search"
+        found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)
         is_proved = found.status is Status.CERTIFIED
         by = "boxes" if by_boxes else "branch and bound" if is_proved else "local search"
         yield self._improved(found, f"{COLUMNS} with {by}")
@@ -215,8 +217,8 @@ class Improvement:
     def _bounded(self, point: Point, dual: np.ndarray) -> Point:
         """Raise the bound of a point in the time that is left."""
         bounds = Bounds(
-            self.view, point, dual.reshape(self.problem.dual_shape), tol=self.tol, time_s=self.left,
-            effort=self.effort, callback=self.options.get("callback"),
+            self.problem, point, dual, tol=self.tol, time_s=self.left,
+            effort=self.effort, callback=self._seen,
             random_state=self.options.get("random_state"),
         )  # fmt: skip
         if not self.proves:
@@ -231,10 +233,15 @@ class Improvement:
 
     def _report(self) -> bool:
         """Show the callback what a descent has found; whether to stop."""
-        callback, point = self.options.get("callback"), self.point
+        point = self.point
         state = RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, len(point.neurons),
             now() - self.began, "descent on both layers",
         )  # fmt: skip
         point.history.append(state)
-        return callback is not None and bool(callback(state, point))
+        return self.callback is not None and bool(self.callback(state, point))
+
+    def _seen(self, state: Any, point: Point) -> bool:
+        """Keep what rounds have found and proved, for a deadline may cut the next; whether the callback says stop."""
+        self.last = dataclasses.replace(point)
+        return self.callback is not None and bool(self.callback(state, point))

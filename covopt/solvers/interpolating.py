@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve
@@ -21,8 +20,7 @@ from scipy.linalg import LinAlgError, solve
 from covopt.checks.memory import memory_left
 from covopt.limits import HURRY_S, checkpoint
 from covopt.losses import make_loss
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.finish import sparsified
@@ -48,7 +46,7 @@ class InterpolatingDescent:
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     random_state : int, optional
 
     Attributes
@@ -58,21 +56,17 @@ class InterpolatingDescent:
 
     Examples
     --------
-    >>> descent = InterpolatingDescent(ShallowProblem(np.eye(3), np.array([1.0, 0.5, -0.5])))
+    >>> descent = InterpolatingDescent(Problem.through(np.eye(3), np.array([1.0, 0.5, -0.5])))
     >>> for point in descent.run(3):
     ...     pass
     >>> bool(point.upper_bound < 2.0)
     True
     """
 
-    def __init__(self, problem: ShallowProblem, random_state: int | None = None):
+    def __init__(self, problem: Problem, random_state: int | None = None):
         self.problem, self.seed = problem, 0 if random_state is None else random_state
-        self.targets = problem.targets.reshape(len(problem.rows), -1)
-        shape = problem.targets.shape
-        self.point = Point(
-            np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
-            np.zeros(shape), 0.0, Status.TIME_LIMIT,
-        )  # fmt: skip
+        self.targets = problem.targets
+        self.point = Point.nothing(problem, Status.TIME_LIMIT)
         self.network: Network | None = None  # where a descent is
         self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
 
@@ -98,9 +92,7 @@ class InterpolatingDescent:
         loss.encode_targets(self.targets)
         lengths = np.linalg.norm(problem.rows, axis=1)
         alone = 2.0 * float((np.linalg.norm(self.targets, axis=1) * lengths).max()) / len(lengths)
-        fits = [
-            RegularisedProblem(problem.rows, loss, share * alone, problem.offset_cost) for share in SHARES
-        ]
+        fits = [Problem(problem.rows, loss, share * alone, problem.offset_cost) for share in SHARES]
         network = Descent(fits[0], seed).random_network(self.n_neurons)
         for fit in fits[:-1]:
             network = self._descend(fit, network)
@@ -113,12 +105,12 @@ class InterpolatingDescent:
         if self.point.warm is None:  # columns need not pass through the points
             self.point.warm = WarmStart.of(*network, self.point.dual)
 
-    def _descend(self, fit: RegularisedProblem, network: Network) -> Network:
+    def _descend(self, fit: Problem, network: Network) -> Network:
         """Descend, and keep where that ends or is ended, and its dual."""
 
         def keep(found: Network) -> Network:
             self.network = found
-            self.point.dual = self.problem.project_dual(self._own(fit.dual_of(fit.fitted(*found))))
+            self.point.dual = self.problem.project_dual(fit.dual_of(fit.fitted(*found)))
             return found
 
         return keep(descend(fit, network, steps=STEPS, rescue=keep))
@@ -132,19 +124,19 @@ class InterpolatingDescent:
             return False
         if self._meet(self.network):
             return True
-        neurons, weights, offset = self._own_parts(self.network)
-        rest = dataclasses.replace(self.problem, targets=self.problem.residual(neurons, weights, offset))
+        problem, (neurons, weights, offset) = self.problem, self.network
+        rest = Problem.through(problem.rows, problem.residual(neurons, weights, offset), problem.offset_cost)
         quick = quick_network(rest, HURRY_S, self.seed)
         both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
-        return self._offer(*sparsified(self.problem, *both, offset))
+        return self._offer(*sparsified(problem, *both, offset))
 
     def _meet(self, network: Network) -> bool:
-        return self._offer(*self._own_parts(meet_points(self.problem, self.targets, network)))
+        return self._offer(*meet_points(self.problem, network))
 
-    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> bool:
+    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
         """Keep a network that meets the points at a lower cost; whether it meets them."""
-        missed = np.abs(self.problem.residual(neurons, weights, offset)).max()
-        value = self.problem.primal_value(weights, offset)
+        missed = self.problem.missed(neurons, weights, offset)
+        value = self.problem.network_value(weights, offset)
         meets = bool(missed <= PASSES * np.abs(self.targets).max())
         if meets and value < self.point.upper_bound:
             self.point = dataclasses.replace(
@@ -153,24 +145,17 @@ class InterpolatingDescent:
             )  # fmt: skip
         return meets
 
-    def _own_parts(self, network: Network) -> tuple[np.ndarray, np.ndarray, Any]:
-        return network.neurons, self._own(network.weights), self._own(network.offset)
 
-    def _own(self, values: np.ndarray):
-        """Return values in the shapes of the problem."""
-        return values if self.problem.is_vector else values[..., 0][()]
-
-
-def meet_points(problem: ShallowProblem, targets: np.ndarray, network: Network) -> Network:
+def meet_points(problem: Problem, network: Network) -> Network:
     """Change both layers, as little as possible, until the network passes through the points or steps get short.
 
     Parameters
     ----------
-    problem : ShallowProblem
-    targets : ndarray of shape (N, k)
+    problem : Problem
     network : Network
     """
-    rows, size = problem.rows, float(np.abs(targets).max())
+    rows, targets = problem.rows, problem.targets
+    size = float(np.abs(targets).max())
     gram = rows @ rows.T
     layers = (*balanced(network), network.offset)
     active, atoms, missed = _forward(rows, targets, *layers)
@@ -206,7 +191,7 @@ def _forward(rows, targets, W, V, B) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return (atoms > 0.0).astype(float), atoms, targets - atoms @ V - B
 
 
-def _kernel(problem: ShallowProblem, gram, atoms, active, V) -> tuple[np.ndarray, float]:
+def _kernel(problem: Problem, gram, atoms, active, V) -> tuple[np.ndarray, float]:
     """Return J Jᵀ, outputs first, and how much of a multiplier the offset takes."""
     n, k = len(atoms), V.shape[1]
     kernel, common = np.empty((k, n, k, n)), atoms @ atoms.T

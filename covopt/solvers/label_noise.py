@@ -3,7 +3,7 @@ r"""Least label-noise cost, interpolating or with a loss: column generation with
     primal   min  Σ_j |c_j| + …   s.t.  Σ_j σ(Z w_j) c_j + B·1 = y,   ω(w_j) = 1,
     dual     max  ⟨λ, y⟩          s.t.  |⟨λ, σ(Z w)⟩| ≤ ω(w) for all w   (1ᵀλ = 0 with a free offset),
 
-the problem of :mod:`covopt.problems.shallow` or of :mod:`covopt.problems.regularised` with another unit for neurons.
+the problem of :mod:`covopt.problems.problem` with another unit for neurons.
 What column generation knows about that unit is replaced here: how columns are scaled, the metric of a face, what a
 merged neuron costs, the finish.
 
@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from covopt.oracles.label_noise import LabelNoiseOracle
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.master.columns import ON_PLANE, Frames
@@ -95,14 +94,12 @@ class LabelNoiseUnit(Unit):
         )
 
 
-def solve_label_noise(
-    problem: ShallowProblem | RegularisedProblem, oracle: LabelNoiseOracle, **options: Any
-) -> Point:
+def solve_label_noise(problem: Problem, oracle: LabelNoiseOracle, **options: Any) -> Point:
     """Solve by column generation and finish the network.
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
         One output; without offset, or with a free one.
     oracle : LabelNoiseOracle
         Of the problem's rows (its ``kept`` ones).
@@ -117,24 +114,24 @@ def solve_label_noise(
     Examples
     --------
     >>> from covopt.potentials import LabelNoise
-    >>> problem = ShallowProblem(np.eye(2), np.array([3.0, -4.0]))
+    >>> problem = Problem.through(np.eye(2), np.array([3.0, -4.0]))
     >>> point = solve_label_noise(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
     >>> round(point.upper_bound * 2**0.5, 6), point.status.code
     (7.0, 'certified')
     >>> from covopt.losses import make_loss
     >>> loss = make_loss("squared")
     >>> _ = loss.encode_targets([3.0, 4.0])
-    >>> problem = RegularisedProblem(np.eye(2), loss, 0.1)
+    >>> problem = Problem(np.eye(2), loss, 0.1)
     >>> point = solve_label_noise(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
     >>> point.status.code, len(point.neurons)
     ('certified', 1)
     """
     unit = LabelNoiseUnit(oracle)
-    if isinstance(problem, ShallowProblem):
+    if problem.interpolates:
         options.setdefault("max_rounds", MAX_ROUNDS)
     point = generate(problem, oracle, unit=unit, **options)
     network = point.neurons, point.weights, point.offset
     point.neurons, point.weights, point.offset = finish_network(problem, *network, unit=unit)
-    if isinstance(problem, ShallowProblem):
-        point.upper_bound = problem.primal_value(point.weights, point.offset)
+    if problem.interpolates:
+        point.upper_bound = problem.network_value(point.weights, point.offset)
     return point

@@ -50,7 +50,7 @@ RIDGE = 1e-14
 
 
 class OneInput(GenerationLoop):
-    """Solve a :class:`ShallowProblem` with rows in an open half plane.
+    """Solve a :class:`Problem` with rows in an open half plane.
 
     Parameters
     ----------
@@ -66,20 +66,14 @@ class OneInput(GenerationLoop):
             self.tol = min(self.tol, SHARP)
         self.columns = plane.rays()
         self.neurons = plane.neurons(self.columns)
-        shape = self.problem.targets.shape
-        self.point = Point(
-            np.zeros((0, 2)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
-            Status.GAP, finished=True,
-        )  # fmt: skip
+        self.point = Point.nothing(self.problem, Status.GAP, finished=True)
 
     def solve(self) -> Point:
         """See the base class."""
         point = super().solve()
         if point.status is Status.GAP and point.gap <= self.asked:
             point.status = Status.CERTIFIED
-        lost = UNIT * float(
-            np.abs(point.dual.reshape(len(self.plane.rows), -1).T).sum(axis=0) @ self.plane.lengths
-        )
+        lost = UNIT * float(np.abs(point.dual).sum(axis=1) @ self.plane.lengths)
         if lost > ROUNDED * self.asked and point.dual.size <= MOST_EXACT:
             point.dual, point.dual_low = self.plane.two_doubles(self._unknowns)
         return point
@@ -114,7 +108,7 @@ class OneInput(GenerationLoop):
     def _is_straight(self) -> bool:
         """With a free offset, points on a line need its slope alone: |Δy/Δx|, by the dual at its ends."""
         plane = self.plane
-        if self.problem.offset_cost != 0.0 or not plane.is_lifted or self.problem.is_vector:
+        if self.problem.offset_cost != 0.0 or not plane.is_lifted or not self.problem.is_scalar:
             return False
         x, y = ([Fraction(v) for v in values.tolist()] for values in (plane.rows[:, 0], plane.targets[:, 0]))
         if x[0] * x[-1] < 0 or any(
@@ -127,8 +121,8 @@ class OneInput(GenerationLoop):
         share = (plane.rows[-1, 0] - plane.rows[1:-1, 0]) / (plane.rows[-1, 0] - plane.rows[0, 0])
         bends = share * plane.rows[0, 1] / plane.lengths[1:-1] * math.copysign(1.0, slope)
         self._offer_dual(np.concatenate([bends, line])[:, None], 1.0)
-        self.point.neurons, self.point.weights = np.array([[side, 0.0]]), np.array([side * slope])
-        self.point.offset = float(y[0] - Fraction(slope) * x[0])
+        self.point.neurons, self.point.weights = np.array([[side, 0.0]]), np.array([[side * slope]])
+        self.point.offset = np.array([float(y[0] - Fraction(slope) * x[0])])
         self.point.upper_bound = abs(slope)
         return True
 
@@ -136,7 +130,7 @@ class OneInput(GenerationLoop):
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return weights (m, k), offset (k,) and the dual's unknowns (N, k) of the restricted problem."""
         problem = self.problem
-        if problem.is_vector:
+        if not problem.is_scalar:
             return self._conic()
         if not 0.0 < problem.offset_cost < np.inf:
             return self._linear()
@@ -258,13 +252,11 @@ class OneInput(GenerationLoop):
             columns, kept = self._fewer(columns, kept, offset)
             kept, offset = self._refined(columns, kept, offset)
         columns, kept = self._without_idle(columns, kept)
-        shaped = kept if self.problem.is_vector else kept[:, 0]
-        moved: Any = offset if self.problem.is_vector else float(offset[0])
-        value = self.problem.primal_value(shaped, moved)
+        value = self.problem.network_value(kept, offset)
         if value < self.point.upper_bound:
             self.point.upper_bound = value
-            self.point.neurons, self.point.weights = self.plane.neurons(columns), shaped
-            self.point.offset = moved
+            self.point.neurons, self.point.weights = self.plane.neurons(columns), kept
+            self.point.offset = offset
 
     def _refined(
         self, columns: Points, weights: np.ndarray, offset: np.ndarray
@@ -374,9 +366,9 @@ def solve_one_input(plane: HalfPlane, **options: Any) -> Point:
 
     Examples
     --------
-    >>> from covopt.problems.shallow import ShallowProblem
+    >>> from covopt.problems.problem import Problem
     >>> years = np.column_stack([np.arange(1871.0, 1876.0), np.ones(5)])
-    >>> plane = HalfPlane.of(ShallowProblem(years, np.array([1.0, 0.0, 1.0, 0.0, 1.0])))
+    >>> plane = HalfPlane.of(Problem.through(years, np.array([1.0, 0.0, 1.0, 0.0, 1.0])))
     >>> point = solve_one_input(plane, tol=1e-6)
     >>> point.status.code, bool(point.gap < 1e-9), len(point.neurons) <= 5
     ('certified', True, True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.exact.rounding import relative_gap
+from covopt.problems.problem import Problem
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
@@ -41,20 +42,18 @@ class WarmStart:
     feasible: np.ndarray | None = None
 
     @classmethod
-    def of(cls, neurons: np.ndarray, weights: np.ndarray, offset: Any, dual: np.ndarray) -> WarmStart:
-        """Return a start from a network and a dual of any solve, in its shapes."""
-        weights = weights[:, None] if weights.ndim == 1 else weights
-        sizes = np.linalg.norm(weights, axis=1)
-        return cls(neurons, weights, sizes, np.atleast_1d(offset), dual[:, None] if dual.ndim == 1 else dual)
+    def of(cls, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray, dual: np.ndarray) -> WarmStart:
+        """Return a start from a network and a dual of any solve."""
+        return cls(neurons, weights, np.linalg.norm(weights, axis=1), offset, dual)
 
 
 @dataclass
 class Point:
-    """Best points of a solver, in the units and shapes of its problem, with a loss or without."""
+    """Best points of a solver, in the units of its problem; every array of outputs has two axes, the offset one."""
 
     neurons: np.ndarray
     weights: np.ndarray
-    offset: Any  # a float, or an array of shape (k,)
+    offset: np.ndarray
     upper_bound: float
     dual: np.ndarray
     lower_bound: float
@@ -65,8 +64,16 @@ class Point:
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
     dual_low: np.ndarray | None = None  # what the multipliers are beside their doubles, where that matters
 
+    @classmethod
+    def nothing(cls, problem: Problem, status: Status, **options: Any) -> Point:
+        """Return the point that knows nothing: no neuron, no bound but zero where networks have to interpolate."""
+        return cls(
+            np.zeros((0, problem.rows.shape[1])), np.zeros((0, problem.n_outputs)), np.zeros(problem.n_outputs),
+            np.inf, np.zeros(problem.dual_shape), 0.0 if problem.interpolates else -np.inf, status, **options,
+        )  # fmt: skip
+
     @property
-    def network(self) -> tuple[np.ndarray, np.ndarray, Any]:
+    def network(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Neurons, weights and offset."""
         return self.neurons, self.weights, self.offset
 
@@ -80,6 +87,6 @@ class Point:
         best = self
         if other.upper_bound < self.upper_bound:
             best = replace(best, **{name: getattr(other, name) for name in NETWORK})
-        if other.lower_bound > self.lower_bound:
+        if other.lower_bound > self.lower_bound or not self.dual.any():  # zeros bound nothing
             best = replace(best, **{name: getattr(other, name) for name in DUAL})
         return best

@@ -15,10 +15,8 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from covopt.checks.memory import gives_way, memory_left
 from covopt.oracles.faces import count_faces
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.columns import SQUARE
-from covopt.solvers.master.objective import PASSES
 from covopt.solvers.points import Point
 from covopt.solvers.thin import Thin
 from covopt.status import Status
@@ -31,36 +29,23 @@ REFINEMENTS = 3
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
-COLUMNS_PER_ROW, SYSTEMS = 3, 10  # what a solve takes at least
-FINISHING = (
-    8  # rounds' time to finish columns of a solve that was stopped (1000 points: 1.3 to 1.5 s, a round .2)
-)
+COLUMNS_PER_ROW = 3
+BEGINNING = 3  # rounds that the start and the first bounds take
 MOST_BYTES = 8e9
 MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
 
 
-def round_seconds(problem: ShallowProblem | RegularisedProblem) -> float:
+def round_seconds(problem: Problem) -> float:
     """Return about what one round of column generation takes, in seconds of one thread.
 
     Examples
     --------
     >>> rows = np.random.default_rng(0).standard_normal((1000, 3))
-    >>> 0.1 < round_seconds(ShallowProblem(rows, np.ones(1000))) < 1.0
+    >>> 0.1 < round_seconds(Problem.through(rows, np.ones(1000))) < 1.0
     True
     """
     n = _unknowns(problem)
     return COLUMNS_PER_ROW * float(n) ** 3 / FLOPS_PER_S
-
-
-def finishing_seconds(problem: ShallowProblem) -> float:
-    """Return about what it takes to make a network of columns that a solve was stopped with.
-
-    Examples
-    --------
-    >>> 1.0 < finishing_seconds(ShallowProblem(np.ones((1000, 3)), np.ones(1000))) < 2.0
-    True
-    """
-    return FINISHING * round_seconds(problem)
 
 
 def describe_cost(n: int, rank: int, n_outputs: int = 1) -> str | None:
@@ -82,19 +67,19 @@ def describe_cost(n: int, rank: int, n_outputs: int = 1) -> str | None:
     )
 
 
-def _unknowns(problem: ShallowProblem | RegularisedProblem) -> int:
-    return (
-        problem.targets.size if isinstance(problem, ShallowProblem) else len(problem.rows) * problem.n_outputs
+def _unknowns(problem: Problem) -> int:
+    return len(problem.rows) * problem.n_outputs
+
+
+def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
+    """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
+    size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
+    return size > MOST_BYTES or (
+        time_limit_s is not None and BEGINNING * round_seconds(problem) > time_limit_s
     )
 
 
-def is_out_of_reach(problem: ShallowProblem | RegularisedProblem, time_limit_s: float | None) -> bool:
-    """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
-    size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
-    return size > MOST_BYTES or (time_limit_s is not None and SYSTEMS * round_seconds(problem) > time_limit_s)
-
-
-def has_no_room(problem: ShallowProblem | RegularisedProblem) -> bool:
+def has_no_room(problem: Problem) -> bool:
     """Whether the restricted master would take more memory than there may be; then a warning says so.
 
     That of a fit may have few columns, and is watched while it grows: what it needs at least is asked for.
@@ -103,25 +88,23 @@ def has_no_room(problem: ShallowProblem | RegularisedProblem) -> bool:
     -----
     MemoryLimitWarning
     """
-    instead = INSTEAD if isinstance(problem, ShallowProblem) else BY_GRADIENTS
+    instead = INSTEAD if problem.interpolates else BY_GRADIENTS
     return gives_way(master_bytes(problem), "the restricted master", instead)
 
 
-def master_bytes(problem: ShallowProblem | RegularisedProblem) -> float:
+def master_bytes(problem: Problem) -> float:
     """Return about how many bytes the restricted master of an interpolation problem takes, that of a fit at least.
 
     Examples
     --------
-    >>> master_bytes(ShallowProblem(np.eye(3), np.ones(3)))
+    >>> master_bytes(Problem.through(np.eye(3), np.ones(3)))
     3240.0
     """
     unknowns = float(_unknowns(problem))
-    return (
-        MASTER * unknowns * len(problem.rows) if isinstance(problem, ShallowProblem) else SQUARE * unknowns**2
-    )
+    return MASTER * unknowns * len(problem.rows) if problem.interpolates else SQUARE * unknowns**2
 
 
-def quick_network(problem: ShallowProblem, seconds: float, random_state: int | None = None) -> Point:
+def quick_network(problem: Problem, seconds: float, random_state: int | None = None) -> Point:
     """Return a network through the points that takes about so many seconds, or next to none along a line.
 
     Without a bias there may be none; then the upper bound is infinite.
@@ -129,15 +112,11 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
     Examples
     --------
     >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
-    >>> [len(quick_network(ShallowProblem(rows, np.sin(np.arange(50.0))), s).neurons) for s in (0.0, 1.0)]
+    >>> [len(quick_network(Problem.through(rows, np.sin(np.arange(50.0))), s).neurons) for s in (0.0, 1.0)]
     [50, 100]
     """
     rng = np.random.default_rng(0 if random_state is None else random_state)
-    shape = problem.targets.shape
-    point = Point(
-        np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
-        np.zeros(shape), 0.0, Status.TIME_LIMIT, finished=True,
-    )  # fmt: skip
+    point = Point.nothing(problem, Status.TIME_LIMIT, finished=True)
     thin = Thin.of(problem.rows)
     if thin is not None:  # in coordinates of size one: others are lost in what all rows have in common
         problem = replace(problem, rows=thin.rows)
@@ -147,13 +126,11 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
     found = found or _along_a_line(problem, rng)
     if found is not None:
         point.neurons, point.weights = found if thin is None else thin.units(*found)
-        point.upper_bound = problem.primal_value(point.weights, point.offset)
+        point.upper_bound = problem.network_value(point.weights, point.offset)
     return point
 
 
-def _kinks_at_points(
-    problem: ShallowProblem, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _kinks_at_points(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the least weights of neurons in random directions, two of which bend at every point.
 
     Their outputs there span all targets for almost all directions; None where doubles do not tell them apart.
@@ -167,22 +144,23 @@ def _kinks_at_points(
     factor, pivots, singular = dgetrf(atoms @ atoms.T)
     if singular or not np.isfinite(factor).all():
         return None
-    weights = np.zeros((len(neurons), *problem.targets.shape[1:]))
+    weights = np.zeros((len(neurons), problem.n_outputs))
     for _ in range(REFINEMENTS):
         missed = problem.targets - atoms @ weights
-        change = dgetrs(factor, pivots, missed)[0].reshape(missed.shape)
+        change = dgetrs(factor, pivots, missed)[0]
         weights = weights + atoms.T @ change
-    missed = float(np.abs(problem.targets - problem.atoms(neurons) @ weights).max())
-    return (neurons, weights) if missed <= PASSES else None
+    missed = np.abs(problem.targets - problem.atoms(neurons) @ weights)
+    return (neurons, weights) if missed.max() <= PASSES else None
 
 
-def _along_a_line(problem: ShallowProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
+def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the cheapest of the networks along a few directions; None for points without a bias."""
     rows = problem.rows
     ones = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
     if np.abs(rows @ ones - 1.0).max() > 1e-9:
         return None
-    best, cost = None, np.inf
+    best: tuple[np.ndarray, np.ndarray] | None = None
+    cost = np.inf
     spread = np.ptp(rows, axis=0)
     for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) / np.where(spread > 0.0, spread, 1.0):
         along = rows @ direction
@@ -191,12 +169,12 @@ def _along_a_line(problem: ShallowProblem, rng: np.random.Generator) -> tuple[np
         if not steps.min(initial=np.inf) > 0.0:
             continue
         targets = problem.targets[order]
-        slopes = (np.diff(targets, axis=0).T / steps).T
+        slopes = np.diff(targets, axis=0) / steps[:, None]
         vectors = np.concatenate([ones[None], direction - along[order[:-1], None] * ones])
         weights = np.concatenate([targets[:1], slopes[:1], np.diff(slopes, axis=0)])
         lengths = np.linalg.norm(vectors, axis=1)
-        weights = (weights.T * lengths).T
-        mass = float(sizes(weights).sum())
+        weights = weights * lengths[:, None]
+        mass = float(np.linalg.norm(weights, axis=1).sum())
         if mass < cost:
             best, cost = (vectors / lengths[:, None], weights), mass
     return best

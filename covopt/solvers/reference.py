@@ -9,7 +9,7 @@ from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
 from covopt.oracles.cascade import exact_oracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.column_generation import FEASIBLE
 from covopt.solvers.finish import interpolating
 from covopt.solvers.merging import merge_in_cells, polish
@@ -29,13 +29,13 @@ BESIDE = (
 
 
 def solve_all_cells(
-    problem: ShallowProblem, backend: str, tol: float, time_limit_s: float | None
+    problem: Problem, backend: str, tol: float, time_limit_s: float | None
 ) -> tuple[Point, str]:
     """Solve over all cells through cvxpy, then make the network interpolate and the dual feasible.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     backend : str
         CLARABEL, SCS or MOSEK.
     tol : float
@@ -64,26 +64,23 @@ def solve_all_cells(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s
     )  # fmt: skip
     neurons, weights, offset = found.neurons, found.weights, found.offset
-    whole = interpolating(problem, neurons, weights, offset, enough=EXACT)
+    whole = interpolating(problem, neurons, weights[:, None], np.array([offset]), enough=EXACT)
     for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
         faces = merge_in_cells(problem.rows, _on_faces(problem.rows, neurons), weights)
         faces, offset, residual = polish(
-            problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10
+            problem.rows, problem.targets[:, 0], faces, offset, moves_offset=problem.has_offset, rounds=10
         )
         if residual <= EXACT or not len(faces):
             break
         neurons, weights = faces.vectors / faces.masses[:, None], faces.signs * faces.masses
     masses = faces.masses
-    upper = problem.primal_value(masses, offset) if residual <= FEASIBLE else np.inf
-    network = faces.vectors / masses[:, None], faces.signs * masses, offset
-    if (
-        not np.isfinite(upper) and np.abs(problem.residual(*whole)).max(initial=0.0) <= FEASIBLE
-    ):  # merged neurons miss the points: those of the program do not
-        network, upper = whole, problem.primal_value(np.abs(whole[1]), whole[2])
-    dual = problem.project_dual(found.dual)
-    dual, lower = problem.scale_dual(
-        dual, exact_oracle(problem.rows, 0).price(dual, threshold=np.inf).upper_bound
-    )
+    network = faces.vectors / masses[:, None], (faces.signs * masses)[:, None], np.array([offset])
+    if residual > FEASIBLE:  # merged neurons miss the points: those of the program do not
+        network, residual = whole, problem.missed(*whole)
+    upper = problem.network_value(*network[1:]) if residual <= FEASIBLE else np.inf
+    dual = problem.project_dual(found.dual[:, None])
+    gauge = exact_oracle(problem.rows, 0).price(problem.asked(dual), threshold=np.inf).upper_bound
+    dual, lower = problem.scale_dual(dual, gauge)
     point = Point(*network, upper, dual, lower, Status.GAP)
     if point.gap <= tol:
         point.status = Status.CERTIFIED

@@ -22,8 +22,7 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import CLOSE, WALKED, SearchedThenProved
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.driver import Driver
 from covopt.solvers.loop import RoundState
@@ -79,26 +78,26 @@ class Believing(Driver):
 
     def _is_worth(self, best: float) -> bool:
         """Whether a proof would make the distance of the bounds half as large, or small enough."""
-        value = self.objective.scale(self._priced, best)[1]
+        value = self.problem.scale_dual(self._priced, best)[1]
         upper, lower = self.point.upper_bound, self.proved[1]
         return value - lower >= WORTH * (upper - lower) or relative_gap(upper, value) <= self.tol
 
     @property
     def _believed(self) -> np.ndarray:
         """The dual that is kept, of shape (N, k)."""
-        return self.point.dual.reshape(self.master.dual.shape)
+        return self.point.dual
 
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved
 
     def _note_proof(self, dual: np.ndarray, gauge: float) -> None:
-        scaled, value = self.objective.scale(dual, gauge)
+        scaled, value = self.problem.scale_dual(dual, gauge)
         self._since = 0
         if value > self.proved[1]:
             upper = self.point.upper_bound
             if upper - value < NEWS * (upper - self.proved[1]):
                 self._note = "a proof raises the lower bound"
-            self.proved = self.objective.own(scaled), value
+            self.proved = scaled, value
         if value > self.point.lower_bound:
             self._return_to_proof()
 
@@ -126,7 +125,7 @@ class Believing(Driver):
     @stage("proofs")
     def _is_decided(self) -> bool:
         """Ask for a proof of the dual point that is kept; False where there is none, and no neuron is found."""
-        slack, asked = CLOSE * self.tol, self.objective.asked(self._believed)
+        slack, asked = CLOSE * self.tol, self.problem.asked(self._believed)
         found = self.oracle.prove(asked, 1.0 + 0.2 * slack)
         highest, bound = float(np.abs(found.values).max(initial=0.0)), found.upper_bound
         if np.isfinite(bound):
@@ -144,7 +143,7 @@ class Believing(Driver):
         if self.oracle.boxes is None:
             return
         most = min(max_nodes, self.oracle.max_nodes)
-        rows, asked = self.oracle.boxes.rows, self.objective.asked(self._believed)
+        rows, asked = self.oracle.boxes.rows, self.problem.asked(self._believed)
         bound = box_gauge(rows, asked, rtol=ROUGH, max_nodes=most, n_threads=2)
         self._note_proof(self._believed, bound.upper_bound)
         if abs(bound.best_value) > 1.0:
@@ -160,9 +159,9 @@ class Believing(Driver):
         self.believed = self._believed
         if self.proved[1] == 0.0 and point.dual.any():
             with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
-                rows, asked = self.objective.rows[self.objective.live], self.objective.asked(self.believed)
-                scaled, value = self.objective.scale(self.believed, gauge_bound(rows, asked))
-                self.proved = self.objective.own(scaled), max(value, 0.0)
+                rows, asked = self.problem.rows[self.problem.live], self.problem.asked(self.believed)
+                scaled, value = self.problem.scale_dual(self.believed, gauge_bound(rows, asked))
+                self.proved = scaled, max(value, 0.0)
         self._return_to_proof()
         if point.warm is not None:
             point.warm = dataclasses.replace(point.warm, feasible=point.dual)
@@ -181,7 +180,7 @@ class BelievingFit(Believing, RegularisedGeneration):
 
 
 def search(
-    problem: ShallowProblem | RegularisedProblem,
+    problem: Problem,
     *,
     tol: float,
     time_limit_s: float | None = None,
@@ -189,13 +188,14 @@ def search(
     callback: Callable[[RoundState, Point], bool] | None = None,
     proves: bool = True,
     max_nodes: int | None = None,
+    effort: float = 1.0,
     **options: Any,
 ) -> tuple[Point, np.ndarray]:
     """Solve a problem for whose rows there is no exact oracle; see the head of this module.
 
     Parameters
     ----------
-    problem : ShallowProblem or RegularisedProblem
+    problem : Problem
     tol : float
     time_limit_s : float, optional
         It also limits the boxes of one proof.
@@ -206,6 +206,8 @@ def search(
         Whether signs and boxes are tried.
     max_nodes : int, optional
         Boxes per proof; by default as many as the time suffices for, and five million without a limit.
+    effort : float
+        Share of a proof by signs.
     **options
         Of the generation: ``warm``.
 
@@ -217,7 +219,7 @@ def search(
 
     Examples
     --------
-    >>> point, _ = search(ShallowProblem(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
+    >>> point, _ = search(Problem.through(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
     >>> point.status.code, round(point.upper_bound, 5)
     ('certified', 11.0)
     """
@@ -226,17 +228,18 @@ def search(
         max_nodes = most if time_limit_s is None else min(most, int(NODES_PER_S * time_limit_s))
     oracle = SearchedThenProved(
         problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
-        n_outputs=problem.vector_outputs, proves=proves,
+        n_outputs=problem.vector_outputs, proves=proves, effort=effort,
     )  # fmt: skip
 
     def observe(state: RoundState, point: Point) -> bool:
-        lower = generation.proved[1]
+        dual, lower = generation.proved
         gap = relative_gap(state.upper_bound, lower) if lower > 0 else 1.0
+        known = dataclasses.replace(point, lower_bound=lower, dual=dual if lower > 0 else point.dual)
         return callback is not None and callback(
-            dataclasses.replace(state, lower_bound=lower, gap=gap), point
+            dataclasses.replace(state, lower_bound=lower, gap=gap), known
         )
 
-    kind = BelievingInterpolation if isinstance(problem, ShallowProblem) else BelievingFit
+    kind = BelievingInterpolation if problem.interpolates else BelievingFit
     generation: Believing = kind(
         problem, oracle, tol=tol, time_limit_s=time_limit_s, random_state=random_state, callback=observe,
         max_rounds=ROUNDS, **options,

@@ -17,7 +17,7 @@ import numpy as np
 
 from covopt.exact.far_rows import FarRows, coordinates, frame
 from covopt.oracles.base import Oracle, Pricing
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
@@ -98,7 +98,7 @@ class Thin:
         """Return the problem's neurons T p of length one and their weights, of neurons p with weights for R."""
         neurons = directions @ self.turn.T
         lengths = np.linalg.norm(neurons, axis=1)
-        shares = (lengths / self.size).reshape(-1, *[1] * (weights.ndim - 1))
+        shares = (lengths / self.size)[:, None]
         return neurons / np.where(lengths > 0.0, lengths, 1.0)[:, None], weights * shares
 
 
@@ -194,12 +194,12 @@ class ThinOracle:
         return Pricing(neurons, values, above, bool(found.exact and above <= best * (1.0 + 1e-9)))
 
 
-def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options: Any) -> Point:
+def generate_thin(problem: Problem, thin: Thin, inner: Oracle, **options: Any) -> Point:
     """Solve a problem with rows in a thin cone by column generation.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : Problem
     thin : Thin
         Of its rows.
     inner : Oracle
@@ -224,9 +224,9 @@ def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options:
         )
     options["warm"] = None  # it is of other coordinates
     point = generate(inside, oracle, unit=oracle.unit, **options | {"tol": SHARE * options["tol"]})
-    if not problem.is_vector and np.isfinite(point.upper_bound):
+    if problem.is_scalar and np.isfinite(point.upper_bound):
         point.neurons, point.weights, point.offset = finish_network(
             inside, point.neurons, point.weights, point.offset, unit=oracle.unit
         )
-        point.upper_bound, point.finished = inside.primal_value(point.weights, point.offset), True
+        point.upper_bound, point.finished = inside.network_value(point.weights, point.offset), True
     return back(point)

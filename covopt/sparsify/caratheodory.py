@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
-SQUARE = 1e-9  # reciprocal condition above which null vectors are solved for without pivots on columns
-CLEAR = 1e-6  # and above which a Gram matrix, whose condition is the square, shows independent columns
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
@@ -42,74 +38,21 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     sign = np.where(weights < 0, -1.0, 1.0)
     masses = np.abs(weights).astype(float)
     order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
-    kept = order[:n]
-    start = n
-    regular = True  # until the heaviest columns are nearly dependent: then lighter ones are no better
-    while start < len(order):
-        # few at a time, for rounding errors grow along an elimination; pivots cost more, and keep them small
-        extra = max(32, n // 8 if regular else n // 2)
-        batch = np.concatenate([kept, order[start : start + extra]])
-        start += extra
-        masses[batch], regular = _spend_surplus(
-            atoms[:, batch] * sign[batch], masses[batch], rank_tol, regular
-        )
+    kept, step = order[:n], max(32, n // 2)
+    for start in range(n, len(order), step):
+        batch = np.concatenate([kept, order[start : start + step]])
+        masses[batch] = _spend(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
         kept = batch[masses[batch] > 0]
-    masses[kept] = _spend_dependent(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
+    masses[kept] = _spend(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
     return sign * masses
 
 
-def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _spend(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
+    """Spend the null vectors of some columns."""
     scale = np.linalg.norm(signed, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    return signed / scale, scale
-
-
-def _spend_surplus(
-    signed: np.ndarray, masses: np.ndarray, rank_tol: float, regular: bool
-) -> tuple[np.ndarray, bool]:
-    """More columns than rows: null vectors by solving for the last columns, or by QR where that is ill-posed.
-
-    Returns the masses, and whether it was well-posed; where it is known not to be, it is not tried.
-    """
-    unit, scale = _normalise(signed)
-    if unit.shape[1] <= len(unit):
-        return masses, regular
-    null = _surplus_rows(unit) if regular else None
-    rows = _null_rows(unit, rank_tol) if null is None else null
-    return _eliminate(rows, masses * scale, 1.0 / scale) / scale, null is not None
-
-
-def _surplus_rows(unit: np.ndarray) -> np.ndarray | None:
-    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; None where B is nearly singular."""
-    n, m = unit.shape
-    square = np.asfortranarray(unit[:, :n])
-    factor, pivots, failed = dgetrf(square)
-    size = float(np.abs(square).sum(axis=0).max(initial=0.0))
-    if failed or dgecon(factor, size)[0] < SQUARE:
-        return None
-    null = np.zeros((m - n, m))
-    null[:, :n] = -dgetrs(factor, pivots, unit[:, n:])[0].T
-    null[:, n:] = np.eye(m - n)
-    return null
-
-
-def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
-    """Reduce what is still dependent among at most as many columns as rows."""
-    if not signed.size:
-        return masses
-    unit, scale = _normalise(signed)
-    if _is_independent(unit):
-        return masses
-    null = _null_rows(unit, rank_tol)
+    null = _null_rows(signed / scale, rank_tol) if signed.size else np.zeros((0, 0))
     return _eliminate(null, masses * scale, 1.0 / scale) / scale if len(null) else masses
-
-
-def _is_independent(unit: np.ndarray) -> bool:
-    """Whether columns are clearly independent, which a Gram matrix tells far sooner than a pivoted factor."""
-    gram = dsyrk(1.0, unit, trans=1)
-    size = float(np.abs(gram + np.triu(gram, 1).T).sum(axis=0).max())
-    factor, failed = dpotrf(gram, clean=0)
-    return not failed and dpocon(factor, size)[0] > CLEAR**2
 
 
 def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Public name -> module that defines it, never one of that name: importing it would hide the function.
 _PUBLIC: dict[str, str] = {
@@ -17,15 +17,26 @@ _PUBLIC: dict[str, str] = {
     "train": "covopt.training.runner",
 }
 
-__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+__all__ = [
+    "CrossCheck", "Phase", "Plateau", "TrainingRun", "cross_check", "plateau", "recheck", "train",
+]  # fmt: skip
 
+if TYPE_CHECKING:
+    from covopt.experiments.plateau import Plateau, plateau
+    from covopt.training.contradiction import recheck
+    from covopt.training.crosscheck import CrossCheck, cross_check
+    from covopt.training.results import TrainingRun
+    from covopt.training.runner import train
+    from covopt.training.schedule import Phase
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        value = getattr(import_module(_PUBLIC[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'covopt.training' has no attribute {name!r}")
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _PUBLIC:
+            value = getattr(import_module(_PUBLIC[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'covopt.training' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

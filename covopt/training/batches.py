@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.errors import BudgetError
 from covopt.training.backend import is_out_of_memory, torch
 from covopt.training.grid import Member
@@ -92,29 +94,28 @@ class Problem:
         members = [self.members[i] for i in batch.index]
         size = max(self.bytes_of(member, None, 2) for member in members)
         pieces = torch.arange(len(members), device=batch.theta.device).split(max(1, self.limit // size))
-        found = [part for piece in pieces for part in self._evaluate(batch, piece)]
-        return torch.cat([values for values, _ in found]), torch.cat([norms for _, norms in found])
+        with self.memory_refused(batch):
+            found = [batch.networks.value_and_gradient(batch.theta[piece], piece) for piece in pieces]
+        return torch.cat([values for values, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
 
-    def _evaluate(self, batch: Batch, piece: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Evaluate some networks, in halves where memory runs out."""
+    @contextmanager
+    def memory_refused(self, batch: Batch) -> Iterator[None]:
+        """Say what to do where the memory of the device runs out.
+
+        Raises
+        ------
+        BudgetError
+        """
         try:
-            values, gradients = batch.networks.value_and_gradient(batch.theta[piece], piece)
-            return [(values, gradients.norm(dim=1))]
+            yield
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        batch.networks.release()
-        if len(piece) == 1:
-            raise self.too_large(batch)
-        halves = piece.split((len(piece) + 1) // 2)
-        return [part for half in halves for part in self._evaluate(batch, half)]
-
-    def too_large(self, batch: Batch) -> BudgetError:
-        """Return the error for one network that does not fit."""
-        return BudgetError(
-            f"one network of widths {batch.networks.widths[0]} on {len(self.inputs)} samples does not fit into the "
-            "memory of the device; use dtype='float32', a batch_size, or device='cpu'."
-        )
+            raise BudgetError(
+                f"{counted(len(batch.index), 'network')} of widths {batch.networks.padded} on {len(self.inputs)} "
+                "samples do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
+                "batch_size, or device='cpu'."
+            ) from error
 
     @property
     def limit(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.certify import residual_of
+from covopt.checks.wording import Brief
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.losses import make_loss
@@ -38,8 +39,8 @@ MEETS = 1e-9  # of max |y|
 MARGIN = 1e-9  # of the bound: far above rounding, far below any real contradiction
 
 
-@dataclass(frozen=True, eq=False)
-class CrossCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossCheck(Brief):
     """Trained networks beside the certificate. The floor is proved; what was trained is heuristic.
 
     Attributes

@@ -1,4 +1,4 @@
-"""Training a grid of networks: phases, checks, batches that split when memory runs out, threads."""
+"""Training a grid of networks: phases, checks, batches, threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.limits import patiently
-from covopt.training.backend import is_out_of_memory, one_thread_each, torch
+from covopt.training.backend import one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
 from covopt.training.lbfgs import BatchedLBFGS
@@ -136,15 +136,12 @@ class Runner:
             target = self._next_stop(phase)
             began = time.perf_counter()
             tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
-            done = [task.result() for task in tasks]
+            spent = [task.result() for task in tasks]
             wall = time.perf_counter() - began
             self.elapsed_s += wall
             self._pace = wall / max(target - self.step, 1)
-            total = sum(spent for _, spent in done) or 1.0
-            for batches, spent in done:
-                index = np.concatenate([b.index for b in batches])
-                self.times[index] += wall * spent / total / len(index)
-            self.batches = [batch for batches, _ in done for batch in batches]
+            for batch, seconds in zip(self.batches, spent, strict=True):
+                self.times[batch.index] += wall * seconds / (sum(spent) or 1.0) / len(batch.index)
             self.step = target
             if phase.optimiser != "lbfgs":
                 self.steps[self.active] = self.steps_done
@@ -176,39 +173,16 @@ class Runner:
             for i, layers in zip(batch.index, batch.networks.unpack(batch.theta), strict=True):
                 self.weights[i] = layers
 
-    def advance(self, batch: Batch, phase: Phase, target: int) -> tuple[list[Batch], float]:
-        """Bring a batch to step ``target``; it comes back in parts where memory ran out."""
+    def advance(self, batch: Batch, phase: Phase, target: int) -> float:
+        """Bring a batch to step ``target``; return the seconds."""
         began = time.perf_counter()
         torch.set_num_threads(1)  # a setting of the thread
-        before, state = batch.theta.clone(), {name: value.clone() for name, value in batch.state.items()}
-        try:
-            with torch.no_grad():
-                if phase.optimiser == "lbfgs":
-                    self._advance_lbfgs(batch, phase, target)
-                else:
-                    self._advance_first_order(batch, phase, target)
-            return [batch], time.perf_counter() - began
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        batch.theta, batch.state, batch.worker = before, state, None
-        return self._halve(batch, phase, target), time.perf_counter() - began
-
-    def _halve(self, batch: Batch, phase: Phase, target: int) -> list[Batch]:
-        count = len(batch.index)
-        if count == 1:
-            raise self.problem.too_large(batch)
-        if phase.optimiser == "lbfgs":
-            batch.state = {}
-        half = count // 2
-        parts = [
-            select(self.problem, batch, np.arange(half)),
-            select(self.problem, batch, np.arange(half, count)),
-        ]
-        batch.networks.release()
-        if self.problem.inputs.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return [piece for part in parts for piece in self.advance(part, phase, target)[0]]
+        with torch.no_grad(), self.problem.memory_refused(batch):
+            if phase.optimiser == "lbfgs":
+                self._advance_lbfgs(batch, phase, target)
+            else:
+                self._advance_first_order(batch, phase, target)
+        return time.perf_counter() - began
 
     def _advance_first_order(self, batch: Batch, phase: Phase, target: int) -> None:
         if batch.worker is None:

@@ -223,11 +223,6 @@ class BatchedNetworks:
             self._buffers[kind, layer, rows] = found
         return found if len(found) == count else found[:count]
 
-    def release(self) -> None:
-        """Give the scratch memory back."""
-        self._buffers.clear()
-        self._recent.clear()
-
     def _inputs(self, count: int, rows: Tensor | None) -> Tensor:
         if rows is None:
             return self.inputs.expand(count, *self.inputs.shape)

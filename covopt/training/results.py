@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.checks.optional import required
+from covopt.checks.wording import Brief
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -27,8 +28,8 @@ COUNTED = 32  # runs of more networks count effective neurons when asked
 COUNTED_ENTRIES = 300_000  # networks times points, more with each layer: beyond, too
 
 
-@dataclass(eq=False)
-class TrainingRun:
+@dataclass(eq=False, repr=False)
+class TrainingRun(Brief):
     """The trained networks of a call of :func:`covopt.training.train`. All of it is heuristic, nothing certified.
 
     Attributes

@@ -34,7 +34,7 @@ from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
 from covopt.training.grid import Member, initial_weights, make_grid
 from covopt.training.loop import COPIES, Runner, TrainingState
-from covopt.training.losses import batched_loss
+from covopt.training.losses import BatchedLoss
 from covopt.training.model import Architecture
 from covopt.training.progress import ProgressBar
 from covopt.training.reference import floors_of
@@ -175,7 +175,7 @@ def train(
         architecture,
         members,
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
-        batched_loss(task.loss, where, precision),
+        BatchedLoss(task.loss, where, precision),
     )
     copies = max(COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_bias
-from covopt.data.tabular import check_finite, to_matrix
+from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rounding import gamma
 
@@ -59,7 +59,7 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> Pair:
     array([[0.5]])
     """
     beta = check_bias(bias)
-    first, second = _square("K", K), _square("K_sigma", K_sigma)
+    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
     if first.shape != second.shape:
         raise InputError(
             f"K has shape {first.shape} but K_sigma has {second.shape}; both belong to the same points."
@@ -74,23 +74,6 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> Pair:
     _check_semidefinite("K", first, roots, tol)
     _check_conditions(first, P, roots, "K_sigma − β²11ᵀ" if beta > 0 else "K_sigma", tol)
     return Pair(first, np.where(np.abs(P) <= lost, 0.0, P), lost)
-
-
-def _square(name: str, values: Any) -> np.ndarray:
-    matrix, _ = to_matrix(name, values)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
-        raise InputError(
-            f"{name} must be a square matrix with a row per point; received shape {matrix.shape}."
-        )
-    check_finite(name, matrix, None)
-    gap = np.abs(matrix - matrix.T)
-    if (gap > ASYMMETRY * np.abs(matrix).max()).any():
-        i, j = (int(v) for v in np.unravel_index(int(gap.argmax()), gap.shape))
-        raise InputError(
-            f"{name} is not symmetric: entry ({i}, {j}) is {matrix[i, j]:.10g} but ({j}, {i}) is {matrix[j, i]:.10g} "
-            f"(counting from 0); pass ({name} + {name}.T) / 2 if this is rounding."
-        )
-    return (matrix + matrix.T) / 2
 
 
 def _check_semidefinite(name: str, matrix: np.ndarray, roots: np.ndarray, tol: float) -> None:

@@ -1,4 +1,4 @@
-"""Numerical search for z_1 … z_m with given (K, P): Levenberg–Marquardt from many starts."""
+"""Numerical search for z_1 … z_m with given (K, P): least squares from many starts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 EPS = 1e-15
-DONE = 1e-13
-_FREEZE = (3e-2, 3e-3, 3e-4, 0.0)
+FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these stay zero from then on: minima lie on kinks
 
 
 def pair_residual(Z: np.ndarray, K: np.ndarray, P: np.ndarray) -> float:
@@ -36,8 +35,8 @@ def decompose(
 
     .. math:: \min_Z \|ZZ^T - K\|_F^2 + \|\sigma(Z)\sigma(Z)^T - P\|_F^2
 
-    with K scaled to a unit diagonal. Starts have ZZᵀ = K exactly. A start that comes close is finished by
-    Gauss–Newton steps with the signs and the small entries frozen, where σ is linear. Heuristic: None proves nothing.
+    with K scaled to a unit diagonal. Starts have ZZᵀ = K exactly. Then again with more
+    and more of the small entries at zero, where the minima have their kinks. Heuristic: None proves nothing.
 
     Parameters
     ----------
@@ -73,60 +72,42 @@ def decompose(
         if time.perf_counter() >= end:
             return None
         mixing = np.linalg.qr(rng.standard_normal((max(width, len(K)), max(width, len(K)))))[0]
-        Z = _descend(unit, active, factor @ mixing[: len(K), :width], max_iter)
-        for size in _FREEZE:
-            polished = _finish(unit, active, Z, size)
-            if pair_residual(polished, unit, active) <= tol:
-                return polished * roots[:, None]
+        Z = factor @ mixing[: len(K), :width]
+        for size in FREEZE:
+            Z = _descend(unit, active, Z, np.abs(Z) > size, max_iter)
+            if pair_residual(Z, unit, active) <= tol:
+                return Z * roots[:, None]
     return None
 
 
-def _residual(
-    unit: np.ndarray, active: np.ndarray, Z: np.ndarray, upper: tuple[np.ndarray, ...]
+def _descend(
+    unit: np.ndarray, active: np.ndarray, Z: np.ndarray, mask: np.ndarray, max_iter: int
 ) -> np.ndarray:
-    A = np.maximum(Z, 0.0)
-    return np.concatenate([(Z @ Z.T - unit)[upper], (A @ A.T - active)[upper]])
-
-
-def _jacobian(Z: np.ndarray, mask: np.ndarray, upper: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Rows: upper entries of both matrices; columns: the entries of Z."""
-    n, m = Z.shape
-    i, j = upper
+    """Least squares on the entries in the mask; the others are zero."""
+    i, j = np.triu_indices(len(Z))
     rows = np.arange(len(i))
-    J = np.zeros((2, len(i), n, m))
-    for block, V in ((0, Z), (1, np.maximum(Z, 0.0))):
-        np.add.at(J[block], (rows, i), V[j])
-        np.add.at(J[block], (rows, j), V[i])
-    J[1] *= Z > 0
-    return (J * mask).reshape(2 * len(i), n * m)
+    missing = max(0, int(mask.sum()) - 2 * len(i))  # method "lm" wants as many errors as unknowns
 
+    def full(z: np.ndarray) -> np.ndarray:
+        found = np.zeros_like(Z)
+        found[mask] = z
+        return found
 
-def _descend(unit: np.ndarray, active: np.ndarray, Z: np.ndarray, max_iter: int) -> np.ndarray:
-    upper, everything = np.triu_indices(len(Z)), np.ones_like(Z, dtype=bool)
-    missing = max(0, Z.size - 2 * len(upper[0]))  # method "lm" wants as many errors as unknowns
-    return least_squares(
-        lambda z: np.pad(_residual(unit, active, z.reshape(Z.shape), upper), (0, missing)), Z.ravel(),
-        lambda z: np.pad(_jacobian(z.reshape(Z.shape), everything, upper), ((0, missing), (0, 0))),
-        method="lm", xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter,
-    ).x.reshape(Z.shape)  # fmt: skip
+    def errors(z: np.ndarray) -> np.ndarray:
+        A = np.maximum(V := full(z), 0.0)
+        return np.pad(np.concatenate([(V @ V.T - unit)[i, j], (A @ A.T - active)[i, j]]), (0, missing))
 
+    def jacobian(z: np.ndarray) -> np.ndarray:
+        V = full(z)
+        J = np.zeros((2, len(i), *V.shape))
+        for block, W in enumerate((V, np.maximum(V, 0.0))):
+            np.add.at(J[block], (rows, i), W[j])
+            np.add.at(J[block], (rows, j), W[i])
+        J[1] *= V > 0
+        return np.pad(J.reshape(2 * len(i), *V.shape)[:, mask], ((0, missing), (0, 0)))
 
-def _finish(unit: np.ndarray, active: np.ndarray, Z: np.ndarray, size: float) -> np.ndarray:
-    """Gauss–Newton steps of least length on the entries above ``size``, the others zero."""
-    upper = np.triu_indices(len(Z))
-    mask = np.abs(Z) > size
-    sign = np.sign(Z)
-    best = Z = np.where(mask, Z, 0.0)
-    error = np.inf
-    for _ in range(12):
-        r = _residual(unit, active, Z, upper)
-        found = float(np.abs(r).max())
-        if found >= error or found > 0.5:
-            break
-        best, error = Z, found
-        if error < DONE / 100:
-            break
-        step = np.linalg.lstsq(_jacobian(Z, mask, upper), r, rcond=1e-10)[0].reshape(Z.shape)
-        Z = Z - step
-        Z = np.where(Z * sign < 0, 0.0, Z)
-    return best
+    if not mask.any():
+        return np.zeros_like(Z)
+    return full(least_squares(
+        errors, Z[mask], jacobian, method="lm", xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter
+    ).x)  # fmt: skip

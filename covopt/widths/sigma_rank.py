@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_time_limit, check_tol
+from covopt.checks.wording import Brief
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
@@ -21,14 +22,14 @@ from covopt.sparsify.reduction import reduce_layer
 from covopt.widths.pair import read_pair
 from covopt.widths.search import decompose, pair_residual
 
-_STARTS = 12  # per width
-_FEW_STARTS, _QUICK_WIDTHS = 4, 4
-_CP_SHARE, _WIDE_SHARE = 0.3, 0.3
+STARTS = 12  # per width
+FEW_STARTS, QUICK_WIDTHS = 4, 4  # of a first look
+_CP_SHARE = 0.3
 _CP_LEAST_S = 2.0  # with less, the CP-rank's own search is not worth starting
 
 
-@dataclass(frozen=True, eq=False)
-class SigmaRank:
+@dataclass(frozen=True, eq=False, repr=False)
+class SigmaRank(Brief):
     """A bracket on Rank_σ.
 
     Attributes
@@ -86,7 +87,7 @@ def sigma_rank(
 
     A layer of width n has these covariances if and only if n ≥ Rank_σ (FL22 (4.1), Prop 8). Lower bounds: rank K
     (FL22 Lemma 10) and the CP-rank of :math:`K^\sigma - \beta^2 1 1^T` (FL22 §4.2). Upper bounds: the narrowest
-    decomposition found, by Levenberg–Marquardt from the lower bound up, Carathéodory from a wide one
+    decomposition found, by least squares from the lower bound up, Carathéodory from a wide one
     (r(r + 1)/2 + N(N + 1)/2 neurons are always enough, r = rank K), and a nonnegative factor where K equals
     :math:`K^\sigma - \beta^2 1 1^T`: then every z_j is nonnegative and Rank_σ is the CP-rank.
 
@@ -133,7 +134,7 @@ def sigma_rank(
     first, P = pair.K[kept], pair.P[kept]
     roots = np.sqrt(np.diag(first))
     unit, active = first / np.outer(roots, roots), P / np.outer(roots, roots)
-    rank = _rank(unit, tol)
+    rank = rank_bound(SymmetricMatrix(unit), tol)
     reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
     lower, Z, size = rank, None, len(unit)
     share = _CP_SHARE * (end - began)
@@ -186,10 +187,6 @@ def enough_neurons(rank: int, n: int) -> int:
     return rank * (rank + 1) // 2 + n * (n + 1) // 2
 
 
-def _rank(unit: np.ndarray, tol: float) -> int:
-    return rank_bound(SymmetricMatrix(unit), tol)
-
-
 def _cp_bounds(
     A: np.ndarray, name: str, tol: float, time_limit_s: float, random_state: int | None
 ) -> tuple[int, np.ndarray | None, str]:
@@ -197,7 +194,7 @@ def _cp_bounds(
     roots = np.sqrt(np.diag(A))
     A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
     if time_limit_s < _CP_LEAST_S:
-        low = max(clique_cover_bound(A, tol), _rank(A / np.outer(roots, roots), tol))
+        low = max(clique_cover_bound(A, tol), rank_bound(SymmetricMatrix(A / np.outer(roots, roots)), tol))
         return low, None, "its edge-clique cover number, or its rank; no time for more"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)  # the bracket covers both readings of tiny entries
@@ -219,25 +216,18 @@ def _search(
     random_state: int | None,
 ) -> tuple[np.ndarray | None, str]:
     rng = np.random.default_rng(random_state)
-    left = end - time.perf_counter()
-
-    def ascend(widths: range, n_starts: int) -> tuple[np.ndarray | None, str]:
-        for width in widths:
+    best, said = None, ""
+    for first, n_starts in ((lower, FEW_STARTS), (enough, FEW_STARTS), (lower, STARTS)):
+        last = enough if best is None else best.shape[1] - 1
+        for width in range(first, min(last, first + QUICK_WIDTHS - 1 if n_starts < STARTS else last) + 1):
             found = decompose(unit, active, width, n_starts=n_starts, tol=tol, rng=rng, end=end)
-            if found is not None:
-                return found, f"found by Levenberg–Marquardt at width {width}, verified"
-        return None, ""
-
-    best, said = ascend(range(lower, min(lower + _QUICK_WIDTHS, enough + 1)), _FEW_STARTS)
-    if best is None:
-        until = min(end, time.perf_counter() + _WIDE_SHARE * left)
-        wide = decompose(unit, active, enough, n_starts=_FEW_STARTS, tol=tol, rng=rng, end=until)
-        if wide is not None:
-            best, said = _fewer(wide), f"Carathéodory from {enough} columns found by Levenberg–Marquardt"
-            if pair_residual(best, unit, active) > tol:
-                best, said = wide, f"found by Levenberg–Marquardt at width {enough}, verified"
-    narrower, why = ascend(range(lower, enough + 1 if best is None else best.shape[1]), _STARTS)
-    return (best, said) if narrower is None else (narrower, why)
+            if found is None:
+                continue
+            best, said = found, f"found by least squares at width {width}, verified"
+            if width == enough and pair_residual(fewer := _fewer(found), unit, active) <= tol:
+                best, said = fewer, f"Carathéodory from {enough} columns found by least squares"
+            break
+    return best, said
 
 
 def _fewer(Z: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
 from covopt.losses import Huber
-from covopt.problems.regularised import best_constant
 from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
 from covopt.status import Status
@@ -308,16 +307,7 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
         problem = self.problem
         if is_cut:
             raise TimeUp
-        rows, q = problem.rows, problem.n_outputs
-        none = Point(
-            rows[:0],
-            np.zeros((0, q)),
-            best_constant(problem),
-            np.inf,
-            np.zeros((len(rows), q)),
-            0.0,
-            Status.TIME_LIMIT,
-        )
+        none = Point.nothing(problem, Status.TIME_LIMIT)
         yield self._improved(none, "column-generation")
 
     monkeypatch.setattr(Improvement, "_columns", nothing)

@@ -66,7 +66,7 @@ def test_without_time_a_bound_takes_the_place_of_the_maximum():
 
 @pytest.mark.parametrize("n", [400, pytest.param(1797, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("output_bias", [pytest.param("none", marks=pytest.mark.slow), "penalized"])
-def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(n, output_bias):
+def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, output_bias):
     """1797 × 64 with ten classes took 99 s of a limit of 10: each search had the limit, and its fallback none."""
     rng = np.random.default_rng(0)
     points, labels = rng.standard_normal((n, 64)), rng.integers(0, 10, n)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.api.prediction import predict_columns
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
 from covopt.errors import SolutionFileError
+from covopt.solution.prediction import predict_columns
 
 
 def make(n=14, seed=0, d=2):

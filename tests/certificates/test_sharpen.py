@@ -13,7 +13,7 @@ from tests.bank.closed_forms import CASES
 
 def reduced(solution):
     problem, reduction = reduce_data(solution.data, solution.output_bias)
-    offset = solution.data.bias * float(solution.network.output_bias[0]) / reduction.target_scale
+    offset = solution.data.bias * solution.network.output_bias / reduction.target_scale
     return problem, exact_oracle(problem.rows, 0), reduction.apply_dual(solution.dual), offset
 
 
@@ -24,9 +24,9 @@ def test_gaps_of_rounding_size_and_fewer_neurons(make, output_bias):
     rough = covopt.min_norm(X, y, output_bias=output_bias, tol=1.1e-9)
     problem, oracle, dual, offset = reduced(rough)
     sharp, neurons, weights, offset = sharpen(problem, oracle, dual, offset)
-    assert oracle.price(sharp).upper_bound <= 1 + 1e-11
-    assert np.abs(problem.atoms(neurons) @ weights + offset - problem.targets).max() <= 1e-11
-    upper, lower = problem.primal_value(weights, offset), problem.dual_value(sharp)
+    assert oracle.price(sharp[:, 0]).upper_bound <= 1 + 1e-11
+    assert problem.missed(neurons, weights, offset) <= 1e-11
+    upper, lower = problem.network_value(weights, offset), problem.dual_value(sharp)
     assert abs(upper - lower) <= 1e-10 * upper
     assert problem.dual_value(dual) <= lower * (1 + 1e-11)
     assert len(weights) <= len(rough.network)
@@ -51,7 +51,7 @@ def test_closed_forms_are_left_alone_or_met(case):
     found = sharpen(problem, oracle, dual, offset)
     if found is not None:
         _, reduction = reduce_data(solution.data, solution.output_bias)
-        value = 2 * reduction.value_scale * problem.primal_value(found[2], found[3])
+        value = 2 * reduction.value_scale * problem.network_value(found[2], found[3])
         assert value == pytest.approx(case.cost, rel=1e-10)
 
 
@@ -59,8 +59,8 @@ def test_an_inaccurate_dual_is_refused():
     X, y = make_smooth(30, random_state=2)
     problem, oracle, dual, offset = reduced(covopt.min_norm(X, y, tol=1e-9))
     assert sharpen(problem, oracle, 0.9 * dual, offset) is None
-    noise = np.random.default_rng(0).standard_normal(len(dual))
+    noise = np.random.default_rng(0).standard_normal(dual.shape)
     spoiled = dual + 1e-3 * np.abs(dual).max() * noise
-    spoiled /= oracle.price(spoiled).upper_bound
+    spoiled /= oracle.price(spoiled[:, 0]).upper_bound
     found = sharpen(problem, oracle, spoiled, offset)
     assert found is None or problem.dual_value(found[0]) >= problem.dual_value(dual) * (1 - 1e-9)

@@ -2,7 +2,7 @@ import numpy as np
 
 from covopt.certificates.sparsity import sparsest_support
 from covopt.certificates.tight import TightSet
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)
@@ -11,9 +11,9 @@ QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.
 def solve(
     targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0, excess=0.0
 ):
-    problem = ShallowProblem(rows, np.asarray(targets, float), offset_cost)
+    problem = Problem.through(rows, np.asarray(targets, float), offset_cost)
     tight = TightSet(neurons, np.array(values, float), np.sign(np.array(values, float)))
-    return problem, sparsest_support(problem, tight, offset, 10.0, excess=excess)
+    return problem, sparsest_support(problem, tight, np.array([offset]), 10.0, excess=excess)
 
 
 def test_the_fewest_of_a_dependent_set():
@@ -22,13 +22,13 @@ def test_the_fewest_of_a_dependent_set():
     problem, found = solve(targets)
     assert len(found.neurons) == 2
     assert (found.lower_bound, found.proven) == (2, True)
-    np.testing.assert_allclose(problem.atoms(found.neurons) @ found.weights, targets, atol=1e-7)
+    np.testing.assert_allclose((problem.atoms(found.neurons) @ found.weights)[:, 0], targets, atol=1e-7)
 
 
 def test_masses_keep_the_sign_of_their_column():
     targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.array([1.0, 0, 0, -1.0])
     _, found = solve(targets, values=(1, 1, 1, -1))
-    assert sorted(np.sign(found.weights)) == [-1, 1]
+    assert sorted(np.sign(found.weights[:, 0])) == [-1, 1]
     assert solve(targets, values=(1, 1, 1, 1))[1] is None  # cannot be done with positive masses
 
 
@@ -38,7 +38,7 @@ def test_a_free_offset_takes_a_neuron_away():
     problem, found = solve([4.0, 5.0, 6.0], (1, -1), 0.0, rows, neurons)
     assert len(found.neurons) == 1
     np.testing.assert_allclose(
-        problem.atoms(found.neurons) @ found.weights + found.offset, [4, 5, 6], atol=1e-6
+        problem.fitted(found.neurons, found.weights, found.offset)[:, 0], [4, 5, 6], atol=1e-6
     )
 
 

@@ -11,8 +11,8 @@ from covopt.certificates.enclosure import Enclosure, enclose
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import analyse_uniqueness
 from covopt.oracles.faces import FaceOracle
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
-from covopt.problems.shallow import ShallowProblem
 from tests.bank.closed_forms import CASES
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -24,10 +24,10 @@ def unit(*neurons):
 
 
 def analyse(rows, targets, neurons, values=None, offset_cost=np.inf, offset=0.0):
-    problem = ShallowProblem(np.asarray(rows, float), np.asarray(targets, float), offset_cost)
+    problem = Problem.through(np.asarray(rows, float), np.asarray(targets, float), offset_cost)
     values = np.ones(len(neurons)) if values is None else np.array(values)
     tight = TightSet(unit(*neurons), values, np.sign(values))
-    return analyse_uniqueness(problem, tight, offset, "nothing is known of the dual")
+    return analyse_uniqueness(problem, tight, np.array([offset]), "nothing is known of the dual")
 
 
 def test_dependent_columns_with_room_are_not_unique():
@@ -105,7 +105,7 @@ def test_the_error_of_the_dual_is_what_counts():
     dual = reduction.apply_dual(solution.dual)
     assert ask(dual, network).independent
     assert isinstance(ask(dual * (1 - 1e-3), network), Enclosure), "a multiple is scaled"
-    worse = dual + 1e-4 * np.abs(dual).max() * np.array([1.0, -1.0, 1.0])
+    worse = dual + 1e-4 * np.abs(dual).max() * np.array([[1.0], [-1.0], [1.0]])
     assert isinstance(ask(worse, network), str)
     light = (network[0], network[1] * 1e-3, network[2])  # the masses do not belong to the targets
     assert isinstance(ask(dual, light), str)

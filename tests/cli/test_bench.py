@@ -1,6 +1,9 @@
 """The cross-peer benchmark: what its objective measures, what its solvers return, and a run of both folders."""
 
 import importlib.util
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +52,20 @@ def make_objective(parts, X, y, **parameters):
 
 X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
 Y4 = np.array([1.0, -1.0, 0.5, 2.0])
+
+
+def test_bench_is_listed_in_a_checkout_only(tmp_path):
+    assert "bench" in CliRunner().invoke(commands.app, ["--help"]).output
+    shutil.copytree(
+        Path(covopt.__file__).parent, tmp_path / "covopt", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    command = [sys.executable, "-m", "covopt", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    ).stdout
+    assert "cp-rank" in said
+    assert "bench" not in said
 
 
 # ------------------------------------------------------------------ objective

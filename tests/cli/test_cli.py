@@ -314,7 +314,9 @@ def test_cells(solved, tmp_path):
         patterns = np.unpackbits(saved["packed"], axis=1, count=int(saved["n_samples"]))
     assert len(np.unique(patterns, axis=0)) == content["n_cells"]
     assert json.loads(run(*arguments, "--count-only", "--json").stdout)["n_cells"] == content["n_cells"]
-    assert "n cells" in run(*arguments).stdout
+    said = run(*arguments).stdout.splitlines()
+    for name in ("n cells", "rank", "exact", "largest zero", "smallest nonzero"):
+        assert next(line for line in said if line.startswith(name)).endswith(")")  # in words
     by_target = json.loads(run("cells", solved / "table.csv", "--target", "y", "--bias", 1, "--json").stdout)
     assert (by_target["features"], by_target["n_cells"]) == (["a", "b"], content["n_cells"])
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n")

@@ -32,6 +32,16 @@ def test_matrix_file_as_json(tmp_path):
     assert {reason["method"] for reason in content["reasons"]} == {"triangle-free", "factor"}
 
 
+def test_a_line_of_names_is_skipped_and_a_second_one_is_not(tmp_path):
+    (tmp_path / "m.csv").write_text("u,x1\n2,1\n1,2\n")
+    assert "CP-rank    2" in run(tmp_path / "m.csv").output
+    for text in ("1,x\nx,1\n", "u,v\nw,x\n1,0\n"):
+        (tmp_path / "m.csv").write_text(text)
+        done = run(tmp_path / "m.csv")
+        assert done.exit_code == 1
+        assert "is no number" in done.output
+
+
 def test_not_completely_positive_is_an_answer(tmp_path):
     (tmp_path / "m.csv").write_text("1 2\n2 1\n")
     result = run(tmp_path / "m.csv")

@@ -11,11 +11,12 @@ import typer
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.prediction import predict_columns, quality
 from covopt.cli import app
 from covopt.cli.examples import COMMANDS
 from covopt.cli.tables import save_table
 from covopt.datasets import make_random_plane
+from covopt.solution.hints import quality
+from covopt.solution.prediction import predict_columns
 
 
 def run(*arguments):

@@ -85,6 +85,14 @@ def test_plateau(table, tmp_path):
     assert plot.exists()
 
 
+def test_shares_of_lambda_max(table):
+    arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, "--json")
+    lams = [
+        json.loads(run(*arguments, "--lam", f"{share}max").stdout)["networks"][0]["lam"] for share in (1, 0.1)
+    ]
+    assert lams[1] == pytest.approx(0.1 * lams[0])
+
+
 def test_contradiction_is_exit_4(table, tmp_path, monkeypatch):
     import covopt.api.fitting
 

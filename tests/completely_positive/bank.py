@@ -10,6 +10,12 @@ from covopt.completely_positive import graphs
 
 BIG = 10**10
 RANDOM = graphs.random_triangle_free(20, random_state=0)
+LARGE = np.random.default_rng(0).integers(0, 30000, (3, 6))
+FAR_APART = [
+    [0.04747285433003234, 7.707478120029964e-07, 0.1337464648707018],
+    [7.707478120029964e-07, 0.6619720158755953, 2.1714471694830324e-06],
+    [0.1337464648707018, 2.1714471694830324e-06, 0.37680727476488535],
+]
 PAIR = np.random.default_rng(1).random((2, 5))
 
 
@@ -70,6 +76,10 @@ KNOWN = {
     "floats": (np.cov(np.random.default_rng(0).random((6, 5)).T) + 0.5, 5),
     "floats of rank two": (PAIR.T @ PAIR, 2),
     "face": (M7, 14),
+    "rounding below zero": ([[1.5, -1e-17, 0.5], [-1e-17, 1.0, 0.25], [0.5, 0.25, 2.0]], 3),
+    "diagonal below zero": ([[-1e-18, 0.0], [0.0, 1.5]], 1),
+    "entries of very different size": (FAR_APART, 2),  # the map around the loop of the support graph overflows
+    "numpy's integers in lists": ([list(row) for row in LARGE.T @ LARGE], 3),
 }  # fmt: skip
 
 EXCLUDED = {
@@ -79,6 +89,7 @@ EXCLUDED = {
     "indefinite floats": ([[1.0, 1.5], [1.5, 1.0]], "eigenvalue"),
     "hollow": ([[0, 1], [1, 1]], "eigenvalue"),
     "hollow floats": ([[0.0, 0.5], [0.5, 0.0]], "eigenvalue"),
+    "hollow beside a rounding": ([[-1e-18, 0.5], [0.5, 1.0]], "eigenvalue"),
     "one part of 1e12": ([[10**12, 10**12 + 1], [10**12 + 1, 10**12 + 1]], "eigenvalue"),
     "ring": (ring(5, 1.7, 1.0), "comparison"),  # positive definite: 1.7 > 2 cos(π/5)
     "ring of integers": (whole(ring(7, 19, 10)), "comparison"),

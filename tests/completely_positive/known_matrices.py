@@ -46,6 +46,10 @@ M11 = [
 ]
 
 
+def quadratic_form(M, v):
+    return sum(x * y * M[i][j] for i, x in enumerate(v) for j, y in enumerate(v))
+
+
 def twelve() -> list[list[int]]:
     """Three groups of four; the first vertex of each is special."""
 

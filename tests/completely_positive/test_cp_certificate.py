@@ -124,7 +124,7 @@ def test_one_bound_alone(method, lower, monkeypatch):
 
 
 def test_an_unknown_method():
-    with pytest.raises(covopt.errors.InputError, match=r"method must be .*moment-2-dagger"):
+    with pytest.raises(covopt.errors.InputError, match=r"method must be .*moment-2"):
         covopt.cp_rank([[1]], method="magic")
 
 

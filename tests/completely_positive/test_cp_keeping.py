@@ -46,8 +46,8 @@ def test_an_interrupted_bracket_goes_on(count, tmp_path, monkeypatch):
 def test_a_component_that_is_done_is_not_done_again(tmp_path, monkeypatch):
     file = tmp_path / "c.checkpoint"
     with monkeypatch.context() as patched:
-        patched.setattr("covopt.completely_positive.bounding._face", lambda piece: None)
-        patched.setattr("covopt.completely_positive.bounding._moments", interrupt)
+        patched.setattr("covopt.completely_positive.face.face_certificate", lambda *_, **__: None)
+        patched.setattr("covopt.completely_positive.moments.moment_bound", interrupt)
         assert covopt.cp_rank(A, checkpoint=file).upper is None
     monkeypatch.setattr(
         "covopt.completely_positive.component.Component.take",
@@ -56,7 +56,7 @@ def test_a_component_that_is_done_is_not_done_again(tmp_path, monkeypatch):
     assert (covopt.cp_rank(A, checkpoint=file).lower, covopt.cp_rank(A).upper) == (RANK, RANK)
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -70,9 +70,12 @@ def test_nothing_in_the_file_is_believed(tmp_path, monkeypatch):
             reason["data"]["rows"].pop()
     content["readings"][0]["lower"] = content["lower"] = sum(
         max(
-            r["value"]
-            for r in content["readings"][0]["reasons"]
-            if r["side"] == "lower" and min(r["vertices"]) == v
+            (
+                r["value"]
+                for r in content["readings"][0]["reasons"]
+                if r["side"] == "lower" and min(r["vertices"]) == v
+            ),
+            default=0,
         )
         for v in (0, 7)
     )

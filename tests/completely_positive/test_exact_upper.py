@@ -71,6 +71,21 @@ def test_completion_needs_a_matrix_of_that_rank():
     assert completes(near, np.array([[1e-15, 0.0], [1.0, 1.0]]))
     # an entry that would have to be negative is none of a factor
     assert not completes([[one, -one], [-one, 2 * one]], np.array([[1.0, 1e-12], [0.0, 1.0]]))
+    less = Fraction(-1, 10**6)
+    assert not completes([[one, less], [less, one]], np.array([[1.0, 1e-7], [0.0, 1.0]]))
+
+
+def test_completion_needs_a_residual_that_the_inverse_can_bear():
+    # entries of size one, 1e-13 from a factor, and indefinite
+    B = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-7]])
+    A = [
+        [sum(Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)) for b in B.T.tolist()]
+        for a in B.T.tolist()
+    ]
+    assert completes(A, B)
+    A[1][1] -= Fraction(1, 10**13)
+    assert negative_direction(A) is not None
+    assert not completes(A, B)
 
 
 def test_completion_keeps_zeros_and_their_equations():
@@ -93,6 +108,8 @@ def test_weights_recognise_square_roots_of_rationals():
     assert factor_proof(read_matrix(A), B) == "weights"
     A[0][0] += Fraction(1, 10**30)
     assert factor_proof(read_matrix(A), B) is None
+    negative = [[2, -1], [-1, 2]]  # 3 e₁e₁ᵀ + 3 e₂e₂ᵀ − 11ᵀ
+    assert factor_proof(read_matrix(negative), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])) is None
 
 
 def test_dominance_in_rational_arithmetic():

@@ -111,10 +111,10 @@ class Task:
 SCRIPT = """
 import warnings
 import cvxpy, mosek, numpy as np
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.conic.all_cells import solve_conic
 assert "MOSEK" in cvxpy.installed_solvers()
-problem, cells = ShallowProblem(np.array([[2.0]]), np.array([3.0])), np.array([[True], [False]])
+problem, cells = Problem.through(np.array([[2.0]]), np.array([3.0])), np.array([[True], [False]])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     assert solve_conic(problem, cells).backend == "CLARABEL"

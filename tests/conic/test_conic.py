@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from covopt.conic.all_cells import ConicPoint, cell_matrix, facets, solve_conic
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, random_cases
 
 
-def reduce_case(case: ProblemCase) -> tuple[ShallowProblem, np.ndarray, np.ndarray, float, float]:
+def reduce_case(case: ProblemCase) -> tuple[Problem, np.ndarray, np.ndarray, float, float]:
     """Kept rows on a basis of their span, at size one: by hand, so that nothing else is tested."""
     rows, targets = case.lifted, case.targets
     keep: list[int] = []
@@ -27,7 +27,7 @@ def reduce_case(case: ProblemCase) -> tuple[ShallowProblem, np.ndarray, np.ndarr
     offset_cost = {"none": np.inf, "free": 0.0}.get(case.output_bias)
     if offset_cost is None:
         offset_cost = row_scale * target_scale / case.bias**2
-    problem = ShallowProblem(reduced / row_scale, targets[keep] / target_scale, offset_cost)
+    problem = Problem.through(reduced / row_scale, targets[keep] / target_scale, offset_cost)
     return problem, np.array(keep), basis, row_scale, target_scale
 
 
@@ -76,7 +76,7 @@ def test_neurons_lie_in_their_cells_and_drop_is_a_bound():
 
 
 def test_the_penalised_offset_equals_the_dual_sum():
-    problem = ShallowProblem(np.array([[1.0, 1.0], [0.0, 1.0], [-1.0, 1.0]]), np.array([0.2, 1.0, 0.0]), 2.0)
+    problem = Problem.through(np.array([[1.0, 1.0], [0.0, 1.0], [-1.0, 1.0]]), np.array([0.2, 1.0, 0.0]), 2.0)
     point = solve_conic(problem, all_cells(problem.rows))
     assert point.dual.sum() == pytest.approx(2.0 * point.offset, abs=1e-7)
 

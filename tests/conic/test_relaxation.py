@@ -6,8 +6,8 @@ import pytest
 from covopt.conic.relaxation import relaxed_dual
 from covopt.data import Data
 from covopt.oracles.support import bound_gauge
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
-from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from tests.bank.closed_forms import random_cases
 from tests.oracles.table import face_oracle
@@ -33,21 +33,21 @@ def test_identity_with_a_completely_positive_root():
     # FL22 Prop 14: R₂ = 2 Tr (YYᵀ)^{1/2}
     factor = np.abs(np.random.default_rng(0).standard_normal((4, 6)))
     root = factor @ factor.T
-    found = bound(ShallowProblem(np.eye(4), root))
+    found = bound(Problem.through(np.eye(4), root))
     assert found == pytest.approx(np.trace(root), rel=1e-5)
     assert found <= np.trace(root)
 
 
 def test_one_hot_targets_on_the_identity():
     labels = np.array([0, 1, 1, 2, 2, 2])
-    found = bound(ShallowProblem(np.eye(6), np.eye(3)[labels]))
+    found = bound(Problem.through(np.eye(6), np.eye(3)[labels]))
     assert found == pytest.approx(1 + np.sqrt(2) + np.sqrt(3), rel=1e-5)
 
 
 def test_doubly_nonnegative_but_not_completely_positive():
     # the pentagon: the doubly nonnegative bound is Tr (YYᵀ)^{1/2} = 5, the optimum 5.033991
     steps = np.arange(5)
-    problem = ShallowProblem(np.eye(5), np.cos(4 * np.pi * (steps[:, None] - steps) / 5) ** 2)
+    problem = Problem.through(np.eye(5), np.cos(4 * np.pi * (steps[:, None] - steps) / 5) ** 2)
     assert 5.0 * (1 - 1e-6) <= bound(problem) <= 5.033992
 
 
@@ -55,8 +55,8 @@ def test_doubly_nonnegative_but_not_completely_positive():
 def test_vector_offsets(offset_cost):
     rng = np.random.default_rng(9)
     rows, targets = rng.standard_normal((6, 3)), rng.standard_normal((6, 2)) + 1.0
-    problem = ShallowProblem(rows, targets, offset_cost)
-    assert 0.0 < bound(problem) <= bound(ShallowProblem(rows, targets)) * (1 + 1e-2)
+    problem = Problem.through(rows, targets, offset_cost)
+    assert 0.0 < bound(problem) <= bound(Problem.through(rows, targets)) * (1 + 1e-2)
     if offset_cost == 0.0:
         dual = relaxed_dual(problem)
         np.testing.assert_allclose(dual.sum(axis=0), 0.0, atol=1e-10 * np.abs(dual).sum())
@@ -67,6 +67,6 @@ def test_more_rows_than_may_carry_dual(monkeypatch):
     rng = np.random.default_rng(3)
     rows, targets = rng.standard_normal((11, 2)), rng.standard_normal(11)
     weights = np.arange(len(rows), dtype=float)
-    dual = relaxed_dual(ShallowProblem(rows, targets), weights=weights)
+    dual = relaxed_dual(Problem.through(rows, targets), weights=weights)
     assert not dual[:3].any()
     assert dual[3:].all()

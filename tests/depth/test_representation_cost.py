@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.data import Data
+from covopt.datasets import make_smooth
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.descent import descend
 from covopt.depth.families import Child, Recursion, needs
@@ -15,6 +17,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.polish import polish, trim
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
+from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.status import Status
 
@@ -23,6 +26,14 @@ def test_depth_two_is_min_norm():
     found = covopt.representation_cost([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=2)
     assert isinstance(found, covopt.Solution)
     assert found.status == "certified"
+
+
+def test_the_first_network_is_the_shallow_one_with_balanced_identities():
+    X, y = make_smooth(40)
+    network = covopt.min_norm(X, y).network
+    cost = np.linalg.norm(network.hidden_weights, axis=1) * np.abs(network.output_weights[:, 0])
+    found = UpperSearch(Data.validate(X, y, bias=1.0), 3, "none", None, 0, lambda *said: None).cheap()
+    assert found[0] == pytest.approx(3 * (cost ** (2 / 3)).sum(), rel=1e-6)
 
 
 def test_targets_of_zero_cost_nothing():

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import linprog
 
 import covopt
-from covopt.losses import Interpolation, make_loss
-from covopt.meter.ladder import objective, rungs, shortest, top, with_top
+from covopt.losses import LOSSES, Interpolation, make_loss
+from covopt.meter.ladder import objective, refitted_slope, rungs, shortest, top, with_top
 from covopt.network import DeepReLUNetwork
 
 LAM = 0.01
@@ -15,13 +15,16 @@ CASES = [
     ("squared", 3, "penalized"),
     ("logistic", 1, "free"),
     ("softmax-cross-entropy", 3, "none"),
+    ("huber", 2, "none"),
+    ("hinge", 1, "penalized"),
+    ("squared-hinge", 1, "free"),
 ]
 
 
 def table(loss, k):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((25, 2))
-    if loss == "squared":
+    if not LOSSES[loss].is_classification:
         y = rng.standard_normal((25, k)) if k > 1 else rng.standard_normal(25)
     else:
         y = rng.integers(0, max(k, 2), 25)
@@ -103,7 +106,7 @@ def test_a_refit_obeys_the_conditions_of_the_convex_problem(optimum):
     X = best.data.X
     given = spoiled(network, split=True, outputs=0.6)
     refitted = rung("refitted", given, X, loss)
-    slope = loss.gradient(refitted.representations(X)[-1])
+    slope = refitted_slope(top(rung("merged", given, X, loss), X), refitted.representations(X)[-1], loss, LAM)
     layer = top(refitted, X)
     units = layer.incoming / np.linalg.norm(layer.incoming, axis=1, keepdims=True)
     pulls = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ slope, axis=1)

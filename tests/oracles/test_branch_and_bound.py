@@ -40,14 +40,14 @@ def test_scalar_pricing_is_that_of_all_faces(seed, r, n, integer):
 @pytest.mark.parametrize("seed", range(3))
 def test_an_optimal_dual_has_many_equal_maxima(seed):
     """All of them have to be told apart from one bound: the hardest duals, and the ones that matter."""
-    from covopt.problems.shallow import ShallowProblem
+    from covopt.problems.problem import Problem
     from covopt.solvers.column_generation import ColumnGeneration
 
     rng = np.random.default_rng(seed)
     rows, targets = rng.standard_normal((14, 4)), rng.uniform(-1, 1, 14)
-    problem = ShallowProblem(rows / np.linalg.norm(rows, axis=1).max(), targets)
+    problem = Problem.through(rows / np.linalg.norm(rows, axis=1).max(), targets)
     faces = face_oracle(problem.rows)
-    dual = ColumnGeneration(problem, faces, tol=1e-7).solve().dual
+    dual = ColumnGeneration(problem, faces, tol=1e-7).solve().dual[:, 0]
     found = oracle(problem.rows).price(dual)
     assert found.exact
     assert found.upper_bound == pytest.approx(faces.price(dual).upper_bound, rel=1e-9)
@@ -126,14 +126,15 @@ def test_an_interrupt_leaves_a_valid_bound(monkeypatch):
     assert found.upper_bound >= truth * (1 - 1e-9)
 
 
-def test_slack_allows_a_loose_bound_of_infeasible_duals_only():
+def test_a_goal_ends_the_search_with_a_bound_that_holds():
     rng = np.random.default_rng(1)
     rows, dual = rng.standard_normal((25, 8)), rng.standard_normal(25)
-    tight, loose = oracle(rows), oracle(rows, slack=0.5)
-    dual *= 2.0 / abs(tight.price(dual).values[0])
-    assert 2.0 <= loose.price(dual).upper_bound <= 2.5 + 1e-9
+    tight, loose = oracle(rows), oracle(rows, goal=1.5)
+    dual /= abs(tight.price(dual).values[0])
+    found = loose.price(dual)
+    assert 1.0 <= found.upper_bound <= 1.5 and not found.exact
     assert loose.n_nodes < tight.n_nodes
-    assert loose.price(0.5 * dual).exact
+    assert loose.price(2.0 * dual).upper_bound == pytest.approx(2.0, rel=1e-9)  # out of reach: the maximum
 
 
 def test_threshold_max_neurons_and_better_incumbents():

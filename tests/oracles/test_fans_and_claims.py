@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,9 +20,8 @@ from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds
-from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.points import Point
 from covopt.status import Status
 
@@ -195,14 +196,14 @@ def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
 def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
     monkeypatch.setattr(deeper, "SLICE", 64)
     rows, dual, known = noise
-    problem, seen = ShallowProblem(rows, dual), []
-    point = Point(np.zeros((0, 10)), np.zeros(0), 0.0, 1e3, dual, 0.0, Status.HEURISTIC)
+    problem, seen = Problem.through(rows, dual), []
+    point = replace(Point.nothing(problem, Status.HEURISTIC), upper_bound=1e3, dual=dual[:, None])
 
     def callback(state, point):
         seen.append(state)
         return len(seen) == 2
 
-    known_bounds = Bounds(Interpolation(problem), point, dual[:, None], tol=1e-6, callback=callback)
+    known_bounds = Bounds(problem, point, dual[:, None], tol=1e-6, callback=callback)
     deep = deep_gauge(
         rows,
         dual,
@@ -212,7 +213,7 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
     )
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound
-    assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual, deep)[1])
+    assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual[:, None], deep)[1])
     assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note
 
 

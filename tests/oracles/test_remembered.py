@@ -10,6 +10,7 @@ from covopt.limits import TimeUp
 from covopt.oracles import support
 from covopt.oracles.arcs import arc_gauge
 from covopt.oracles.remembered import recall, remember, remembering
+from covopt.oracles.vector_faces import VectorFaceOracle
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -82,3 +83,14 @@ def test_an_interrupt_keeps_what_the_rounds_have_proved(command, monkeypatch):
     assert known[0] * (1.0 - 1e-6) <= found.lower_bound <= known[0]
     monkeypatch.undo()
     assert covopt.verify(found).ok
+
+
+def test_faces_of_several_outputs_are_remembered_where_they_are_proved():
+    rng = np.random.default_rng(5)
+    rows, dual = rng.standard_normal((12, 4)), rng.standard_normal((12, 2))
+    oracle = VectorFaceOracle(rows)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    with remembering():
+        bound = oracle.price(dual).upper_bound
+        assert oracle.proved
+        assert bound * (1.0 - 1e-12) <= recall(rows @ turn, 3.0 * dual) / 3.0 <= bound * (1.0 + 1e-9)

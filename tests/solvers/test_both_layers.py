@@ -9,7 +9,7 @@ from covopt.api.task import Task
 from covopt.limits import TimeUp, limited
 from covopt.losses import make_loss
 from covopt.oracles.base import heights
-from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.problems.problem import Problem
 from covopt.solvers import both_layers, improve
 from covopt.solvers import descent as room
 from covopt.solvers.both_layers import Network, balanced, descend, value_and_slope
@@ -95,7 +95,7 @@ def test_one_neuron_in_closed_form():
     loss = make_loss("squared")
     loss.encode_targets([3.0, 4.0])
     lam = 0.05
-    _, points = _ran(RegularisedProblem(np.eye(2), loss, 2.0 * lam))
+    _, points = _ran(Problem(np.eye(2), loss, 2.0 * lam))
     found = points[-1]
     assert found.upper_bound * 2.0 * lam == pytest.approx(2.0 * lam * 5.0 - 2.0 * lam**2, rel=1e-9)
     np.testing.assert_allclose(found.neurons * found.weights, [[3.0 * (1 - 2 * lam / 5), 4.0 * (1 - 2 * lam / 5)]],
@@ -109,7 +109,7 @@ def test_neurons_are_balanced_and_nothing_comes_of_no_targets():
     np.testing.assert_allclose(np.outer(W, V), np.outer(network.neurons, network.weights))
     loss = make_loss("squared")
     loss.encode_targets([0.0, 0.0])
-    assert not _ran(RegularisedProblem(np.eye(2), loss, 0.1))[1]
+    assert not _ran(Problem(np.eye(2), loss, 0.1))[1]
 
 
 @pytest.mark.thinned(4)
@@ -123,7 +123,7 @@ def test_close_to_the_optimum_and_stationary(loss, q, output_bias):
     point = descent.point
     fitted = problem.fitted(point.neurons, point.weights, point.offset)
     assert point.upper_bound == pytest.approx(problem.primal_value(fitted, point.weights, point.offset))
-    constant = best_constant(problem)
+    constant = problem.best_constant()
     nothing = problem.primal_value(
         np.tile(constant, (len(fitted), 1)), np.zeros((0, problem.n_outputs)), constant
     )
@@ -173,7 +173,7 @@ def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():
     loss = make_loss("squared")
     loss.encode_targets(np.tile(problem.loss.targets, (500, 1)))
     with pytest.raises(TimeUp), limited(0.3):
-        descend(RegularisedProblem(rows, loss, problem.strength), start, steps=100_000, rescue=kept.append)
+        descend(Problem(rows, loss, problem.strength), start, steps=100_000, rescue=kept.append)
     assert len(kept) == 1 and len(kept[0].neurons)
 
 
@@ -205,7 +205,7 @@ def test_a_rounded_hinge_is_near_and_smooth():
 
 def test_the_loop_ends_at_the_callback_and_merges_brackets():
     problem = _problem("squared", "none", 1, n=30)[2]
-    problem = RegularisedProblem(
+    problem = Problem(
         np.column_stack([problem.rows, np.random.default_rng(0).standard_normal((30, 6))]), problem.loss, 0.05
     )
     seen = []

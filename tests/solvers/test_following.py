@@ -3,8 +3,7 @@ import pytest
 
 import covopt
 from covopt.losses import make_loss
-from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.master.objective import Fit
+from covopt.problems.problem import Problem
 from covopt.solvers.merging import Unit
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master
@@ -24,7 +23,7 @@ def problem_of(loss, Z, y, strength, offset_cost=np.inf):
     outputs = None
     if loss.name == "softmax-cross-entropy":
         outputs = np.array([[-1.0], [1.0]]) / np.sqrt(2.0)
-    return RegularisedProblem(Z, loss, strength, offset_cost, outputs)
+    return Problem(Z, loss, strength, offset_cost, outputs)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax-cross-entropy"])
@@ -45,7 +44,7 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
         (atoms.T @ found.weights + found.offset)[:, None], found.weights[:, None], np.array([found.offset])
     )
     start = found.dual * (0.5 / max(1.0, np.abs(atoms @ found.dual).max()))
-    other = solve_restricted(Fit(problem), atoms, start, tol=1e-9)
+    other = solve_restricted(problem, atoms, start, tol=1e-9)
     gauge = float(np.abs(atoms @ other.dual).max())
     assert mine >= problem.scale_dual(other.dual, gauge)[1] * (1 - 1e-9)
     outputs = other.columns.atoms.T @ other.cones.weights + other.shift()

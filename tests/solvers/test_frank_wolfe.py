@@ -13,10 +13,8 @@ from covopt.cli import app
 from covopt.errors import InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.problems.regularised import RegularisedProblem
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.frank_wolfe import VARIANTS, InterpolatingFrankWolfe, Masses
-from covopt.solvers.master.objective import Fit, Interpolation
 
 
 def bipartite(n):
@@ -50,11 +48,11 @@ def check_result(result, X, Y, *, bias=1.0, tol):
 def dense_problem(seed, *, offset_cost=np.inf, ridge=0.0, n=5, m=14, k=2):
     rng = np.random.default_rng(seed)
     rows, targets = rng.standard_normal((n, 3)), rng.standard_normal((n, k))
-    view = Interpolation(ShallowProblem(rows, targets, offset_cost))
+    view = Problem.through(rows, targets, offset_cost)
     if ridge > 0:
         loss = SquaredError(total=True)
         loss.encode_targets(targets)
-        view = Fit(RegularisedProblem(rows, loss, 2 * ridge, offset_cost))
+        view = Problem(rows, loss, 2 * ridge, offset_cost)
     neurons = rng.standard_normal((m, 3))
     return view, neurons / np.linalg.norm(neurons, axis=1, keepdims=True), rng.random(m) + 0.1
 
@@ -82,7 +80,7 @@ def test_the_network_of_the_masses_costs_half_and_the_dual_as_much_less_its_line
     view, neurons, masses = dense_problem(1, **kind)
     state = Masses(view, neurons, masses)
     gap = state.masses @ (1 - state.slopes())
-    assert state.value == pytest.approx(2 * view.value(state.dual) + gap, rel=1e-9)
+    assert state.value == pytest.approx(2 * view.dual_value(state.dual) + gap, rel=1e-9)
     if view.is_free:
         assert np.abs(state.dual.sum(axis=0)).max() <= 1e-9 * np.abs(state.dual).max()
 
@@ -113,7 +111,7 @@ def test_line_searches_are_exact(kind, move):
 
 
 def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
-    view = Interpolation(ShallowProblem(np.eye(1), np.array([[3.0]])))
+    view = Problem.through(np.eye(1), np.array([[3.0]]))
     state = Masses(view, np.eye(1), np.array([1.0]))
     state.move(np.array([1.0]), 0.5)
     assert state.masses == pytest.approx(1.5)
@@ -252,7 +250,7 @@ def test_a_wrong_oracle_is_not_believed_blindly():
             found = exact.price(dual, **options)
             return dataclasses.replace(found, upper_bound=1.5 * found.upper_bound, exact=False)
 
-    problem = ShallowProblem(rows, Y)
+    problem = Problem.through(rows, Y)
     options = {"variant": "sliding", "max_rounds": 12}
     loose = InterpolatingFrankWolfe(problem, Loose(), tol=1e-6, **options).solve()
     best = InterpolatingFrankWolfe(problem, exact, tol=1e-9, variant="sliding").solve()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers import interpolating
 from covopt.solvers.both_layers import descend
 from covopt.solvers.improve import Improvement
@@ -18,11 +18,11 @@ def test_it_meets_the_points_at_little_more_than_the_least_cost(k, offset_cost):
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((12, 6)) / 5.0
     targets = rng.uniform(-1.0, 1.0, (12, k) if k else 12)
-    problem = ShallowProblem(rows, targets, offset_cost)
+    problem = Problem.through(rows, targets, offset_cost)
     descent = InterpolatingDescent(problem, 0)
     point = list(descent.run(3))[-1]
-    assert np.abs(problem.residual(point.neurons, point.weights, point.offset)).max() <= 1e-9
-    assert problem.primal_value(point.weights, point.offset) == point.upper_bound
+    assert problem.missed(*point.network) <= 1e-9
+    assert problem.network_value(point.weights, point.offset) == point.upper_bound
     least = search(problem, tol=1e-6, random_state=0)[0]
     assert least.lower_bound * (1.0 - 1e-9) <= point.upper_bound <= 1.1 * least.upper_bound
 
@@ -31,17 +31,17 @@ def test_a_wide_table_is_met_by_few_neurons():
     """Sixty neurons move until they meet 200 points: output weights alone could not."""
     rng = np.random.default_rng(0)
     rows, targets = rng.standard_normal((200, 60)), rng.standard_normal(200)
-    problem = ShallowProblem(rows / np.linalg.norm(rows, axis=1).max(), targets)
+    problem = Problem.through(rows / np.linalg.norm(rows, axis=1).max(), targets)
     point = next(InterpolatingDescent(problem, 0).run())
     assert 0 < len(point.neurons) <= 60
-    assert np.abs(problem.residual(point.neurons, point.weights)).max() <= 1e-9
+    assert problem.missed(*point.network) <= 1e-9
 
 
 @pytest.mark.parametrize("met", [True, False])
 def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monkeypatch, met):
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal((60, 4)), np.ones(60)])
-    problem = ShallowProblem(rows, np.abs(rows).sum(axis=1) + 0.3 * rng.standard_normal(60))
+    problem = Problem.through(rows, np.abs(rows).sum(axis=1) + 0.3 * rng.standard_normal(60))
     whole = Improvement(problem, lambda: None, tol=1e-6, random_state=0)
     whole.descent.rescue()
     assert not len(whole.point.neurons)  # nothing has begun
@@ -58,6 +58,6 @@ def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monk
     monkeypatch.setattr(loop, "steps", loop.descent.run)
     point = loop.run()
     assert point.status is Status.INTERRUPTED
-    assert np.abs(problem.residual(point.neurons, point.weights, point.offset)).max() < 1e-9
+    assert problem.missed(*point.network) < 1e-9
     assert len(point.neurons) <= 60 or met
     assert point.upper_bound < 6.0 * best

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.master.box import Box
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.cones import Cones
-from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.seeds import random_vertices
 from tests.solvers.restricted import solve_restricted
 
@@ -17,33 +16,33 @@ def case(k, offset_cost, seed=0, n=12):
     rows = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])
     rows /= np.linalg.norm(rows, axis=1).max()
     targets = rng.standard_normal((n, k))
-    problem = ShallowProblem(rows, targets if k > 1 else targets[:, 0], offset_cost)
-    return Interpolation(problem), problem.atoms(random_vertices(rows, 3 * n, rng)).T
+    problem = Problem.through(rows, targets, offset_cost)
+    return problem, problem.atoms(random_vertices(rows, 3 * n, rng)).T
 
 
 @pytest.mark.parametrize("offset_cost", [np.inf, 0.7, 0.0])
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_conditions_of_optimality_hold(k, offset_cost):
-    objective, atoms = case(k, offset_cost)
-    master = solve_restricted(objective, atoms, np.zeros((12, k)), tol=1e-9)
+    problem, atoms = case(k, offset_cost)
+    master = solve_restricted(problem, atoms, np.zeros((12, k)), tol=1e-9)
     weights = master.cones.weights
     heights = np.linalg.norm(master.heights, axis=1)
     assert heights.max() <= 1 + 1e-8
     outputs = atoms.T @ weights + master.shift()
-    np.testing.assert_allclose(outputs, objective.targets, atol=1e-7)
+    np.testing.assert_allclose(outputs, problem.targets, atol=1e-7)
     cost = np.linalg.norm(weights, axis=1).sum()
     if offset_cost == 0.7:
         cost += 0.35 * float(master.shift() @ master.shift())
-    assert cost == pytest.approx(objective.value(master.dual), rel=1e-7)
+    assert cost == pytest.approx(problem.dual_value(master.dual), rel=1e-7)
     if offset_cost == 0:
         assert np.abs(master.dual.sum(axis=0)).max() <= 1e-8
 
 
 def test_one_output_is_a_cone_of_two_dimensions():
     """The same first step: slacks, multipliers and dual, by Nesterov and Todd's scaling and by two slacks."""
-    objective, atoms = case(1, np.inf)
-    box = solve_restricted(objective, atoms, np.zeros((12, 1)), tol=1e-9, max_steps=0)
-    cone = solve_restricted(objective, atoms, np.zeros((12, 1)), tol=1e-9, max_steps=0)
+    problem, atoms = case(1, np.inf)
+    box = solve_restricted(problem, atoms, np.zeros((12, 1)), tol=1e-9, max_steps=0)
+    cone = solve_restricted(problem, atoms, np.zeros((12, 1)), tol=1e-9, max_steps=0)
     cone.cones = Cones(1)
     cone.cones.add(cone.heights, 2.0, 0.0)  # of two products
     for _ in range(3):
@@ -56,8 +55,8 @@ def test_one_output_is_a_cone_of_two_dimensions():
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_violated_column_enters_and_is_satisfied_in_the_end(k):
-    objective, atoms = case(k, np.inf)
-    master = solve_restricted(objective, atoms, np.zeros((12, k)), tol=1e-4)
+    problem, atoms = case(k, np.inf)
+    master = solve_restricted(problem, atoms, np.zeros((12, k)), tol=1e-4)
     late = np.full((1, 12), 0.5)
     height = float(np.linalg.norm(late @ master.dual))
     late *= 1.3 / height
@@ -72,8 +71,8 @@ def test_a_violated_column_enters_and_is_satisfied_in_the_end(k):
         if master.complementarity < 1e-8 and step.residual < 1e-8:
             break
     assert np.linalg.norm(master.heights, axis=1).max() <= 1 + 1e-7
-    whole = solve_restricted(objective, columns.atoms, np.zeros((12, k)), tol=1e-9)
-    assert objective.value(master.dual) == pytest.approx(objective.value(whole.dual), rel=1e-6)
+    whole = solve_restricted(problem, columns.atoms, np.zeros((12, k)), tol=1e-9)
+    assert problem.dual_value(master.dual) == pytest.approx(problem.dual_value(whole.dual), rel=1e-6)
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.merging import merge_in_cells, polish
 
@@ -108,11 +108,13 @@ def test_the_finish_interpolates_with_few_neurons_at_no_higher_cost(offset_cost)
         offset = 0.0 if np.isinf(offset_cost) else 0.4
         targets = np.maximum(rows @ neurons.T, 0) @ weights + offset
         size = np.abs(targets).max()
-        problem = ShallowProblem(rows, targets / size, offset_cost)
-        before = problem.primal_value(weights / size, offset / size)
-        units, masses, moved = finish_network(problem, neurons, weights / size, offset / size)
-        assert np.abs(problem.atoms(units) @ masses + moved - problem.targets).max() <= 1e-11
-        assert problem.primal_value(masses, moved) <= before * (1 + 1e-9)
+        problem = Problem.through(rows, targets / size, offset_cost)
+        before = problem.network_value(weights[:, None] / size, np.array([offset / size]))
+        units, masses, moved = finish_network(
+            problem, neurons, weights[:, None] / size, np.array([offset / size])
+        )
+        assert problem.missed(units, masses, moved) <= 1e-11
+        assert problem.network_value(masses, moved) <= before * (1 + 1e-9)
         assert len(masses) <= len(rows)
         np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1.0, atol=1e-12)
 
@@ -122,19 +124,21 @@ def test_the_finish_repairs_a_network_that_misses_the_points():
     targets = np.maximum(rows @ neurons.T, 0) @ weights
     targets /= (size := np.abs(targets).max())
     wrong = weights / size * (1 - 1e-8 * np.arange(30) / 30)  # cheaper, and 1e-8 off
-    problem = ShallowProblem(rows, targets)
-    units, masses, offset = finish_network(problem, neurons, wrong, 0.0)
-    assert np.abs(problem.atoms(units) @ masses + offset - targets).max() <= 1e-11
+    problem = Problem.through(rows, targets)
+    units, masses, offset = finish_network(problem, neurons, wrong[:, None], np.zeros(1))
+    assert problem.missed(units, masses, offset) <= 1e-11
 
 
 def test_the_finish_drops_idle_neurons_beside_an_offset():
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
-    problem = ShallowProblem(rows, np.ones(3), 0.0)
+    problem = Problem.through(rows, np.ones(3), 0.0)
     neurons = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    units, masses, offset = finish_network(problem, neurons, np.array([1e-12, -1e-13, 1e-12]), 1.0)
+    units, masses, offset = finish_network(
+        problem, neurons, np.array([[1e-12], [-1e-13], [1e-12]]), np.ones(1)
+    )
     assert len(units) == len(masses) == 0
     assert offset == pytest.approx(1.0, abs=1e-12)
-    assert len(finish_network(problem, np.zeros((0, 2)), np.zeros(0), 1.0)[0]) == 0
+    assert len(finish_network(problem, np.zeros((0, 2)), np.zeros((0, 1)), np.ones(1))[0]) == 0
 
 
 def test_very_many_columns_are_finished_from_the_heaviest():
@@ -147,9 +151,9 @@ def test_very_many_columns_are_finished_from_the_heaviest():
     targets = np.maximum(rows @ neurons.T, 0.0) @ weights
     size = np.abs(targets).max()
     weights /= size
-    problem = ShallowProblem(rows, targets / size)
-    before = problem.primal_value(weights, 0.0)
-    units, finished, offset = finish_network(problem, neurons, weights, 0.0)
+    problem = Problem.through(rows, targets / size)
+    before = problem.network_value(weights[:, None], np.zeros(1))
+    units, finished, offset = finish_network(problem, neurons, weights[:, None], np.zeros(1))
     assert len(units) <= 40
-    assert np.abs(problem.residual(units, finished, offset)).max() <= 1e-11
-    assert problem.primal_value(finished, offset) <= before * (1 + 1e-9)
+    assert problem.missed(units, finished, offset) <= 1e-11
+    assert problem.network_value(finished, offset) <= before * (1 + 1e-9)

@@ -12,7 +12,7 @@ from covopt.errors import InputError
 from covopt.oracles.arcs import arc_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.problems.half_plane import HalfPlane
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.one_input import solve_one_input
 
 
@@ -117,7 +117,7 @@ def test_units_of_powers_of_two_change_nothing():
 
 def test_rows_that_are_no_half_plane_are_left_to_others():
     rows = np.array([[1.0, 0.0], [-1.0, 0.2], [-1.0, -0.2]])
-    assert HalfPlane.of(ShallowProblem(rows, np.ones(3))) is None
+    assert HalfPlane.of(Problem.through(rows, np.ones(3))) is None
     assert covopt.min_norm(rows, [1.0, 2.0, 3.0], bias=0.0).status.code == "certified"
 
 
@@ -133,17 +133,19 @@ def test_a_line_through_more_dimensions():
 def test_equations_are_the_outputs():
     rng = np.random.default_rng(3)
     x = np.sort(rng.standard_normal(8))
-    plane = HalfPlane.of(ShallowProblem(np.column_stack([x, np.ones(8)]), rng.standard_normal(8)))
+    plane = HalfPlane.of(Problem.through(np.column_stack([x, np.ones(8)]), rng.standard_normal(8)))
     assert plane is not None
     point = solve_one_input(plane, tol=1e-8)
-    assert np.abs(plane.problem.residual(point.neurons, point.weights)).max() < 1e-12
+    assert plane.problem.missed(*point.network) < 1e-12
     # a dual is known by its values: the local form gives what the sums over rows give
     unknowns = rng.standard_normal((8, 1))
     dual = plane.dual(unknowns)
     angles = np.linspace(0.0, 2.0 * np.pi, 4001)
     sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ plane.problem.rows.T, 0.0) @ dual
     assert plane.price(unknowns)[0] == pytest.approx(np.abs(sums).max(), rel=1e-3)
-    assert dual @ plane.problem.targets == pytest.approx(float(np.vdot(unknowns, plane.demands)), rel=1e-9)
+    assert np.vdot(dual, plane.problem.targets) == pytest.approx(
+        float(np.vdot(unknowns, plane.demands)), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.cascade import exact_oracle
-from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
-from covopt.solvers.master.objective import Fit
+from covopt.problems.problem import Problem
+from covopt.problems.regularised import reduce_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.seeds import random_vertices
 from tests.solvers.restricted import solve_restricted
@@ -80,10 +80,10 @@ def cvxpy_value(problem, atoms):
 def test_the_master_agrees_with_clarabel(name, output_bias, lam):
     problem = reduced(name, lam, output_bias, weighted=True)
     neurons = random_vertices(problem.rows, 20, np.random.default_rng(1))
-    centre = problem.project_dual(constant_dual(problem))
+    centre = problem.project_dual(problem.constant_dual())
     atoms = problem.atoms(neurons).T
     start = 0.5 * centre / max(1.0, np.linalg.norm(atoms @ centre, axis=1).max())
-    found = solve_restricted(Fit(problem), atoms, start, tol=1e-8)
+    found = solve_restricted(problem, atoms, start, tol=1e-8)
     weights = found.cones.weights
     height = np.linalg.norm(atoms @ found.dual, axis=1).max()
     assert height <= 1 + 1e-7
@@ -124,7 +124,7 @@ def test_every_dual_point_is_a_bound(name, seed, output_bias):
 @pytest.mark.parametrize("output_bias", BIASES)
 def test_the_best_constant(name, output_bias):
     problem = reduced(name, 1e-2, output_bias, weighted=True)
-    B = best_constant(problem)
+    B = problem.best_constant()
     n, q = len(problem.rows), problem.n_outputs
 
     def value(point):
@@ -146,14 +146,14 @@ def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
     n = int(rng.integers(1, 9))
     loss = Huber(delta)
     loss.encode_targets(np.round(2.0 * rng.standard_normal(n), 1), 10.0 ** rng.uniform(-4, 0, n))
-    problem = RegularisedProblem(np.ones((n, 1)), loss, 1.0, offset_cost=price)
+    problem = Problem(np.ones((n, 1)), loss, 1.0, offset_cost=price)
 
     def value(b):
         return problem.primal_value(np.full((n, 1), b), np.zeros((0, 1)), np.array([b]))
 
     ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 401)]
     least = min(value(b) for b in np.concatenate([np.ravel(e) for e in ends]))
-    assert value(best_constant(problem)[0]) <= least + 1e-12 * max(1.0, least)
+    assert value(problem.best_constant()[0]) <= least + 1e-12 * max(1.0, least)
 
 
 def test_a_warm_start_needs_fewer_steps():

@@ -15,8 +15,8 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import Pool, SearchedThenProved
 from covopt.oracles.support import GaugeBound, bound_gauge
-from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.problem import Problem
+from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
 from covopt.solvers.generation import generate
 from covopt.solvers.improve import Improvement
@@ -26,10 +26,10 @@ from covopt.status import Status
 from tests.oracles.table import face_oracle
 
 
-def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> ShallowProblem:
+def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> Problem:
     generator = np.random.default_rng(seed)
     targets = generator.standard_normal(n)
-    return ShallowProblem(generator.standard_normal((n, rank)), targets / np.abs(targets).max(), offset_cost)
+    return Problem.through(generator.standard_normal((n, rank)), targets / np.abs(targets).max(), offset_cost)
 
 
 @pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
@@ -66,7 +66,7 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     problem = instance(30, 6, 3)
     by_signs = search(problem, tol=1e-6, max_nodes=1)[0]
     assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
-    proved = box_gauge(problem.rows, by_signs.dual, rtol=1e-7).upper_bound
+    proved = box_gauge(problem.rows, by_signs.dual[:, 0], rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
     monkeypatch.setattr(box_pricing, "NODES", 1)
     monkeypatch.setattr(box_pricing, "sign_nodes", lambda rank: 1)
@@ -123,7 +123,7 @@ def test_rows_on_a_grid_with_columns_of_uneven_size():
     generator = np.random.default_rng(0)
     X = np.round(generator.standard_normal((24, 3)) * [1.0, 0.3, 0.1] + [5.0, 3.0, 1.0], 1)
     rows = np.unique(np.c_[X, np.ones(24)], axis=0) / 8.0
-    problem = ShallowProblem(rows, generator.integers(0, 3, len(rows)) / 2.0)
+    problem = Problem.through(rows, generator.integers(0, 3, len(rows)) / 2.0)
     exact = generate(problem, face_oracle(rows), tol=1e-6)
     point = search(problem, tol=1e-6)[0]
     assert point.status is Status.CERTIFIED
@@ -168,7 +168,7 @@ def test_a_proof_a_hair_beyond_the_tolerance_is_followed_by_more_rounds():
     """The belief was within 1e-6, its proof within 1.02e-6: the solve ended uncertified."""
     generator = np.random.default_rng(0)
     X, y = generator.standard_normal((40, 3)), generator.standard_normal(40)
-    problem = ShallowProblem(np.column_stack([X, np.ones(40)]), y / np.abs(y).max())
+    problem = Problem.through(np.column_stack([X, np.ones(40)]), y / np.abs(y).max())
     for tol in np.geomspace(1e-4, 1e-7, 7):
         assert search(problem, tol=tol)[0].status is Status.CERTIFIED
 
@@ -196,15 +196,13 @@ def bracketed(problem, **options):
     return Improvement(problem, refused, **{"tol": 1e-6, "random_state": 0} | options).run()
 
 
-def lifted(seed: int, n: int, d: int, offset_cost: float) -> ShallowProblem:
+def lifted(seed: int, n: int, d: int, offset_cost: float) -> Problem:
     rng = np.random.default_rng(seed)
     rows = np.column_stack([rng.standard_normal((n, d)), np.ones(n)])
-    return ShallowProblem(rows / np.linalg.norm(rows, axis=1).max(), rng.uniform(-1, 1, n), offset_cost)
+    return Problem.through(rows / np.linalg.norm(rows, axis=1).max(), rng.uniform(-1, 1, n), offset_cost)
 
 
-def of_classes(
-    loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, **options
-) -> RegularisedProblem:
+def of_classes(loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, **options) -> Problem:
     rng = np.random.default_rng(4)
     X, labels = rng.standard_normal((n, d)), np.arange(n) % classes
     X[0] = 0.0 if options.get("zero") else X[0]
@@ -223,7 +221,7 @@ def test_signs_reach_the_exact_optimum(seed, offset_cost):
     assert found.status is Status.CERTIFIED and found.gap <= 1e-6
     assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
     assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
-    assert face_oracle(problem.rows).price(found.dual).upper_bound <= 1 + 1e-9
+    assert face_oracle(problem.rows).price(problem.asked(found.dual)).upper_bound <= 1 + 1e-9
 
 
 @pytest.mark.thinned(3)
@@ -242,7 +240,7 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     problem = lifted(k, 9, 2, offset_cost)
     if k > 1:
         targets = np.random.default_rng(k).uniform(-1, 1, (9, k))
-        problem = ShallowProblem(problem.rows, targets, offset_cost)
+        problem = Problem.through(problem.rows, targets, offset_cost)
     oracle = exact_oracle(problem.rows, 0 if k == 1 else k)
     exact = generate(problem, oracle, tol=1e-6)
     seen = []
@@ -250,7 +248,7 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     assert found.status is (Status.CERTIFIED if found.gap <= 1e-6 else Status.HEURISTIC)
     assert 0 < found.lower_bound <= exact.upper_bound * (1 + 1e-7)
     assert exact.lower_bound * (1 - 1e-9) <= found.upper_bound <= exact.upper_bound * 1.05
-    assert oracle.price(found.dual).upper_bound <= 1 + 1e-9
+    assert oracle.price(problem.asked(found.dual)).upper_bound <= 1 + 1e-9
     assert problem.dual_value(found.dual) == pytest.approx(found.lower_bound, rel=1e-12)
     assert all(state.lower_bound <= exact.upper_bound * (1 + 1e-7) for state in seen)
 
@@ -258,7 +256,7 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
 def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
     """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 3, 2, 1."""
     targets = np.repeat(np.eye(3), [3, 2, 1], axis=0)
-    found = bracketed(ShallowProblem(np.eye(6), targets))
+    found = bracketed(Problem.through(np.eye(6), targets))
     assert found.status is Status.CERTIFIED
     assert found.upper_bound == pytest.approx(np.sqrt(3) + np.sqrt(2) + 1, rel=1e-6)
 
@@ -311,7 +309,7 @@ def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
     assert 0 < found.lower_bound <= found.upper_bound
 
 
-def optimum(problem: RegularisedProblem) -> float:
+def optimum(problem: Problem) -> float:
     live = problem.rows[problem.rows.any(axis=1)]
     point = RegularisedGeneration(problem, exact_oracle(live, problem.vector_outputs), tol=1e-8).solve()
     assert point.status is Status.CERTIFIED
@@ -363,7 +361,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
     problem = of_classes("squared", 12, 3)
     oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1, proves=False)
     generation = BelievingFit(problem, oracle, tol=1e-6)
-    dual = generation.objective.first_dual()
+    dual = problem.project_dual(problem.constant_dual())
     found = oracle.price(dual[:, 0])
     generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
     generation.point.lower_bound = value

@@ -14,8 +14,8 @@ from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.exact.two_doubles import whole
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.support import bound_gauge
+from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
-from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.quick import quick_network
@@ -237,14 +237,14 @@ def test_the_oracle_is_that_of_the_rows():
 @pytest.mark.parametrize("offset_cost", [np.inf, 0.0, 1e-3])
 def test_other_coordinates_have_the_same_answer(offset_cost):
     X, y = table(("income", "plain"), 12)
-    problem = ShallowProblem(np.column_stack([X, np.ones(12)]) / 1e6, y, offset_cost)
+    problem = Problem.through(np.column_stack([X, np.ones(12)]) / 1e6, y, offset_cost)
     thin = Thin.of(problem.rows)
     ours = generate_thin(problem, thin, exact_oracle(thin.closer, 0), tol=1e-6)
     other = generate(problem, exact_oracle(problem.rows, 0), tol=1e-6)
     assert ours.gap <= 1e-6
     assert ours.upper_bound == pytest.approx(other.upper_bound, rel=2e-6)
     assert ours.lower_bound == pytest.approx(other.upper_bound, rel=2e-6)
-    assert np.abs(problem.residual(ours.neurons, ours.weights, ours.offset)).max() < 1e-9
+    assert problem.missed(*ours.network) < 1e-9
 
 
 def test_the_history_is_in_the_users_units():
@@ -257,10 +257,10 @@ def test_the_history_is_in_the_users_units():
 
 def test_a_network_where_there_is_no_time_for_any_other():
     X, y = table(("milliseconds", "income"), 30)
-    problem = ShallowProblem(reduce_rows(np.column_stack([X, np.ones(30)]), np.eye(3))[1] / 1e9, y)
+    problem = Problem.through(reduce_rows(np.column_stack([X, np.ones(30)]), np.eye(3))[1] / 1e9, y)
     point = quick_network(problem, 0.0)
     assert 0 < len(point.neurons) <= 30
-    assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
+    assert problem.missed(*point.network) < 1e-9
     assert point.upper_bound == pytest.approx(float(np.abs(point.weights).sum()))
 
 
@@ -270,14 +270,14 @@ def test_no_more_neurons_than_targets(n_outputs):
     rows = np.column_stack([rng.standard_normal((6, 2)), np.ones(6)])
     neurons = rng.standard_normal((40, 3))
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
-    weights = rng.standard_normal((40, n_outputs) if n_outputs > 1 else 40)
+    weights = rng.standard_normal((40, n_outputs))
     targets = np.maximum(rows @ neurons.T, 0.0) @ weights
-    problem = ShallowProblem(rows, targets)
-    network = with_few_neurons(problem, neurons, weights, 0.0 if n_outputs == 1 else np.zeros(n_outputs))
+    problem = Problem.through(rows, targets)
+    network = with_few_neurons(problem, neurons, weights, np.zeros(n_outputs))
     assert 0 < len(network[0]) <= targets.size
-    assert np.abs(problem.residual(*network)).max() < 1e-9
+    assert problem.missed(*network) < 1e-9
     # points that a network does not meet leave nothing to take apart: one along a line comes instead
-    other = with_few_neurons(ShallowProblem(rows, 2.0 * targets), neurons, weights, network[2])
+    other = with_few_neurons(Problem.through(rows, 2.0 * targets), neurons, weights, network[2])
     assert 0 < len(other[0]) <= targets.size
 
 

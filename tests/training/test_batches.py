@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from covopt.losses import make_loss  # noqa: E402
 from covopt.training import batches  # noqa: E402
 from covopt.training.grid import initial_weights, make_grid  # noqa: E402
-from covopt.training.losses import batched_loss  # noqa: E402
+from covopt.training.losses import BatchedLoss  # noqa: E402
 from covopt.training.model import Architecture  # noqa: E402
 
 WIDTHS = [40, 3, 200, 3, 17, 90]
@@ -18,7 +18,7 @@ def make(widths, seeds=5, n=20):
     rng = np.random.default_rng(0)
     loss = make_loss("squared")
     loss.encode_targets(rng.standard_normal(n))
-    twin = batched_loss(loss, torch.device("cpu"), torch.float64)
+    twin = BatchedLoss(loss, torch.device("cpu"), torch.float64)
     return batches.Problem(
         Architecture(2, 1, 2),
         make_grid(widths, 0.1, None, seeds),

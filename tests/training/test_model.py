@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from covopt.losses import Huber, make_loss  # noqa: E402
 from covopt.training.grid import initial_weights  # noqa: E402
-from covopt.training.losses import batched_loss  # noqa: E402
+from covopt.training.losses import BatchedLoss  # noqa: E402
 from covopt.training.model import Architecture, BatchedNetworks  # noqa: E402
 
 LOSSES = ["squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy"]
@@ -31,7 +31,7 @@ def make_problem(
     architecture = Architecture(2, loss.targets.shape[1], depth, bias, output_bias, slope)
     widths = [(3, 4, 2)[: depth - 1], (5, 2, 6)[: depth - 1]]
     lams = torch.tensor([0.1, 0.3], dtype=torch.float64)
-    twin = batched_loss(loss, CPU, torch.float64)
+    twin = BatchedLoss(loss, CPU, torch.float64)
     networks = BatchedNetworks(architecture, widths, torch.tensor(rows), twin, lams)
     layers = [initial_weights(architecture, w, 0, 1, 1.0) for w in widths]
     if output_bias != "none":
@@ -85,8 +85,8 @@ def test_losses_are_those_of_covopt(name):
     rng = np.random.default_rng(2)
     outputs = 3.0 * rng.standard_normal((4, *loss.targets.shape))
     for twin, tol in (
-        (batched_loss(loss, CPU, torch.float64), 1e-13),
-        (batched_loss(loss, CPU, torch.float32), 1e-5),
+        (BatchedLoss(loss, CPU, torch.float64), 1e-13),
+        (BatchedLoss(loss, CPU, torch.float32), 1e-5),
     ):
         kind = twin.targets.dtype
         values = twin.value(torch.tensor(outputs, dtype=kind)).double().numpy()
@@ -98,7 +98,7 @@ def test_losses_are_those_of_covopt(name):
 @pytest.mark.parametrize("name", ["logistic", "softmax-cross-entropy"])
 def test_losses_of_large_outputs_do_not_overflow(name):
     _, _, loss = make_problem(name)
-    twin = batched_loss(loss, CPU, torch.float64)
+    twin = BatchedLoss(loss, CPU, torch.float64)
     outputs = torch.full((1, *loss.targets.shape), 1e4, dtype=torch.float64)
     outputs[..., 0] = -1e4
     assert torch.isfinite(twin.value(outputs)).all()

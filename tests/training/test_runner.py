@@ -66,11 +66,11 @@ def test_numbers_are_those_of_the_network(output_bias, loss, shape):
 
 
 def _batch_of(run):
-    from covopt.training.losses import batched_loss
+    from covopt.training.losses import BatchedLoss
 
     a = run.architecture
     rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X
-    twin = batched_loss(run.loss, torch.device("cpu"), torch.float64)
+    twin = BatchedLoss(run.loss, torch.device("cpu"), torch.float64)
     return batches.Problem(a, run.members, torch.tensor(rows), twin).batch([0], [run.weights[0]])
 
 
@@ -225,71 +225,29 @@ def test_divergence_in_other_phases(schedule):
 
 
 # ---------------------------------------------------------------------- memory
-class Hungry:
-    """Raises as the device does while a batch is too large."""
-
-    def __init__(self, monkeypatch, limit, error):
-        self.limit, self.error, self.seen = limit, error, []
-        original = BatchedNetworks.forward
-
-        def forward(networks, theta, rows):
-            self.seen.append(len(theta))
-            if len(theta) > self.limit:
-                raise self.error()
-            return original(networks, theta, rows)
-
-        monkeypatch.setattr(BatchedNetworks, "forward", forward)
-
-
 ERRORS = [
     lambda: getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)("CUDA out of memory"),
     lambda: RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 80 GB"),
     MemoryError,
 ]
+TOO_LARGE = (
+    r"^2 networks of widths \(5,\) on 12 samples do not fit into the memory of the device; train fewer at a time, "
+    r"use dtype='float32', a batch_size, or device='cpu'\.$"
+)
 
 
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("error", ERRORS, ids=["device", "host", "python"])
-@pytest.mark.parametrize("optimiser", ["adam", "lbfgs", "sgd"])
-def test_a_batch_that_does_not_fit_is_halved(monkeypatch, error, optimiser):
-    schedule = Phase(optimiser, 15, learning_rate=0.01)
-    whole = train(X, Y, widths=5, lam=0.02, seeds=8, schedule=schedule)
-    hungry = Hungry(monkeypatch, 2, error)
-    parts = train(X, Y, widths=5, lam=0.02, seeds=8, schedule=schedule)
-    assert max(hungry.seen) > 2
-    for a, b in zip(whole.weights, parts.weights, strict=True):
-        same_weights(a, b, atol=1e-6 if optimiser == "lbfgs" else 1e-12)
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [*((error, BudgetError, TOO_LARGE) for error in ERRORS),
+     (lambda: RuntimeError("something else"), RuntimeError, "something else")],
+    ids=["device", "host", "python", "another error"],
+)  # fmt: skip
+def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
+    def forward(*_):
+        raise error()
 
-
-def test_memory_that_runs_out_in_the_middle_loses_nothing(monkeypatch):
-    whole = train(X, Y, widths=5, lam=0.02, seeds=4, schedule=SHORT)
-    original, calls = BatchedNetworks.gradient_, []
-
-    def gradient(networks, theta, *rest):
-        calls.append(len(theta))
-        if len(theta) > 1 and len(calls) > 110:
-            raise MemoryError
-        return original(networks, theta, *rest)
-
-    monkeypatch.setattr(BatchedNetworks, "gradient_", gradient)
-    parts = train(X, Y, widths=5, lam=0.02, seeds=4, schedule=SHORT)
-    for a, b in zip(whole.weights, parts.weights, strict=True):
-        same_weights(a, b, atol=1e-12)
-
-
-def test_one_network_that_does_not_fit(monkeypatch):
-    Hungry(monkeypatch, 0, MemoryError)
-    message = (
-        r"^one network of widths \(5,\) on 12 samples does not fit into the memory of the device; use "
-        r"dtype='float32', a batch_size, or device='cpu'\.$"
-    )
-    with pytest.raises(BudgetError, match=message):
-        train(X, Y, widths=5, seeds=2, schedule=SHORT)
-
-
-def test_other_errors_are_not_taken_for_memory(monkeypatch):
-    Hungry(monkeypatch, 0, lambda: RuntimeError("something else"))
-    with pytest.raises(RuntimeError, match="something else"):
+    monkeypatch.setattr(BatchedNetworks, "forward", forward)
+    with pytest.raises(kind, match=said):
         train(X, Y, widths=5, seeds=2, schedule=SHORT)
 
 

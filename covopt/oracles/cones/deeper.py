@@ -23,7 +23,6 @@ ENOUGH = 1e-6  # a bound this close to a value met
 SLICE = 512  # boxes between two looks at the clock
 SAFE = 0.7  # of the boxes that a certificate looks at
 SEARCH_SHARE = 0.55  # of a time limit: the certificate, which has a time of its own, needs as much or less
-LEAST_S = 2.0
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "

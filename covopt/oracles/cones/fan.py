@@ -61,6 +61,7 @@ def fan_gauge(
     *,
     best: float,
     rtol: float = 1e-6,
+    goal: float = 0.0,
     max_calls: int = 100,
     time_s: float = np.inf,
 ) -> FanBound:
@@ -76,6 +77,8 @@ def fan_gauge(
         The best value known, that of a neuron.
     rtol : float
         Distance of the bound to it that is good enough, relative.
+    goal : float
+        A bound that is good enough, whatever is known.
     max_calls : int
         Output directions, at least one for each output.
     time_s : float
@@ -90,7 +93,7 @@ def fan_gauge(
     >>> bool(4.1401 <= found.upper_bound <= 4.1401 * 1.0001)
     True
     """
-    return _Fan(rows, dual, ask).run(best, rtol, max_calls, now() + time_s)
+    return _Fan(rows, dual, ask).run(max(best * (1.0 + rtol), goal), max_calls, now() + time_s)
 
 
 class _Fan:
@@ -103,8 +106,8 @@ class _Fan:
         self.open: list[tuple[float, int, _Cone]] = []
         self.made, self.closed = 0, 0.0
 
-    def run(self, best: float, rtol: float, max_calls: int, deadline: float) -> FanBound:
-        """Cut the worst cone until the bound is attained or the calls or the time are spent."""
+    def run(self, level: float, max_calls: int, deadline: float) -> FanBound:
+        """Cut the worst cone until the bound is at a level or the calls or the time are spent."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
         if k == 1 or k > MOST_OUTPUTS:
@@ -113,7 +116,7 @@ class _Fan:
             self._add(np.diag([1.0, *signs]))
         while self.open and len(self.known) < max_calls and now() < deadline:
             cone = self.open[0][2]
-            if cone.bound <= max(best, self.closed) * (1.0 + rtol):
+            if cone.bound <= max(level, self.closed):
                 break
             heapq.heappop(self.open)
             a, b = cone.edge

@@ -59,6 +59,8 @@ class MomentSearch:
         Where.
     nodes : int
         Boxes looked at.
+    proved : float
+        Upper bound on |G(u)|/‖u‖, whenever the search is cut.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class MomentSearch:
         self.scalar, self.n_threads = scalar, n_threads
         self.goal = goal
         self.best, self.point = 0.0, np.zeros(scalar.y.shape[1])
-        self.nodes = 0
+        self.nodes, self.proved = 0, math.inf
         self._open: list[tuple[float, int, Box]] = []
         self._closed, self._made = 0.0, 0
         self._room = room(MEMORY)
@@ -118,6 +120,7 @@ class MomentSearch:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached."""
         if not self._made:
             self._look(list(roots(*self.scalar.y.shape)), ROOT_ROUNDS, 2.0, rtol)
+            self.proved = self.bound
         while self._open and self.nodes < max_nodes and not self.is_full:
             if self.bound <= self._level(rtol):
                 break
@@ -127,6 +130,7 @@ class MomentSearch:
             far = self.goal <= 0.0 or (self.by_signs and highest > NEAR_GOAL * self.best)
             rounds = ROUNDS if far else ROUNDS_TO_GOAL
             self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
+            self.proved = min(self.proved, self.bound)
         return self.bound
 
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
@@ -204,9 +208,11 @@ def quadratic_gauge(
             search.goal = max((goal * (1.0 - 4 * EPS) / made.norm) * 2.0**-made.exponent - made.residual, 0.0)
         search.by_signs = search.goal <= CLAIMED_NEAR * search.best
     bound = scalar.norms()
-    if bound > search.best * (1.0 + rtol):
-        bound = min(bound, search.run(rtol, max_nodes))
-    remember(rows, dual, made.lift(bound))
+    try:
+        if bound > search.best * (1.0 + rtol):
+            bound = min(bound, search.run(rtol, max_nodes))
+    finally:  # a deadline or an interrupt cuts the search, and leaves what is proved
+        remember(rows, dual, made.lift(min(bound, search.proved)))
     return _answer(made, rows, dual, search, bound, rtol)
 
 

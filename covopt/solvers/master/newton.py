@@ -22,11 +22,11 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
+from covopt.problems.problem import Problem
 from covopt.solvers.master.box import Box, total
 from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.cones import Cones
 from covopt.solvers.master.folding import Folding
-from covopt.solvers.master.objective import Objective
 from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
@@ -88,7 +88,7 @@ class Master:
 
     Parameters
     ----------
-    objective : Objective
+    problem : Problem
     fit_frames : callable, optional
         Of :class:`~covopt.solvers.master.columns.Columns`.
 
@@ -103,14 +103,14 @@ class Master:
         Slacks and multipliers of the domain of the loss.
     """
 
-    def __init__(self, objective: Objective, fit_frames: Frames | None = None):
-        self.objective = objective
-        self.columns = Columns(objective.rows, fit_frames)
-        n, k = len(objective.rows), objective.n_outputs
+    def __init__(self, problem: Problem, fit_frames: Frames | None = None):
+        self.problem = problem
+        self.columns = Columns(problem.rows, fit_frames)
+        n, k = len(problem.rows), problem.n_outputs
         self.cones: Any = Box() if k == 1 else Cones(k)
         self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
         self.edges: Box | None = None
-        bounds = objective.edges()
+        bounds = problem.edges()
         if bounds is not None:
             sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
             self.edges = Box(np.where(np.isfinite(sides), sides, UNBOUNDED))
@@ -134,7 +134,7 @@ class Master:
 
     def shift(self) -> np.ndarray:
         """Return the offset of the iterate, shape (k,)."""
-        return self.offset if self.objective.is_free else self.objective.kappa * self.dual.sum(axis=0)
+        return self.offset if self.problem.is_free else self.problem.kappa * self.dual.sum(axis=0)
 
     def slide(self) -> None:
         """Let columns follow the dual within their faces."""
@@ -165,13 +165,13 @@ class Master:
         LinAlgError
             Where the normal matrix cannot be factored or the step is not finite.
         """
-        objective, columns, cones, edges = self.objective, self.columns, self.cones, self.edges
+        problem, columns, cones, edges = self.problem, self.columns, self.cones, self.edges
         atoms, dual = columns.atoms, self.dual
         u = atoms @ dual
         cones.prepare(u)
-        demand = objective.demand(dual)
+        demand = problem.demand(dual)
         residual = demand - atoms.T @ cones.weights - self.shift()
-        blocks = objective.stiffness(dual)
+        blocks = problem.stiffness(dual)
         if edges is not None:
             edges.prepare(dual.reshape(-1, 1))
             residual = residual - edges.weights.reshape(dual.shape)
@@ -187,8 +187,8 @@ class Master:
         hessian = cones.hessian()
         fold = Folding(atoms, columns.neurons, columns.rows, hessian[0])
         system = System(
-            fold, hessian, rows, (tangents.owner, tangents.directions * scales[:, None]), blocks, objective.kappa,
-            n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
+            fold, hessian, rows, (tangents.owner, tangents.directions * scales[:, None]), blocks, problem.kappa,
+            n_outputs=problem.n_outputs, is_free=problem.is_free, accuracy=accuracy,
         )  # fmt: skip
         sums = dual.sum(axis=0)
 
@@ -210,7 +210,7 @@ class Master:
             if edges is not None:
                 edge_primal, edge_far = edges.longest(found[3])
                 primal, far = min(primal, edge_primal), min(far, edge_far)
-            return primal, min(far, objective.reach(dual, found[0]))
+            return primal, min(far, problem.reach(dual, found[0]))
 
         affine = direction(0.0, 0.0, 1.0)
         primal, far = longest(affine)
@@ -220,7 +220,7 @@ class Master:
             reached += edges.reached(affine[3], primal, far)
             count += edges.count
         centring = min(1.0, max(CENTRING, (reached / max(count * level, 1e-300)) ** 3))
-        late = gap <= LATE and objective.interpolates and bool(columns.live.any())
+        late = gap <= LATE and problem.interpolates and bool(columns.live.any())
         missing = MISSING_LATE if late else MISSING
         goal = max(centring * level, min(level, missing * gap * value / max(count, 1)))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
@@ -259,7 +259,7 @@ class Master:
             )
         primal = primal if primal >= 1.0 else DAMPING * primal
         far = far if far >= 1.0 else DAMPING * far
-        if not objective.interpolates:
+        if not problem.interpolates:
             far = self._checked(found[0], demand, far)
         self.dual = dual + far * found[0]
         self.offset = self.offset + primal * found[1]
@@ -280,8 +280,8 @@ class Master:
     def _candidate(self, rows, demand, weights, change, offset) -> Candidate:
         moves = rows @ change.ravel()
         moved = self.offset + offset
-        if not self.objective.is_free:
-            moved = self.objective.kappa * (self.dual + change).sum(axis=0)
+        if not self.problem.is_free:
+            moved = self.problem.kappa * (self.dual + change).sum(axis=0)
         outputs = self.columns.atoms.T @ weights + (rows.T @ moves).reshape(demand.shape) + moved
         return Candidate(weights, moves, moved, outputs, demand - outputs)
 
@@ -289,7 +289,7 @@ class Master:
         """Shorten a step along which −∇Φ is far from its linear model."""
         size = FAR * (float(np.abs(demand).max(initial=0.0)) + 1.0)
         for _ in range(HALVINGS):
-            found = self.objective.demand(self.dual + length * change)
+            found = self.problem.demand(self.dual + length * change)
             if np.isfinite(found).all() and np.abs(found).max(initial=0.0) <= size:
                 break
             length *= 0.5

@@ -45,7 +45,7 @@ class Following:
         if not len(self.weights):  # of a network without neurons: what its dual is nearly tight at
             self._append(loop.price(warm.dual, TIGHT).neurons)
             self.weights = np.zeros(len(self.neurons))
-        self.live = loop.objective.live
+        self.live = loop.problem.live
         self.rows = loop.problem.rows[self.live]
         self.movers: tuple[Faces, np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
 

@@ -11,12 +11,11 @@ import numpy as np
 
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
-from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.problems.problem import Problem
 from covopt.solvers.driver import Driver
 from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import mass, shifted
 from covopt.solvers.master.newton import Step
-from covopt.solvers.master.objective import Fit
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.regularised.following import Following
 from covopt.solvers.regularised.newton import applies
@@ -29,11 +28,11 @@ WARM_TIGHT = 0.9  # columns of another solve that are kept: nearly tight, or in 
 
 
 class RegularisedGeneration(Driver):
-    """Solve a :class:`RegularisedProblem` by column generation.
+    """Solve a :class:`Problem` by column generation.
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : Problem
     oracle : Oracle
         Prices duals of the rows that are not zero: of shape (n,) for one output, else (n, q).
     warm : WarmStart, optional
@@ -44,15 +43,14 @@ class RegularisedGeneration(Driver):
 
     def __init__(
         self,
-        problem: RegularisedProblem,
+        problem: Problem,
         oracle: Oracle,
         *,
         warm: WarmStart | None = None,
         **options: Any,
     ):
-        self.objective: Fit
-        super().__init__(Fit(problem), oracle, **options)
-        self.problem, self.warm = problem, warm
+        super().__init__(problem, oracle, **options)
+        self.warm = warm
         self.following: Following | None = None
 
     @property
@@ -80,9 +78,9 @@ class RegularisedGeneration(Driver):
         """First dual, first columns; False when a network without neurons is already optimal."""
         problem = self.problem
         nothing = np.zeros((0, problem.rows.shape[1]))
-        self.offer(nothing, np.zeros((0, problem.n_outputs)), best_constant(problem))
-        first = self.objective.first_dual()
-        if not self.objective.live.any():
+        self.offer(nothing, np.zeros((0, problem.n_outputs)), problem.best_constant())
+        first = problem.project_dual(problem.constant_dual())
+        if not problem.live.any():
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
         if self.warm is not None and applies(problem):
@@ -96,7 +94,7 @@ class RegularisedGeneration(Driver):
             if self.following.run():
                 return
             self.following, self.warm = None, self.point.warm or self.warm
-            if not self._start_columns(self.objective.first_dual()):
+            if not self._start_columns(self.problem.project_dual(self.problem.constant_dual())):
                 return
         super()._iterate()
 
@@ -115,7 +113,7 @@ class RegularisedGeneration(Driver):
         self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(pricing.neurons))
         count = min(int(self.schedule.seeds_per_row * n), most // 8)
-        seeds = random_vertices(problem.rows[self.objective.live], count, self.rng)
+        seeds = random_vertices(problem.rows[problem.live], count, self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
         level = self._level()
@@ -180,7 +178,8 @@ class RegularisedGeneration(Driver):
     # ------------------------------------------------------------------ networks
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
         """Keep a network where it is the best so far."""
-        self.keep(self.objective.reached(neurons, weights, offset), neurons, weights, offset)
+        value = self.problem.primal_value(self.problem.fitted(neurons, weights, offset), weights, offset)
+        self.keep(value, neurons, weights, offset)
 
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:

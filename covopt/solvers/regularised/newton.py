@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.losses.base import TINY
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.problem import Problem
 from covopt.solvers.regularised.active_set import solve_sparse
 
 FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved
@@ -57,13 +57,13 @@ class NewtonPoint:
     solved: bool
 
 
-def applies(problem: RegularisedProblem) -> bool:
+def applies(problem: Problem) -> bool:
     """Whether the loss has one output and a positive second derivative, and the offset costs something."""
     return problem.n_outputs == 1 and problem.loss.is_strictly_convex and not problem.is_free
 
 
 def solve_newton_master(
-    problem: RegularisedProblem,
+    problem: Problem,
     atoms: np.ndarray,
     weights: np.ndarray,
     offset: float,
@@ -75,7 +75,7 @@ def solve_newton_master(
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : Problem
         One for which :func:`applies` holds.
     atoms : ndarray of shape (M, N)
     weights : ndarray of shape (M,)
@@ -136,7 +136,7 @@ def solve_newton_master(
     return NewtonPoint(problem.dual_of(F), v, B, moves if n_moves else None, solved)
 
 
-def _model(problem: RegularisedProblem, atoms, F, v, G, linear):
+def _model(problem: Problem, atoms, F, v, G, linear):
     """Minimise the quadratic model around the outputs F; weights, offset and moves, and whether it was solved."""
     bend = _second_derivative(problem, F)
     top = float(bend.max(initial=0.0))
@@ -166,7 +166,7 @@ def _model(problem: RegularisedProblem, atoms, F, v, G, linear):
     return found.weights, problem.kappa * float(dual.sum()), G.T @ dual - linear, found.solved
 
 
-def _second_derivative(problem: RegularisedProblem, F: np.ndarray) -> np.ndarray:
+def _second_derivative(problem: Problem, F: np.ndarray) -> np.ndarray:
     """Diagonal of ∇²C(F)/μ, shape (N,)."""
     bend = problem.loss.hessian(problem.raise_outputs(F)) / max(problem.strength, TINY)
     if bend.ndim == 3:

@@ -1,0 +1,1 @@
+../covopt/proofs/checker/covopt_check.py

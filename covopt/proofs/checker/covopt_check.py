@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""Check a closed proof (covopt-proof, version 2). Python's standard library only; nothing but integers decides.
+
+    python covopt_check.py proof.json [table.csv]
+
+Exit code 0: the theorem that is printed holds (and is about the table). 1: it is not shown.
+
+Why it holds. The table is x = e (X_i, B), y = f Y_i, with rational units e, f. With r_i = |L_i| (X_i, B), s_i = sign
+L_i, G(u) = sum_i s_i max(r_i.u, 0) and |G(u)| <= H |u| for all u, every network g(x) = sum_j v_j max(w_j.x, 0) has
+sum L_i g(x_i) = e sum_j v_j G(w_j) <= e H sum |v_j| |w_j| <= e H/2 sum (v_j^2 + |w_j|^2): what it does on the table
+bounds its norm (``largest_bound``).
+
+|G(u)| <= H |u|: the facets of the cube [-2^K, 2^K]^D, cut as the file says, cover all directions (both sides are
+homogeneous). On a leaf every row that changes sign is replaced by its chord of slope a/A in [0, 1] (where it counts
+positively, plus the largest error) or by the line a/A below it (where it counts negatively), and |u| by p.u/P with
+|p| <= P. What remains is linear; its maximum over the box must be at most zero. All that in coordinates z, u = sum of
+z_k times column k of an invertible integer matrix ("basis"): r.u = (r M).z and p.u = (p M).z.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from fractions import Fraction
+from types import SimpleNamespace
+
+LARGEST, LONGEST = 1 << 26, 4000  # bytes of a file, digits of an integer
+WIDEST, DEEPEST = 255, 400  # D, cuts above a leaf
+BEGINNING = re.compile(r'\{"digest":"[0-9a-f]{64}","format":"covopt-proof","network":')
+INTEGERS = re.compile("(?:0|-?[1-9][0-9]*)(?: (?:0|-?[1-9][0-9]*))*")
+SHARES = {"squared": 1, "huber": 2, "hinge": 0, "squared-hinge": 1}  # quarters of c^2/s in the conjugate
+
+
+class Refused(Exception):
+    """No proof."""
+
+
+def demand(fact, reason):
+    if not fact:
+        raise Refused(reason)
+
+
+def entries(content, name, names):
+    demand(isinstance(content, dict) and set(content) == set(names.split()), f"{name}: must have {names}")
+    return [content[each] for each in names.split()]
+
+
+def integers(text, name, length=None, least=None):
+    """Integers travel as decimal text: JSON's numbers are doubles in many readers."""
+    demand(isinstance(text, str) and INTEGERS.fullmatch(text), f"{name}: no integers")
+    words = text.split(" ")
+    demand(length in (None, len(words)), f"{name}: {len(words)} integers, not {length}")
+    demand(max(map(len, words)) <= LONGEST, f"{name}: an integer of more than {LONGEST} digits")
+    values = [int(word) for word in words]
+    demand(least is None or min(values) >= least, f"{name}: less than {least}")
+    return values
+
+
+def ratio(text, name, least=1):
+    numerator, denominator = integers(text, name, 2)
+    demand(
+        numerator >= least and denominator > 0, f"{name}: no fraction with a numerator of at least {least}"
+    )
+    return Fraction(numerator, denominator)
+
+
+def matrix(rows, name, width, height):
+    demand(isinstance(rows, list) and len(rows) == height, f"{name}: not {height} rows")
+    return [integers(row, name, width) for row in rows]
+
+
+def canonical(content):
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def read(text):
+    """Return the content of a file, its integers read."""
+    demand(len(text) <= LARGEST and BEGINNING.match(text), "not a covopt-proof of version 2, or too large")
+    try:
+        content = json.loads(text)
+        same = canonical(content) == text.removesuffix("\n")
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"no JSON: {type(error).__name__}") from None
+    demand(same, "not in canonical form: sorted names, each once, no white space")
+    names = "digest format network proof theorem version"
+    digest, _, network, proof, theorem, version = entries(content, "the file", names)
+    demand(type(version) is int and version == 2, "not a covopt-proof of version 2")
+    demand(
+        digest == hashlib.sha256(canonical(theorem).encode()).hexdigest(),
+        "the digest is not that of the theorem",
+    )
+    own = SimpleNamespace(digest=digest, network=None, loss=None)
+    names = "X Y bias bound loss output_bias x_unit y_unit"
+    X, Y, bias, bound, loss, own.output_bias, x_unit, y_unit = entries(theorem, "theorem", names)
+    own.Y, (own.bias,), own.bound = integers(Y, "Y"), integers(bias, "bias", 1), ratio(bound, "bound", 0)
+    own.X = matrix(X, "X", None, len(own.Y))
+    demand(
+        len({len(row) for row in own.X}) == 1 and len(own.X[0]) < WIDEST,
+        "X: rows of different or large length",
+    )
+    own.x_unit, own.y_unit = ratio(x_unit, "x_unit"), ratio(y_unit, "y_unit")
+    demand(own.output_bias in ("none", "penalized", "free"), "output_bias: none, penalized or free")
+    if loss is not None:
+        own.loss, lam, delta, weights = entries(loss, "loss", "name lambda delta weights")
+        demand(isinstance(own.loss, str) and own.loss in SHARES, "loss: " + ", ".join(SHARES))
+        own.lam, own.delta = ratio(lam, "lambda"), ratio(delta, "delta")
+        whole = integers(weights, "weights", len(own.Y), 1)
+        own.weights = [Fraction(weight, sum(whole)) for weight in whole]
+        classes = all(abs(own.y_unit * y) == 1 for y in own.Y)
+        demand(classes or own.loss in ("squared", "huber"), "Y: the classes of a hinge must be 1 and -1")
+    D, names = len(own.X[0]) + 1, "H basis bits inverse multipliers scale tree"
+    H, basis, bits, inverse, multipliers, scale, tree = entries(proof, "proof", names)
+    (own.H,), own.multipliers = integers(H, "H", 1, 1), integers(multipliers, "multipliers", len(own.X))
+    corner, own.slope_bits, normal = integers(bits, "bits", 3, 1)
+    demand(max(corner, own.slope_bits, normal) <= 1000, "bits: at most 1000")
+    own.normal_bits, own.corner = normal + 1, 1 << corner
+    own.one, own.unit = (1 << own.slope_bits) - 1, (1 << normal) - 1
+    own.basis, own.inverse = matrix(basis, "basis", D, D), matrix(inverse, "inverse", D, D)
+    (scale,) = integers(scale, "scale", 1, 1)
+    product = [[sum(c[i] * w[j] for c, w in zip(own.basis, own.inverse)) for j in range(D)] for i in range(D)]
+    demand(
+        product == [[scale * (i == j) for j in range(D)] for i in range(D)], "inverse: is none of the basis"
+    )
+    try:
+        own.tree = base64.b64decode(tree, validate=True)
+    except (TypeError, ValueError):
+        raise Refused("tree: no base64") from None
+    demand(base64.b64encode(own.tree).decode() == tree, "tree: no base64")
+    if network is not None:
+        names = "hidden hidden_unit output output_bias output_unit"
+        hidden, hidden_unit, output, shift, output_unit = entries(network, "network", names)
+        own.network = net = SimpleNamespace(
+            output=integers(output, "output"), shift=integers(shift, "shift", 1)[0]
+        )
+        net.hidden = matrix(hidden, "hidden", D, len(net.output))
+        net.hidden_unit, net.output_unit = (
+            ratio(hidden_unit, "hidden_unit"),
+            ratio(output_unit, "output_unit"),
+        )
+        demand(own.output_bias != "none" or net.shift == 0, "network: an output bias that there is not")
+    return own
+
+
+def largest_bound(own):
+    """Return the bound that H and the multipliers give: the norm is at least 2/(e H) sum L_i g(x_i)."""
+    factor, total = 2 / (own.x_unit * own.H), sum(own.multipliers)
+    demand(own.output_bias != "free" or own.bias * total == 0, "free output bias: the multipliers have a sum")
+    square = Fraction(own.bias * total, own.H) ** 2 if own.output_bias == "penalized" else 0
+    if own.loss is None:
+        return factor * own.y_unit * sum(L * y for L, y in zip(own.multipliers, own.Y)) - square
+    bound = -own.lam * square
+    for L, whole, s in zip(own.multipliers, own.Y, own.weights):  # the minimum over t of s loss(t, y) + c t
+        c, y = own.lam * factor * L, own.y_unit * whole
+        inside = own.loss != "huber" or abs(c) <= s * own.delta
+        inside = inside and (own.loss not in ("hinge", "squared-hinge") or c * y >= 0)
+        demand(inside and (own.loss != "hinge" or c * y <= s), "a multiplier is outside of the loss's domain")
+        bound += c * y - c * c / s * Fraction(SHARES[own.loss], 4)
+    return bound
+
+
+def pull(basis, r):
+    """r.u = pull(r).z for u = sum of z_k times column k of the basis."""
+    return [sum([x * y for x, y in zip(r, column)]) for column in basis]
+
+
+def rows_of(own):
+    """Return s_i, r_i in the coordinates of the basis."""
+    rows = ([abs(L) * x for x in [*row, own.bias]] for row, L in zip(own.X, own.multipliers))
+    return [(1 if L >= 0 else -1, pull(own.basis, row)) for row, L in zip(rows, own.multipliers)]
+
+
+def put(rows, linear, row):
+    """A row whose sign is known goes into the linear part, or out."""
+    sign, r, lo, hi = row
+    if lo >= 0:
+        return [x + sign * y for x, y in zip(linear, r)]
+    if hi > 0:
+        rows.append(row)
+    return linear
+
+
+def start(axis, side, corner, signed):
+    """A facet: the box, its undecided rows, its linear part."""
+    box = [(-corner, corner)] * len(signed[0][1])
+    box[axis] = (side * corner, side * corner)
+    rows: list = []
+    linear = [0] * len(box)
+    for sign, r in signed:
+        ends = [(x * low, x * high) for x, (low, high) in zip(r, box)]
+        linear = put(rows, linear, (sign, r, sum(map(min, ends)), sum(map(max, ends))))
+    return box, rows, linear
+
+
+def half(box, rows, linear, axis, upper):
+    """One half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
+    low, high = box[axis]
+    middle = (low + high) // 2  # any number in between would do
+    step = middle - low if upper else middle - high
+    box = box.copy()
+    box[axis] = (middle, high) if upper else (low, middle)
+    kept: list = []
+    for sign, r, lo, hi in rows:
+        t = r[axis] * step
+        linear = put(kept, linear, (sign, r, lo + t, hi) if t >= 0 else (sign, r, lo, hi + t))
+    return box, kept, linear
+
+
+def closed(box, rows, linear, normal, slopes, own):
+    """Whether A P (G(u) - H |u|) <= 0 on the box; normal and slopes in units 1/P and 1/A."""
+    one, unit = own.one, own.unit
+    if sum([p * p for p in normal]) > unit * unit:
+        return False
+    q, b = [one * x for x in linear], 0
+    for (sign, r, lo, hi), a in zip(rows, slopes):
+        if a:
+            weight = sign * a
+            q = [x + weight * y for x, y in zip(q, r)]
+        if sign > 0:
+            b += max(-a * lo, (one - a) * hi)
+    scale, total = one * own.H, unit * b
+    for x, p, (low, high) in zip(q, pull(own.basis, normal), box):
+        value = unit * x - scale * p
+        total += value * (high if value > 0 else low)
+    return total <= 0
+
+
+def fields(data, at, *runs):
+    """Return runs of (count, bits) unsigned integers from bit ``at`` on, the most significant bit first."""
+    after = at + sum([count * bits for count, bits in runs])
+    demand(after <= 8 * len(data), "the tree ends early")
+    word, found = int.from_bytes(data[at // 8 : (after + 7) // 8], "big") >> (-after % 8), []
+    for count, bits in reversed(runs):
+        mask = (1 << bits) - 1
+        for _ in range(count):
+            found.append(word & mask)
+            word >>= bits
+    return found[::-1], after
+
+
+def check_cover(own, closed=closed):
+    """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""
+    data, at, leaves, rows, D = own.tree, 0, 0, rows_of(own), len(own.basis)
+    width = (D + 1).bit_length()
+    for root in range(4 * D):
+        sigma, axis, side = 1 - 2 * (root // (2 * D)), root // 2 % D, 1 - 2 * (root % 2)
+        stack = [(*start(axis, side, own.corner, [(sigma * sign, r) for sign, r in rows]), 0)]
+        while stack:
+            box, undecided, linear, depth = stack.pop()
+            (token,), at = fields(data, at, (1, width))
+            if token == 0:
+                numbers, at = fields(data, at, (D, own.normal_bits), (len(undecided), own.slope_bits))
+                leaves, normal = leaves + 1, [p - own.unit for p in numbers[:D]]
+                demand(
+                    closed(box, undecided, linear, normal, numbers[D:], own), f"leaf {leaves} does not close"
+                )
+            else:
+                demand(token <= D and depth < DEEPEST, "the tree is too deep, or cut along no coordinate")
+                stack.append((*half(box, undecided, linear, token - 1, True), depth + 1))
+                stack.append((*half(box, undecided, linear, token - 1, False), depth + 1))
+    rest = 8 * len(data) - at
+    demand(rest < 8 and not any(fields(data, at, (1, rest))[0]), "the tree goes on after its last leaf")
+    return leaves
+
+
+def check(text):
+    """Return what a file proves, and how many leaves it has. Raises Refused."""
+    own = read(text)
+    demand(own.bound <= largest_bound(own), "the bound is larger than what H gives")
+    return own, check_cover(own)
+
+
+def network_facts(own):
+    """Return the norm of the file's network, the largest residual, and its objective (the norm without a loss)."""
+    net, worst, objective = own.network, 0, Fraction(0)
+    norm = net.hidden_unit**2 * sum(w * w for row in net.hidden for w in row)
+    shift = net.shift if own.output_bias == "penalized" else 0
+    norm += net.output_unit**2 * (sum(v * v for v in net.output) + shift**2)
+    for i, (row, goal) in enumerate(zip(own.X, own.Y)):
+        heights = [max(0, sum(a * b for a, b in zip(w, [*row, own.bias]))) for w in net.hidden]
+        inner = net.hidden_unit * sum(v * h for v, h in zip(net.output, heights)) + own.bias * net.shift
+        f, y = own.x_unit * net.output_unit * inner, own.y_unit * goal
+        size, short = abs(f - y), max(Fraction(0), 1 - y * f)
+        worst = max(worst, size)
+        if own.loss is not None:
+            huber = size * size / 2 if size <= own.delta else own.delta * (size - own.delta / 2)
+            losses = {"squared": size * size, "huber": huber, "hinge": short, "squared-hinge": short * short}
+            objective += own.weights[i] * losses[own.loss]
+    return norm, worst, norm if own.loss is None else objective + own.lam * norm
+
+
+def double(value):
+    """Return the nearest double."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def same_table(own, path):
+    """Whether the last column of a CSV is Y and the others are X, read as doubles, line by line."""
+    with open(path, encoding="utf-8") as stream:
+        lines = [line.strip().split(",") for line in stream if line.strip()]
+    try:
+        found = [[float(word) for word in line] for line in lines[len(lines) - len(own.X) :]]
+    except ValueError:
+        raise Refused("the table has words that are no numbers") from None
+    stated = [[double(own.x_unit * x) for x in row] for row in own.X]
+    return len(lines) <= len(own.X) + 1 and found == [
+        [*x, double(own.y_unit * y)] for x, y in zip(stated, own.Y)
+    ]
+
+
+def in_words(own):
+    """Return the theorem in words."""
+    norm = "sum_j v_j^2 + |w_j|^2" + (" + b^2" if own.output_bias == "penalized" else "")
+    shift = "" if own.output_bias == "none" else " + c b"
+    network = f"f(x) = sum_j v_j max(w_j.(x, c), 0){shift}, c = {double(own.x_unit * own.bias):g}"
+    points, exactly = f"{len(own.X)} points of {len(own.X[0])} inputs", f"{own.bound}"
+    least = f"at least {double(own.bound):.15g}" + (f" (exactly {exactly})" if len(exactly) < 60 else "")
+    if own.loss is None:
+        return f"Every network {network}, of any width\nthrough the {points} has {norm}\n{least}."
+    name = own.loss + (f" (delta {double(own.delta):.15g})" if own.loss == "huber" else "")
+    mean = f"{'mean' if len(set(own.weights)) == 1 else 'weighted mean'} {name} loss over the {points}"
+    return f"For every network {network}, of any width\nthe {mean} + {double(own.lam):.15g} ({norm})\nis {least}."
+
+
+def main(arguments):
+    if len(arguments) not in (1, 2):
+        return print("usage: covopt_check.py proof.json [table.csv]") or 1
+    began = time.process_time()
+    try:
+        demand(os.stat(arguments[0]).st_size <= LARGEST, f"the file has more than {LARGEST} bytes")
+        with open(arguments[0], encoding="ascii", newline="") as stream:
+            own, leaves = check(stream.read())
+        demand(len(arguments) < 2 or same_table(own, arguments[1]), "the proof is about another table")
+    except (Refused, OSError, ValueError) as error:
+        return print(f"NO    {error}") or 1
+    print(in_words(own))
+    if own.network is not None:
+        norm, worst, objective = map(double, network_facts(own))
+        print(f"The network in the file has norm {norm:.15g}, misses the points by at most {worst:.2g}")
+        print(f"and attains {objective:.15g}.")
+    print(f"YES   {leaves} leaves, {time.process_time() - began:.2f} s, theorem {own.digest[:16]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,262 @@
+"""The other readers of closed proofs, JavaScript and Coq, say what the one in Python says."""
+
+import base64
+import copy
+import json
+import random
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from covopt.proofs.checker.covopt_check import Refused, canonical, check, network_facts, read
+from covopt.proofs.coq import THEORY, write_coq
+from tests.proofs.closing import CASES, make_content, sealed
+
+CHECKERS = Path(__file__).parents[2] / "checkers"
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+needs_coq = pytest.mark.skipif(
+    shutil.which("coqc") is None, reason="Coq is not installed (coq, libcoq-bignums)"
+)
+
+
+def sentence(text: str) -> str:
+    try:
+        own, leaves = check(text)
+    except Refused as error:
+        return f"NO    {error}"
+    return f"YES   {leaves} leaves, theorem {own.digest[:16]}"
+
+
+def places(content, path=()):
+    """Where texts are: all but the digest, which ``sealed`` sets."""
+    for name, value in content.items() if isinstance(content, dict) else enumerate(content):
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, name))
+        elif isinstance(value, str) and name != "digest":
+            yield (*path, name)
+
+
+def forge(content: dict, rng: random.Random) -> str:
+    """One change: of an integer, the tree, a name, or the text; the digest fits most of the time."""
+    forged = copy.deepcopy(content)
+    *path, name = rng.choice(list(places(forged)))
+    inner = forged
+    for step in path:
+        inner = inner[step]
+    if name == "tree":
+        data = bytearray(base64.b64decode(inner[name]))
+        at = rng.randrange(len(data))
+        data = rng.choice(
+            [data[:at], data + b"\0", data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]]
+        )
+        inner[name] = base64.b64encode(data).decode()
+    else:
+        words = inner[name].split(" ")
+        k = rng.randrange(len(words))
+        if words[k].lstrip("-").isdigit():
+            value = int(words[k])
+            near = [
+                value + 1,
+                value - 1,
+                -value,
+                2 * value,
+                value ^ 1 << rng.randrange(8),
+                10 ** rng.choice([3, 30, 4100]),
+                0,
+            ]
+            words[k] = rng.choice(
+                [str(new) for new in near] + ["", "1.0", "0" + words[k], "+1", f"{value} 1"]
+            )
+        else:
+            words[k] = rng.choice(["", "none", "free", "penalized", "squared", "hinge", "huber", "softmax"])
+        inner[name] = " ".join(words)
+    if rng.random() < 0.1:
+        del inner[name]
+    text = sealed(forged) if rng.random() < 0.9 else canonical(forged)
+    if rng.random() < 0.1:
+        at = rng.randrange(len(text))
+        text = text[:at] + rng.choice([" ", "0", '"', "{", "\\u0041", ""]) + text[at + 1 :]
+    return text
+
+
+@needs_node
+@pytest.mark.parametrize("rounds", [30, pytest.param(1500, marks=pytest.mark.slow)])
+def test_javascript_says_what_python_says(rounds, tmp_path):
+    rng, files, expected = random.Random(0), [], []
+    for case in CASES:
+        content = make_content(case)
+        texts = [sealed(content), sealed(content) + "\n", "\ufeff" + sealed(content)]
+        for number, text in enumerate(texts + [forge(content, rng) for _ in range(rounds)]):
+            files.append(tmp_path / f"{case}-{number}.json")
+            files[-1].write_bytes(text.encode())
+            expected.append(sentence(text))
+    found = subprocess.run(
+        ["node", CHECKERS / "verify.mjs", *files], capture_output=True, text=True, check=False
+    )
+    lines = found.stdout.splitlines()
+    assert not found.stderr and len(lines) == len(files)
+    assert sum(line.startswith("YES") for line in expected) >= 2 * len(CASES)
+    for file, line, told in zip(files, lines, expected, strict=True):
+        if not told.startswith("NO    no JSON"):  # each language has its own words for what is no JSON
+            assert line.split(": On")[0].startswith(told), file.name
+        else:
+            assert line.startswith("NO    "), file.name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_network_is_below_the_bound(case):
+    content = make_content(case)
+    text, rng = sealed(content), np.random.default_rng(1)
+    own, _ = check(text)
+    loss = own.loss
+    for scale in (1, 3, 10, 30):
+        hidden = rng.integers(-scale, scale + 1, (8, 2))
+        shift = int(rng.integers(-scale, scale + 1)) if own.output_bias != "none" else 0
+        content["network"] = {
+            "hidden": [" ".join(map(str, row)) for row in hidden.tolist()], "hidden_unit": "1 10",
+            "output": " ".join(map(str, rng.integers(-scale, scale + 1, 8).tolist())), "output_bias": str(shift),
+            "output_unit": "1 10",
+        }  # fmt: skip
+        own = read(sealed(content))
+        norm, worst, objective = network_facts(own)
+        if loss is not None:
+            assert own.bound <= objective
+        else:  # through other targets, the network's own, it is no shorter than the pairing with them says
+            factor = 2 / (own.x_unit * own.H)
+            net, e = own.network, own.x_unit
+            outputs = [
+                e * net.output_unit * (net.hidden_unit * sum(
+                    v * max(0, sum(a * b for a, b in zip(w, [*row, own.bias], strict=True)))
+                    for w, v in zip(net.hidden, net.output, strict=True)) + own.bias * net.shift)
+                for row in own.X
+            ]  # fmt: skip
+            pairing = factor * sum(L * f for L, f in zip(own.multipliers, outputs, strict=True))
+            square = (
+                Fraction(own.bias * sum(own.multipliers), own.H) ** 2 if own.output_bias == "penalized" else 0
+            )
+            assert pairing - square <= norm and worst >= 0
+
+
+@pytest.fixture(scope="module")
+def theory(tmp_path_factory):
+    """The theory, compiled; no lemma of it is left without a proof."""
+    folder = tmp_path_factory.mktemp("coq")
+    write_coq(sealed(make_content("interpolation", 10)), folder)
+    for name in THEORY:
+        text = (folder / f"{name}.v").read_text()
+        assert "Admitted" not in text and "admit" not in text
+        assert (
+            "Axiom" not in text or name == "Reflect"
+        )  # there: fields of a module type, proved for Z and BigZ
+        done = coqc(name, folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def coqc(name: str, folder: Path) -> subprocess.CompletedProcess:
+    command = ["coqc", "-R", ".", "Covopt", f"{name}.v"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def ask_coq(text: str, folder: Path) -> subprocess.CompletedProcess:
+    write_coq(text, folder)
+    return coqc("Check", folder)
+
+
+@needs_coq
+@pytest.mark.parametrize(
+    "case",
+    ["interpolation", *(pytest.param(case, marks=pytest.mark.slow) for case in list(CASES)[1:])],
+)
+def test_coq_proves_the_bound_and_no_larger_one(case, theory):
+    content = make_content(case, 10)
+    found = ask_coq(sealed(content), theory)
+    assert found.returncode == 0, found.stderr
+    assumed = {line.split(" ")[0].split(".")[-1] for line in found.stdout.splitlines() if line[:1].isalpha()}
+    ours = {"toZ_ofZ", "toZ_add", "toZ_sub", "toZ_mul", "toZ_opp", "leb_toZ"}
+    assert "functional_extensionality_dep" in assumed and not assumed & ours
+    top, bottom = content["theorem"]["bound"].split()
+    content["theorem"]["bound"] = f"{int(top) + 1} {bottom}"
+    assert sentence(sealed(content)).startswith("NO")
+    assert ask_coq(sealed(content), theory).returncode != 0
+
+
+@needs_coq
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_coq_says_what_python_says(case, theory):
+    rng, content, asked = random.Random(1), make_content(case), 0
+    while asked < 12:
+        text = forge(content, rng)
+        try:
+            read(text)
+        except Refused:  # Coq reads no files
+            continue
+        asked += 1
+        try:
+            said = ask_coq(text, theory).returncode == 0
+        except Refused:  # the cover does not fit its own tree: nothing to write
+            said = False
+        assert said == sentence(text).startswith("YES")
+
+
+def test_a_forger_changes_every_part():
+    content, rng = make_content("huber"), random.Random(2)
+    reasons = {sentence(forge(content, rng)).split(":")[0].split(" leaf ")[0] for _ in range(300)}
+    assert len(reasons) > 12
+    assert json.loads(sealed(content))["version"] == 2
+
+
+def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no Chromium with its driver is installed (chromium, chromium-driver)")
+    content = make_content("squared-penalized")
+    content["network"] = {
+        "hidden": ["1 2"], "hidden_unit": "1 10", "output": "3", "output_bias": "1", "output_unit": "1 10",
+    }  # fmt: skip
+    (tmp_path / "proof.json").write_text(sealed(content))
+    own = read(sealed(content))
+    table = [[*(x / 10 for x in row), y / 10] for row, y in zip(own.X, own.Y, strict=True)]
+    (tmp_path / "table.csv").write_text("a,y\n" + "\n".join(",".join(map(str, row)) for row in table))
+    (tmp_path / "other.csv").write_text("a,y\n" + "\n".join("1,2" for _ in table))
+    content["proof"]["H"] = str(int(content["proof"]["H"]) // 2)
+    (tmp_path / "forged.json").write_text(sealed(content))
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=390,900",
+    ):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        browser.get((CHECKERS / "verify.html").as_uri())
+        choose = browser.find_element("id", "files")
+
+        def verdict(*names):
+            choose.clear()
+            choose.send_keys("\n".join(str(tmp_path / name) for name in names))
+            wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(browser, 30)
+            wait.until(lambda page: page.find_element("id", "verdict").text[:1] in "✓✗D")
+            return browser.find_element("id", "verdict").text
+
+        assert verdict("proof.json", "table.csv") == "✓ Proved"
+        assert "the mean squared loss over the 6 points" in browser.find_element("id", "theorem").text
+        norm, _, attained = map(float, network_facts(own))
+        assert f"norm {norm:g}" in browser.find_element("id", "facts").text
+        assert f"attains {attained:.15g}" in browser.find_element("id", "facts").text
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert verdict("proof.json", "other.csv") == "✗ Not proved: the proof is about another table"
+        assert verdict("forged.json") == "✗ Not proved: " + sentence(sealed(content)).removeprefix("NO    ")
+        assert verdict("table.csv") == "Drop one proof, and at most one table (.csv)."
+    finally:
+        browser.quit()

@@ -1,0 +1,161 @@
+"""Limits, signals and memory on tables of ten to five thousand rows, in seconds of the processor."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.errors import CovoptWarning
+
+SLOW = pytest.mark.slow
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and clocks of POSIX")
+
+
+def table(n, d, seed=0):
+    """Normal points; noise in the plane, a sum of kinks and noise beyond."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    noise = rng.standard_normal(n)
+    return X, noise if d <= 2 else np.abs(X).sum(axis=1) + 0.3 * noise
+
+
+def asked(question, X, y, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CovoptWarning)
+        if question == "solve":
+            return covopt.min_norm(X, y, **options)
+        return covopt.fit(X, y, lam="0.01max", **options)
+
+
+@pytest.fixture
+def compiled(processor_clock):
+    """Kernels that are loaded, so that their seconds are not those of an answer."""
+    for d in (2, 3, 12):
+        for question in ("solve", "fit"):
+            asked(question, *table(40, d), time_limit_s=0.5)
+
+
+@posix
+@pytest.mark.parametrize("d", [3, 12])
+@pytest.mark.parametrize("question", ["solve", "fit"])
+def test_a_second_for_3000_rows_takes_three_at_most(compiled, question, d):
+    """They took 6.3 and 28 seconds of the processor, without a clock in exact outputs and least norms."""
+    X, y = table(3000, d)
+    began = time.process_time()
+    found = asked(question, X, y, time_limit_s=1.0)
+    assert time.process_time() - began < 3.0
+    assert found.status.code == "time_limit"
+    assert len(found.network) > 0
+    assert 0.0 < found.lower_bound < found.objective < np.inf
+
+
+class Interrupting:
+    """Ctrl-C after so many seconds of the processor, and perhaps another one a third of a second later."""
+
+    def __init__(self, after, signals):
+        self.after, self.left, self.last = after, signals, 0.0
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGVTALRM, self.ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.after, 0.3)
+        return self
+
+    def ring(self, *_):
+        if self.left:
+            self.left, self.last = self.left - 1, time.process_time()
+            signal.raise_signal(signal.SIGINT)
+
+    def __exit__(self, kind, raised, _):
+        self.left = 0
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, self.before)
+        if kind is KeyboardInterrupt:
+            raise AssertionError("a signal fell out of the solve") from raised
+
+
+@posix
+@pytest.mark.parametrize("signals", [1, 2])
+@pytest.mark.parametrize(
+    ("question", "n", "d"),
+    [
+        ("solve", 120, 6), ("fit", 120, 6), pytest.param("solve", 300, 10, marks=SLOW),
+        pytest.param("fit", 300, 10, marks=SLOW), ("solve", 3000, 12), ("fit", 3000, 12),
+    ],
+)  # fmt: skip
+def test_a_signal_leaves_two_seconds_and_another_one_none(compiled, question, n, d, signals):
+    """120 × 6 went on for 33 to 42 seconds; 3000 × 12 for 4.3, with a bound of 0 for a fit."""
+    X, y = table(n, d)
+    with Interrupting(1.5, signals) as interrupting:
+        found = asked(question, X, y, tol=1e-9)
+    assert time.process_time() - interrupting.last < (2.0 if signals == 1 else 1.0)
+    assert found.status.code == "interrupted"
+    assert len(found.network) > 0
+    assert 0.0 < found.lower_bound < found.objective
+    if question == "solve":
+        assert found.certificate.interpolates
+
+
+def brackets(X, y, most_s):
+    """Return (seconds of the processor, lower bound, upper bound) of each round without a limit."""
+    began, seen = time.process_time(), []
+
+    def note(state):
+        seen.append((time.process_time() - began, state.lower_bound, state.upper_bound))
+        return seen[-1][0] > most_s
+
+    asked("solve", X, y, callback=note)
+    return seen
+
+
+@posix
+@pytest.mark.parametrize(
+    ("n", "limit"),
+    [(1300, 4.0), *(pytest.param(n, s, marks=SLOW) for n in (2000, 3000, 5000) for s in (20.0, 60.0))],
+)
+def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, n, limit):
+    """5000 × 2 ended in half a second with the bound 0 and a network that missed its points."""
+    X, y = table(n, 2)
+    began = time.process_time()
+    found = asked("solve", X, y, time_limit_s=limit)
+    assert time.process_time() - began < 1.1 * limit + 2.0
+    assert found.certificate.interpolates
+    assert 0.0 < found.lower_bound < found.objective < np.inf
+    rounds = [bounds for took, *bounds in brackets(X, y, 0.75 * limit) if took <= 0.75 * limit]
+    if rounds:  # the rest of a limit finishes and certifies, what a solve without one does afterwards
+        lower, upper = max(low for low, _ in rounds), min(up for _, up in rounds)
+        assert found.lower_bound >= 0.7 * lower
+        assert found.objective <= 1.2 * upper
+        assert found.gap <= max(1.0 - lower / upper, 0.0) + 0.2
+
+
+def peak(folder: Path, *words: str) -> float:
+    """Run a command; return its greatest resident memory in GiB."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "covopt", *words], cwd=folder, env={**os.environ, **one},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 3)
+    return used.ru_maxrss / 2.0 ** (30 if sys.platform == "darwin" else 20)
+
+
+@posix
+@pytest.mark.parametrize("command", ["solve", "fit"])
+def test_the_command_keeps_its_memory_limit(tmp_path, command):
+    """1500 rows took three times the limit: arrays of coordinates that no plan knew."""
+    for n in (10, 1500):
+        X, y = table(n, 3)
+        content = np.column_stack([X, y])
+        np.savetxt(tmp_path / f"{n}.csv", content, delimiter=",", header="a,b,c,y", comments="")
+    words = ("--target", "y", "--memory-limit", "0.05", "--time-limit", "10", "--quiet")
+    few, many = (peak(tmp_path, command, f"{n}.csv", *words) for n in (10, 1500))
+    assert many - few < 0.05

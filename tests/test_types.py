@@ -1,0 +1,111 @@
+"""What editors and type checkers see of the package, whose names are imported on first use."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import covopt
+import covopt.training
+
+ROOT = Path(covopt.__file__).parents[1]
+SCRIPT = """\
+import numpy as np
+
+import covopt
+
+X, y = np.zeros((4, 2)), np.zeros(4)
+solution = covopt.min_norm(X, y, tolerance=1e-6)
+fitted = covopt.fit(X, y, lam=0.1)
+print(fitted.objektive, fitted.score(X, y), covopt.verify(fitted).ok)
+print(covopt.count_cell(X), covopt.count_cells(X))
+"""
+MISTAKES = {6: "tolerance", 8: "objektive", 9: "count_cell"}
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_the_three_mistakes_of_a_script_are_found(checker, tmp_path):
+    if find_spec(checker) is None:
+        pytest.skip(f"{checker} is not installed")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    options = (
+        ["--cache-dir", str(tmp_path / "cache")] if checker == "mypy" else ["--pythonpath", sys.executable]
+    )
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", checker, *options, script.name], capture_output=True, text=True, check=False,
+        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": paths},
+    )  # fmt: skip
+    found = [line for line in done.stdout.splitlines() if " error: " in line or " - error" in line]
+    assert len(found) == len(MISTAKES), done.stdout + done.stderr
+    for (row, word), line in zip(MISTAKES.items(), found, strict=True):
+        assert f"script.py:{row}" in line
+        assert f'"{word}"' in line
+
+
+@pytest.mark.parametrize("package", [covopt, covopt.training])
+def test_checkers_and_the_lazy_import_know_the_same_names(package):
+    tree = ast.parse(Path(package.__file__).read_text())
+    guard = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (node.module, alias.name): getattr(package, alias.name)
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {name for _, name in seen} == set(package.__all__) - {"__version__"}
+    for (module, name), value in seen.items():
+        assert inspect.ismodule(value) or getattr(sys.modules[module], name) is value
+
+
+SPELT = {"X": {"x", "points", "data_x"}, "Y": {"targets", "t"}, "lam": {"lambda_", "alpha", "reg", "lmbda"},
+         "lams": {"lambdas", "alphas"}, "bias": {"beta", "use_bias", "with_bias"},
+         "random_state": {"seed", "rng"}, "tol": {"tolerance", "eps_gap"}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in covopt.__all__ if inspect.isfunction(getattr(covopt, name))]
+)
+def test_one_thing_has_one_name_in_every_public_function(name):
+    names = set(inspect.signature(getattr(covopt, name)).parameters)
+    assert not {said for others in SPELT.values() for said in others} & names
+    assert not {"y", "Y"} <= names
+
+
+def test_a_repr_never_prints_rows():
+    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12.0)
+    solution = covopt.min_norm(X, y)
+    for value in (
+        solution, solution.data, solution.network, solution.certificate, solution.tight_set(), solution.prove(),
+        covopt.price(X, solution.dual, bias=1.0), covopt.path(X, y, n_lams=2), covopt.covariance(solution.network, X),
+        covopt.cell_lp(X, y, solution.network.hidden_weights), covopt.cp_rank(np.eye(12) + 1.0),
+        covopt.sigma_rank(np.eye(12), np.eye(12)), covopt.verify(solution), covopt.enumerate_cells(X),
+    ):  # fmt: skip
+        text = repr(value)
+        assert "array(" not in text
+        assert "\n" not in text
+        assert len(text) < 350
+
+
+def test_solutions_predict_and_score():
+    X, y = np.array([[-1.0], [0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 0.0, 3.0])
+    solution = covopt.min_norm(X, y)
+    assert solution.predict(X) == pytest.approx(y)
+    assert solution.score(X, y) == pytest.approx(1.0)
+    moved = y + np.array([1.0, 0.0, 0.0, 0.0])
+    expected = 1.0 - 1.0 / ((moved - moved.mean()) ** 2).sum()
+    assert solution.score(X, moved) == pytest.approx(expected)
+    assert solution.score(X, moved, sample_weight=[0.0, 1.0, 1.0, 1.0]) == pytest.approx(1.0)
+    labels = np.array(["a", "b", "a", "b"])
+    sorter = covopt.fit(X, labels, lam=0.001, loss="logistic")
+    assert sorter.predict(X).tolist() == labels.tolist()
+    assert sorter.score(X, ["a", "b", "b", "b"]) == 0.75
+    deep = covopt.representation_cost(X[:3], y[:3], depth=3, time_limit_s=5.0)
+    assert deep.predict(X[:3]) == pytest.approx(deep.network.predict(X[:3]))
