@@ -17,7 +17,7 @@ from covopt.files import write_atomically
 
 WORDS = {  # what a line means
     "n_cells": "activation patterns: which points a neuron can be active on",
-    "rank": "of the points beside their bias",
+    "rank": "of the table with its column of biases",
     "largest_zero": "relative; the most that counted as zero, a point on the kink",
     "smallest_nonzero": "relative; the least that did not; covopt warns where the two come near",
 }

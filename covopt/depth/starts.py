@@ -1,4 +1,4 @@
-"""Networks to start the descent from: a layer inserted into a shallower optimum, and random ones."""
+"""Networks to start the descent from: layers inserted into a shallower optimum, and random ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_shallow(network: ReLUNetwork, output_bias: str) -> tuple[Layout, np.ndarr
 
 
 def deeper(
-    layout: Layout, theta: np.ndarray, rng: np.random.Generator, *, extra: int, balanced: bool = False
+    layout: Layout, theta: np.ndarray, rng: np.random.Generator, *, extra: int
 ) -> Iterator[tuple[Layout, np.ndarray]]:
     """Yield networks with one layer more and the same function: an identity after each hidden layer.
 
@@ -41,23 +41,56 @@ def deeper(
     rng : numpy Generator
     extra : int
         Small random neurons that each layer gets besides, for descent to use.
-    balanced : bool
-        Share the norm of each neuron among its three weights, where they cost least; descent likes the others more.
     """
     layers = layout.split(theta)
     for place in range(1, layout.depth):
-        width = layout.widths[place]
-        into, after = layers[place - 1].copy(), layers[place].copy()
-        norms = np.linalg.norm(into, axis=1), np.linalg.norm(after[:, :width], axis=0)
-        size = np.cbrt(norms[0] * norms[1]) if balanced else np.zeros(width)
-        size, first = np.where(size > 0, size, 1.0), np.where(size > 0, norms[0], 1.0)
-        into *= (size / first)[:, None]
-        after[:, :width] *= first / size**2
-        identity = np.diag(size)
-        if layout.bias > 0:
-            identity = np.column_stack([identity, np.zeros(width)])
-        chain = [w.copy() for w in (*layers[: place - 1], into, identity, after, *layers[place + 1 :])]
+        identity = np.eye(layout.widths[place], layout.widths[place] + (layout.bias > 0))
+        chain = [w.copy() for w in (*layers[:place], identity, *layers[place:])]
         yield _widened(chain, layout, rng, extra)
+
+
+def through_outputs(layout: Layout, theta: np.ndarray, X: np.ndarray) -> tuple[Layout, np.ndarray]:
+    """Return a network with one layer more and the same outputs on X: f = ReLU(f) − ReLU(−f).
+
+    A sign that no row has is left out. Of more hidden neurons than signs it costs less than identities do.
+
+    Parameters
+    ----------
+    layout : Layout
+    theta : ndarray of shape (layout.size,)
+    X : ndarray of shape (N, d)
+    """
+    *below, last = (w.copy() for w in layout.split(theta))
+    width, k = layout.widths[-2:]
+    signs = np.hstack([np.eye(k), -np.eye(k)])
+    hidden = signs.T @ last[:, :width]
+    said = layout.forward(theta, X)[0][-1][:, :width] @ hidden.T
+    seen = said.max(axis=0) > 0
+    seen[0] |= not seen.any()
+    hidden = np.column_stack([hidden[seen], np.zeros((seen.sum(), int(layout.bias > 0)))])
+    chain = [*below, hidden, np.column_stack([signs[:, seen], last[:, width:]])]
+    return Layout.of_layers(chain, layout.widths[0], layout.bias, layout.output_bias)
+
+
+def balance(layout: Layout, theta: np.ndarray) -> np.ndarray:
+    """Return weights of the same function with the norm shared as it costs least: into a neuron as much as out of it.
+
+    Parameters
+    ----------
+    layout : Layout
+    theta : ndarray of shape (layout.size,)
+    """
+    theta = theta.copy()
+    layers = layout.split(theta)
+    for _ in range(10 * layout.depth):
+        for place in range(1, layout.depth):
+            into, after = layers[place - 1], layers[place][:, : layout.widths[place]]
+            norms = np.linalg.norm(into, axis=1), np.linalg.norm(after, axis=0)
+            used = (norms[0] > 0) & (norms[1] > 0)
+            share = np.sqrt(np.divide(norms[1], norms[0], where=used, out=np.ones(len(used))))
+            into *= share[:, None]
+            after /= share
+    return theta
 
 
 def random_start(

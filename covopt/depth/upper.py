@@ -15,7 +15,7 @@ from covopt.depth.decay import adam, decay
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.polish import polish
-from covopt.depth.starts import deeper, of_shallow, random_start
+from covopt.depth.starts import balance, deeper, of_shallow, random_start, through_outputs
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.losses.interpolation import INTERPOLATES
@@ -77,12 +77,15 @@ class UpperSearch:
             self._loss.encode_targets(data.Y)
 
     def begin(self) -> None:
-        """One network in a few seconds, most often a good one: a layer is put in before the last, again and again."""
+        """One network in a few seconds, most often a good one: a layer is put in at the end, again and again."""
         rng = np.random.default_rng(self.random_state)
+        for constructed in self.constructed():
+            self._offer(constructed, "shallow optimum, identity layers")
         kept = self._shallow()[:1]
         while kept and kept[0][1].depth < self.depth:
             _, layout, theta = kept[0]
             starts = [list(deeper(layout, theta, rng, extra=extra))[-1] for extra in EXTRA]
+            starts.insert(0, through_outputs(layout, theta, self.data.X))
             found = [self._improve(*start, f"depth {layout.depth} continued") for start in starts]
             kept = distinct([entry for entries in found for entry in entries], 1)
 
@@ -127,6 +130,26 @@ class UpperSearch:
             self._first = self._solved()
         return self._first
 
+    def constructed(self) -> Iterator[Found]:
+        """Yield the shallow network with identity layers behind its neurons or its outputs, whichever is cheaper."""
+        X, Y = self.data.X, self.data.Y
+        ways = [(layout, theta) for _, layout, theta in self._shallow()]
+        if self.depth > 2:
+            ways += [through_outputs(*way, X) for way in ways]
+        starts = [self._deep(*way) for way in ways]
+        starts.sort(key=lambda start: norm_of(*start))
+        for layout, theta in starts:
+            missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
+            no_room = self._has_no_room(layout)
+            # Newton steps on many rows take seconds
+            if missed <= (INTERPOLATES if no_room else PASSES) * float(np.abs(Y).max()):
+                yield norm_of(layout, theta), layout, theta
+                return
+            met = None if no_room else meet(layout, theta, X, Y)
+            if met is not None:
+                yield norm_of(layout, met), layout, met
+                return
+
     @stage("shallow optimum")
     def _solved(self) -> list[Found]:
         try:
@@ -141,6 +164,12 @@ class UpperSearch:
         self._first = [(norm_of(layout, theta), layout, theta)]
         pass_on(solution.status)
         return self._first
+
+    def _deep(self, layout: Layout, theta: np.ndarray) -> tuple[Layout, np.ndarray]:
+        """Return a network deep enough by identities after its last hidden layer, its norm shared at least cost."""
+        while layout.depth < self.depth:
+            *_, (layout, theta) = deeper(layout, theta, self._rng, extra=0)
+        return layout, balance(layout, theta)
 
     def _random(self, depth: int) -> list[Found]:
         found = []
@@ -182,28 +211,16 @@ class UpperSearch:
         return []
 
     def cheap(self) -> Found:
-        """Return some network through the points: the shallow one with identities, else a random one.
+        """Return some network through the points: the shallow one with identity layers, else a random one.
 
         Raises
         ------
         InputError
             Where none is found.
         """
+        for constructed in self.constructed():
+            return constructed
         X, Y = self.data.X, self.data.Y
-        for start in self._shallow():
-            layout, theta = start[1:]
-            while layout.depth < self.depth:
-                layout, theta = next(iter(deeper(layout, theta, self._rng, extra=0, balanced=True)))
-            missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
-            no_room = self._has_no_room(layout)
-            # Newton steps on many rows take seconds
-            if missed <= (INTERPOLATES if no_room else PASSES) * float(np.abs(Y).max()):
-                return norm_of(layout, theta), layout, theta
-            if no_room:
-                continue
-            found = meet(layout, theta, X, Y)
-            if found is not None:
-                return norm_of(layout, found), layout, found
         for layout, theta in self._random_starts(self.depth, 20):
             if self._has_no_room(layout):
                 break

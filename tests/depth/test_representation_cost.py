@@ -11,6 +11,7 @@ import covopt
 from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import DeepSolution, representation_cost
+from covopt.depth.bracket import Stop
 from covopt.depth.descent import descend
 from covopt.depth.families import Child, Recursion, needs
 from covopt.depth.layers import Layout
@@ -28,12 +29,25 @@ def test_depth_two_is_min_norm():
     assert found.status == "certified"
 
 
-def test_the_first_network_is_the_shallow_one_with_balanced_identities():
+@pytest.mark.parametrize("depth", [3, 4])
+def test_the_first_network_is_the_shallow_one_with_layers_behind_its_neurons_or_its_outputs(depth):
     X, y = make_smooth(40)
     network = covopt.min_norm(X, y).network
     cost = np.linalg.norm(network.hidden_weights, axis=1) * np.abs(network.output_weights[:, 0])
-    found = UpperSearch(Data.validate(X, y, bias=1.0), 3, "none", None, 0, lambda *said: None).cheap()
-    assert found[0] == pytest.approx(3 * (cost ** (2 / 3)).sum(), rel=1e-6)
+    # a chain of identities behind every neuron, or ReLU(f) − ReLU(−f) behind all, the norms shared at the least cost
+    chains = depth * (cost ** (2 / depth)).sum()
+    signs = depth * (2 ** (depth - 1) * cost.sum() ** 2) ** (1 / depth)
+    first: list = []
+
+    def offer(found, source):
+        first.append(found[0])
+        raise Stop
+
+    search = UpperSearch(Data.validate(X, y, bias=1.0), depth, "none", None, 0, offer)
+    with pytest.raises(Stop):
+        search.begin()
+    assert first == [search.cheap()[0]]
+    assert first[0] == pytest.approx(min(chains, signs), rel=1e-6)
 
 
 def test_targets_of_zero_cost_nothing():
