@@ -1,12 +1,11 @@
 """The table of limits and signals: every command on tables of three sizes, ended by a limit, by Ctrl-C, by two.
 
-    python -m benchmarks.limits_table [--only solve fit] [--tables 120x6] [--ends limit once twice] [--write]
+    python -m benchmarks.limits_table [--only solve fit] [--tables 120x6] [--ends limit once twice]
 
 Commands count the seconds of the processor in place of the clock's, so that a busy machine tells nearly the same; a
 signal is sent after three of them, a second one a second later. Printed are processor and clock seconds beyond the
 limit (importing is in them), or after the last signal, the exit code, and the bracket; what is wrong is in capitals.
 Two commands run at a time, about eight minutes in all; after eleven nothing more is begun, which the table says.
-``--write`` puts the table into docs/limits.md.
 """
 
 from __future__ import annotations
@@ -30,8 +29,6 @@ CHECK = 4.0  # seconds for looking at a file that was left
 LATE, AT_ONCE = 2.0, 1.0  # beyond the limit and after one signal, and after two
 ENOUGH = 660.0  # seconds of the clock, from which on nothing is begun
 JOBS = 2
-PAGE = ROOT / "docs" / "limits.md"
-BEGIN, END = "<!-- limits_table: begin -->\n", "<!-- limits_table: end -->\n"
 SIZES = {
     "120x6": (120, 6, 9),
     "300x10": (300, 10, 14),
@@ -199,7 +196,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(COMMANDS), choices=COMMANDS)
     parser.add_argument("--tables", nargs="*", default=list(SIZES), choices=SIZES)
     parser.add_argument("--ends", nargs="*", default=list(SIGNALS), choices=SIGNALS)
-    parser.add_argument("--write", action="store_true", help=f"put it into {PAGE.relative_to(ROOT)}")
     options = parser.parse_args()
     until = time.perf_counter() + ENOUGH
     heads = {"limit": f"limit of {LIMIT:g} s", "once": "one signal", "twice": "two signals"}
@@ -214,10 +210,6 @@ def main() -> None:
         asked = [(name, command) for command in options.only for name in options.tables]
         for line in pool.map(lambda pair: row(pair[0], pair[1], options.ends, until), asked):
             print(line, flush=True)
-            lines.append(line)
-    if options.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1])
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def solved(X: np.ndarray, y: np.ndarray, loss: str, share: float | None, limit: 
 
 def said(solution: covopt.Solution) -> str:
     """Say what is proved, as a user reads it."""
-    if solution.certified:
+    if solution.status.code == "certified":
         return "**certified**"
     if solution.gap > 0.5:
         return f"no useful bound ({100.0 * solution.gap:.0f} %)"

@@ -1,5 +1,8 @@
 """The documentation site: ``sphinx-build -W -b html docs build/docs``."""
 
+import base64
+import html
+import json
 import re
 import shutil
 import sys
@@ -8,9 +11,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from docutils.nodes import SkipNode, math, math_block  # noqa: E402
+from docutils.nodes import SkipNode, math, math_block, raw  # noqa: E402
 from latex2mathml.converter import convert  # noqa: E402
 from sphinx.util import logging  # noqa: E402
+from sphinx.util.docutils import SphinxDirective  # noqa: E402
 from sphinx.writers.html5 import HTML5Translator  # noqa: E402
 
 import covopt  # noqa: E402
@@ -37,6 +41,9 @@ html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "covopt"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
@@ -56,6 +63,31 @@ def fetch_notebooks(_app: object) -> None:
     target.mkdir(exist_ok=True)
     for notebook in (HERE.parent / "notebooks").glob("*.ipynb"):
         shutil.copy(notebook, target / notebook.name)
+
+
+class Gallery(SphinxDirective):
+    """Cards of notebooks: the first picture, the title, and a sentence; a line for each, ``name: sentence``."""
+
+    has_content = True
+
+    def run(self) -> list[raw]:
+        """Write the pictures beside the pages, and return the cards."""
+        folder = Path(self.env.app.outdir) / "_images"
+        folder.mkdir(parents=True, exist_ok=True)
+        cards = []
+        for line in self.content:
+            name, text = line.split(": ", 1)
+            cells = json.loads((HERE.parent / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+            title = "".join(cells[0]["source"]).partition("\n")[0].removeprefix("# ")
+            data = (output.get("data", {}) for cell in cells for output in cell.get("outputs", ()))
+            picture = next(entry["image/png"] for entry in data if "image/png" in entry)
+            (folder / f"thumb-{name}.png").write_bytes(base64.b64decode("".join(picture)))
+            cards.append(
+                f'<a class="card" href="gallery/{name}.html">'
+                f'<img src="_images/thumb-{name}.png" alt="" loading="lazy">'
+                f"<strong>{html.escape(title)}</strong>{html.escape(text)}</a>"
+            )
+        return [raw("", f'<div class="gallery">{"".join(cards)}</div>', format="html")]
 
 
 def keep_bars(_app, _what, _name, _object, _options, lines: list[str]) -> None:
@@ -93,6 +125,7 @@ def write_math(writer: HTML5Translator, node: math | math_block) -> None:
 
 def setup(app) -> None:
     """Connect the handlers."""
+    app.add_directive("gallery", Gallery)
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("builder-inited", fetch_notebooks, priority=1)
     app.connect("autodoc-process-docstring", keep_bars)

@@ -15,6 +15,8 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 NAMED = re.compile(r"`((?:covopt|tests|benchmarks|docs|notebooks)/[\w/.*-]+)`((?:,? `\w+`)*)")
+LONGEST = 1500  # words, as ``wc -w`` counts them
+LONG = {"CHANGELOG.md", "proofs.md"}  # the first grows; the second is being cut
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -42,6 +44,18 @@ def test_links_lead_somewhere(page):
             else page.parent / link
         )
         assert place.exists(), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in LONG], ids=lambda page: page.name)
+def test_a_page_is_read_in_one_sitting(page):
+    assert len(page.read_text().split()) <= LONGEST
+
+
+def test_readme_has_the_two_commands_first():
+    lines = re.findall(r"^```sh\n(.*)\n```$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    demo, tests = lines[:2]
+    assert "covopt demo" in demo and "pytest" in tests
+    assert (ROOT / "README.md").read_text().index("```sh") < (ROOT / "README.md").read_text().index("```console")
 
 
 def test_the_map_names_enough_to_be_one():

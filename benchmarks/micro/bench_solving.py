@@ -1,16 +1,14 @@
 """Minimal-norm networks through random planes: covopt against one program over all cells, and covopt alone.
 
     python benchmarks/micro/bench_solving.py [--quick]
-    python benchmarks/micro/bench_solving.py --table [--repeats 1] [--large]
     python benchmarks/micro/bench_solving.py --steps [60 250 500 1000] [--targets noise smooth] [--tol 1e-6]
 
 Points are standard normal, bias 1. Targets: "noise" is standard normal, "smooth" is sin(2 x₁) cos(x₂),
 summed over neighbouring coordinates beyond the plane. Against all cells processor seconds count, one BLAS
 thread. The gaps of covopt are those that covopt.verify recomputes from the raw data; of the reference the
-cost it found is printed beside covopt's. Compilation is not timed. ``--table`` prints the table of
-docs/limits.md: covopt alone, one BLAS and one compiled thread, wall seconds, the least of all repeats, and the
-gap; run it on an idle machine. ``--steps`` prints rounds, the systems of equations solved in them, processor
-and wall seconds, and the largest memory so far (``--steps 5000 --targets noise`` is the largest solve of the docs).
+cost it found is printed beside covopt's. Compilation is not timed. ``--steps`` prints rounds, the systems of
+equations solved in them, processor and wall seconds, and the largest memory so far (``--steps 5000 --targets noise``
+is the largest).
 """
 
 from __future__ import annotations
@@ -90,31 +88,6 @@ def alone(n: int, d: int, target: str, tol: float, limit: float) -> None:
     )
 
 
-COLUMNS = {  # head: points, features, tolerance, seed, targets
-    "N = 120": (120, 2, 1e-6, 0, "both"), "250": (250, 2, 1e-6, 0, "both"), "500": (500, 2, 1e-6, 0, "both"),
-    "1000": (1000, 2, 1e-6, 0, "both"), "500, seed 1": (500, 2, 1e-6, 1, "both"),
-    "500, seed 2": (500, 2, 1e-6, 2, "both"),
-    "500, tol 1e-9": (500, 2, 1e-9, 0, "both"), "100, d = 3": (100, 3, 1e-6, 0, "noise"),
-    "200, d = 3": (200, 3, 1e-6, 0, "noise"), "50, d = 4": (50, 4, 1e-6, 0, "noise"),
-}  # fmt: skip
-
-
-def table(repeats: int, large: bool, limit: float) -> None:
-    """Print the table of docs/limits.md, row by row as it comes."""
-    columns = COLUMNS | ({"2000": (2000, 2, 1e-6, 0, "noise")} if large else {})
-    print("| | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
-    for target, name in (("noise", "random targets"), ("smooth", "smooth targets")):
-        print(f"| {name}", end="", flush=True)
-        for n, d, tol, seed, targets in columns.values():
-            entry = ""
-            if targets in ("both", target):
-                runs = [solve(*make_plane(n, d, target, seed), tol, limit) for _ in range(repeats)]
-                entry = f"{min(seconds for _, seconds, _ in runs):.2g} s; {runs[-1][2]:.0e}"
-            print(f" | {entry}", end="", flush=True)
-        print(" |")
-
-
 def steps(sizes: list[int], targets: list[str], tol: float, limit: float) -> None:
     """Print rounds, systems, seconds and memory, row by row."""
     print("| points | targets | rounds | systems | processor s | wall s | gap | neurons | peak MiB |")
@@ -138,9 +111,6 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=600.0, metavar="S", help="seconds a solve may take (default 600)"
     )
-    parser.add_argument("--table", action="store_true", help="the table of docs/limits.md alone")
-    parser.add_argument("--repeats", type=int, default=1, help="solves of each entry of it (default 1)")
-    parser.add_argument("--large", action="store_true", help="2000 points, too")
     parser.add_argument(
         "--steps", type=int, nargs="*", metavar="N", help="rounds, systems, time and memory at these sizes"
     )
@@ -149,11 +119,6 @@ def main() -> None:
     arguments = parser.parse_args()
     for d in (2, 3, 4):  # compile
         solve(*make_plane(10, d, "noise", seed=1), 1e-6, 600.0)
-    if arguments.table:
-        numba.set_num_threads(1)
-        with threadpool_limits(1):
-            table(arguments.repeats, arguments.large, arguments.limit)
-        return
     if arguments.steps is not None:
         numba.set_num_threads(1)
         with threadpool_limits(1):

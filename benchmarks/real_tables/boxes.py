@@ -1,7 +1,7 @@
 """Boxes held against faces, and what they cost.
 
     python benchmarks/real_tables/boxes.py --agree 1000
-    python benchmarks/real_tables/boxes.py --figure docs/pictures/boxes.png [--iris]
+    python benchmarks/real_tables/boxes.py --figure boxes.png [--iris]
 
 ``--agree`` compares h(λ) by boxes with h(λ) by faces on random, integer, degenerate and gridded tables in two to four
 dimensions. ``--figure`` solves normal tables with normal targets in three to six dimensions (the bias counts), proves

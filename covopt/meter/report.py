@@ -222,9 +222,10 @@ class Gap:
         if self.excess <= WEAK:
             return f"at most {100.0 * self.excess:.3g} %"
         found = self.objective / self.ladder[BEST]
+        why = "the bound is weak, and the" if self.best.gap > 0.5 else "the"
         return (
-            f"at most {1.0 + self.excess:.3g} times the least objective, at least {found:.3g} times: the bound is "
-            "weak, and the shares below are of your objective"
+            f"at most {1.0 + self.excess:.3g} times the least objective, at least {found:.3g} times: {why} shares "
+            "below are of your objective"
         )
 
     def _said(self) -> str:
