@@ -3,7 +3,7 @@
     python -m benchmarks.fresh_start [--page docs/start.md] [--constraints constraints.txt]
 
 The package is built as it is handed out: an archive of the sources, and from that archive alone a wheel. Where the
-page says ``covopt-nn`` pip gets the wheel; the rest of it runs as it stands, and ends the run where it fails.
+page says ``pip install .`` pip gets the wheel; the rest of it runs as it stands, and ends the run where it fails.
 ``mine.csv``, the reader's own table on that page, is written first, with all that the page says of it. Printed as
 well: what the core takes on disk, with and without bytecode.
 """
@@ -83,7 +83,7 @@ def follow(page: Path, folder: Path, constraints: Path | None) -> bool:
         *lines_of(page.read_text(encoding="utf-8")),
     ):
         before = time.perf_counter()
-        typed = re.sub(r"(?<=pip install )(\"?)covopt-nn", rf"\1{wheel}", line)
+        typed = re.sub(r"(?<=pip install )(\"?)\.(?=[\[ ]|$)", rf"\1{wheel}", line)
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", typed], cwd=work, env=environment, capture_output=True, text=True,
             check=False,
