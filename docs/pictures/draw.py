@@ -30,7 +30,7 @@ def examples() -> dict[str, Any]:
 
 def question(x: np.ndarray, y: np.ndarray, best: covopt.Solution) -> Figure:
     """Draw the table, the best network and its kinks."""
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     axes = figure.subplots()
     line = np.linspace(x.min() - 0.2, x.max() + 0.2, 500)[:, None]
     axes.plot(x[:, 0], y, "o", color="white", markeredgecolor=INK, markersize=5, label="your table, 80 rows")
@@ -46,7 +46,7 @@ def question(x: np.ndarray, y: np.ndarray, best: covopt.Solution) -> Figure:
 
 def ladder(report: covopt.Gap) -> Figure:
     """Draw how far each rung is above the bound, in per cent."""
-    figure = Figure(figsize=(7.0, 2.6), layout="constrained")
+    figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     axes = figure.subplots()
     names = [name for name in report.ladder if name != "lower bound"]
     excess = [100.0 * (report.ladder[name] / report.lower_bound - 1.0) for name in names]
@@ -55,16 +55,16 @@ def ladder(report: covopt.Gap) -> Figure:
     axes.bar_label(bars, [f"{value:.2g} %" for value in excess], padding=4)
     axes.invert_yaxis()
     axes.set(
-        xlabel="% above the certified bound, which no network of any width is below",
-        xlim=(0.0, 1.15 * max(excess)),
+        xlabel="% above the certified bound",
+        xlim=(0.0, 1.25 * max(excess)),
     )
-    axes.set_title("How far is it from the best one?")
+    axes.set_title("How far is a trained network from the best?")
     return figure
 
 
 def proof(solution: covopt.Solution) -> Figure:
     """Draw the two bounds of a solve, round by round."""
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     axes = figure.subplots()
     found = bracket_of(solution)
     rounds, upper, lower = np.arange(1, len(found.upper) + 1), found.upper, found.lower
@@ -87,7 +87,7 @@ def main() -> None:
     for name, figure in figures.items():
         for axes in figure.axes:
             axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(HERE / f"{name}.png", dpi=160)
+        figure.savefig(HERE / f"{name}.png", dpi=190)
 
 
 if __name__ == "__main__":
