@@ -98,7 +98,7 @@ def test_solutions_predict_and_score():
     X, y = np.array([[-1.0], [0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 0.0, 3.0])
     solution = covopt.min_norm(X, y)
     assert solution.predict(X) == pytest.approx(y)
-    assert solution.score(X, y) == pytest.approx(1.0)
+    assert solution.score(X, y) == solution.score() == pytest.approx(1.0)
     moved = y + np.array([1.0, 0.0, 0.0, 0.0])
     expected = 1.0 - 1.0 / ((moved - moved.mean()) ** 2).sum()
     assert solution.score(X, moved) == pytest.approx(expected)

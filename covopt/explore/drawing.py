@@ -40,7 +40,7 @@ def figure_of(pictures: Sequence[Picture]) -> Any:
     figure = make_subplots(len(pictures), 1, shared_xaxes=True, vertical_spacing=0.05)
     figure.update_layout(
         template="none", paper_bgcolor="white", plot_bgcolor="white", font=FONT, margin=dict(l=62, r=18, t=30, b=88),
-        height=430 if len(pictures) < 4 else 620, hovermode="closest",
+        height=430 if len(pictures) < 4 else 740, hovermode="closest",
         hoverlabel=dict(bgcolor="white", bordercolor=INK, align="left", font=FONT),
         legend=dict(orientation="h", yref="container", yanchor="bottom", y=0, x=0, xanchor="left"),
         meta=pictures[0].title, showlegend=bool(pictures[0].columns) or len(pictures) > 1,
@@ -51,8 +51,12 @@ def figure_of(pictures: Sequence[Picture]) -> Any:
             figure.add_annotation(
                 text=picture.empty, showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5
             )
+        alone = len(picture.layers) == 1 < len(pictures)  # the axis says what it is
         for layer in picture.layers:
-            figure.add_traces(_TRACES[type(layer)](layer), rows=row, cols=1)
+            traces = _TRACES[type(layer)](layer)
+            figure.add_traces(traces, rows=row, cols=1)
+            if alone:
+                figure.data[-1].showlegend = False
             if isinstance(layer, Line) and layer.reads:
                 readings.append(_reading(layer, picture))
         figure.add_traces(readings, rows=row, cols=1)
@@ -67,12 +71,21 @@ def figure_of(pictures: Sequence[Picture]) -> Any:
                 linecolor=INK, ticks="outside", tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
                 tickformat="d" if name in picture.whole else None,
             )  # fmt: skip
-            if name in picture.logs:
-                axis |= dict(type="log", exponentformat="power")
+            if name in picture.logs:  # plotly's own ticks stand between the powers
+                decades = _decades(picture, name)
+                axis |= dict(
+                    type="log", exponentformat="power", dtick=-(-decades // 5) if decades > 2 else None
+                )
             if name == "y" or row == len(pictures):
                 axis |= dict(title_text=escape(getattr(picture, name)))
             getattr(figure, f"update_{name}axes")(**axis, row=row, col=1)
     return figure
+
+
+def _decades(picture: Picture, name: str) -> float:
+    values = np.concatenate([getattr(layer, name) for layer in picture.layers] or [np.ones(1)])
+    values = values[np.isfinite(values) & (values > 0)]
+    return float(np.ptp(np.log10(values))) if len(values) else 0.0
 
 
 def _scatter(**settings: Any) -> Any:

@@ -30,6 +30,27 @@ from covopt.solution.hints import quality
 from covopt.solution.summary import summary_rows
 
 MOST_STEPS = 30  # of a path; each has its own figures
+WORDS = {  # what the facts and the columns of the table mean; each stands for the names that begin with it
+    "problem": "The table that the network was computed for.",
+    "status": "CERTIFIED: no network of any width costs less, up to the relative gap.",
+    "loss": "C, the mean distance of the outputs from the targets; λ is the price of the norm beside it.",
+    "objective": "What is minimised: the loss C plus λ times the cost.",
+    "cost": "‖W‖², the sum of the squares of all weights; of a neuron its part of that sum.",
+    "lower bound": "No network costs less. It is computed from the table and the multipliers, apart from the solver.",
+    "relative gap": "How far the network can be from the best one: 1 − lower bound / what the network costs.",
+    "interpolation": "The largest distance of an output from its target; what is left is rounding.",
+    "neuron": "A hidden unit v·max(0, w·(x, bias)).",
+    "R²": "1 − squared errors / spread of the targets: 1 meets every point, 0 is no better than their mean.",
+    "accuracy": "The share of points whose class is predicted.",
+    "w": "The weights of a neuron's inputs and of its bias.",
+    "v": "The weights from a neuron to the outputs.",
+    "kink": "Where a neuron begins to be active: the function bends there.",
+    "of all": "The neuron's share of the cost.",
+    "cell": "Neurons of one cell are active on the same points.",
+    "active on": "The points that the neuron sees: where it is above zero.",
+    "slack": "1 − |dual function| at the neuron: zero where a neuron of the best network may stand.",
+    "tight": "The tight set: every direction at which the dual function reaches its bound.",
+}
 NOT_SHOWN = ("features", "hint", "solver", "hard column")
 
 
@@ -148,7 +169,16 @@ def page_html(
         return [("points", [[sight_picture(s, n)] for s, n in zip(steps, neurons, strict=True)])]
 
     def progress() -> list[Any]:
-        return [("progress", [path_pictures(steps) if is_path else history_pictures(last)])]
+        return [
+            (
+                "progress",
+                [
+                    path_pictures(steps, getattr(found, "held_out", None))
+                    if is_path
+                    else history_pictures(last)
+                ],
+            )
+        ]
 
     builders: dict[str, Callable[[], list[Any]]] = {
         "the path" if is_path else "the rounds": progress, "the function": function, "the dual function": dual,
@@ -173,11 +203,13 @@ def page_html(
         "facts": [_facts(s) for s in steps],
         "cursor": [s.lam for s in steps] if is_path else [],
         "panels": panels,
+        "words": WORDS,
         "tables": [{"columns": n.columns, "rows": n.rows, "texts": n.texts()} for n in neurons],
     }
     template = files("covopt.explore").joinpath("page.html").read_text(encoding="utf-8")
     parts = {
         "TITLE": escape(title or _title_of(last, is_path)),
+        "WORDS": "".join(f"<dt>{word}</dt><dd>{said}</dd>" for word, said in WORDS.items()),
         "NOTES": "".join(f"<li>{escape(n)}</li>" for n in [*notes, *about_tight]),
         "PANELS": "".join(_panel_html(p) for p in panels),
         "STEPS": str(len(steps) - 1),
@@ -225,15 +257,21 @@ def _says(solution: Any, place: int, count: int) -> str:
 def _facts(solution: Any) -> list[tuple[str, str]]:
     """Return the summary, and how well the network fits."""
     name, value = quality(solution)
-    kept = [(name, text) for name, text in summary_rows(solution) if name not in NOT_SHOWN]
+    width = len(solution.network)
+    more = "" if width else ": constant"
+    if width > MOST_NEURONS:
+        more = f", of which the {MOST_NEURONS} costliest are described and drawn"
+    kept = [
+        (name, text + more if name == "neurons" else text)
+        for name, text in summary_rows(solution)
+        if name not in NOT_SHOWN
+    ]
     return [*kept, (name, f"{value:.4f} (on the points it was fitted to)")]
 
 
 def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> list[str]:
     """Return sentences about what cannot be shown."""
     data, said = solution.data, []
-    if len(solution.network) == 0:
-        said.append("The network has no neuron: it is constant.")
     if is_path and given > len(steps):
         said.append(f"{len(steps)} of the {given} points of the path are shown.")
     if solution.scaling is not None:
@@ -252,9 +290,6 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
         said.append("There is no input to draw the function against.")
     if data.n_features == 1 and data.n_outputs > 1 and not classes:
         said.append("Kinks are drawn on the first output; every output bends there.")
-    most = max(len(s.network) for s in steps)
-    if most > MOST_NEURONS:
-        said.append(f"The {MOST_NEURONS} costliest of {counted(most, 'neuron')} are described and drawn.")
     return said
 
 
@@ -270,9 +305,7 @@ def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
             picture.ylim = heights
     figures = [figure_of(pictures) for pictures in steps]
     if key == "progress" and "x" in first[0].logs:
-        lams = first[0].layers[0].x
-        wide = lams.min() > 0 and lams.max() > 100 * lams.min()  # else plotly's own ticks, between the powers
-        figures[0].update_xaxes(autorange="reversed", dtick=1 if wide else None)
+        figures[0].update_xaxes(autorange="reversed")
         figures[0].add_shape(
             type="line", x0=0, x1=0, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
             name="cursor",

@@ -9,6 +9,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.plotting.classes import has_classes
 from covopt.plotting.drawing import draw, legend_below, widen
 from covopt.plotting.pictures import GREY, INK, NEGATIVE, POSITIVE, Line, Picture, count
 
@@ -139,8 +140,8 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def path_pictures(solutions: Sequence[Any]) -> list[Picture]:
-    """Return objective, loss and decay, then cost, neurons and gap of a path against λ.
+def path_pictures(solutions: Sequence[Any], seen: Any = None) -> list[Picture]:
+    """Return objective, loss and decay, then R² or accuracy, cost, neurons and gap of a path against λ.
 
     Points that are not certified are open. Where the path has been cross-validated, the loss on rows left out stands
     beside the loss.
@@ -148,6 +149,8 @@ def path_pictures(solutions: Sequence[Any]) -> list[Picture]:
     Parameters
     ----------
     solutions : sequence of Solution
+    seen : HeldOut, optional
+        The cross-validation, where the sequence does not carry it.
     """
     lams = np.array([s.lam for s in solutions], dtype=float)
     certified = np.array([s.status.code == "certified" for s in solutions])
@@ -165,18 +168,23 @@ def path_pictures(solutions: Sequence[Any]) -> list[Picture]:
         line(loss, f"loss  C ({solutions[0].loss.name})", 1, NEGATIVE),
         line(lams * norms, "decay  λ‖W‖²", 2, POSITIVE),
     ]
-    seen = getattr(solutions, "held_out", None)
+    seen = getattr(solutions, "held_out", seen)
     walls: tuple[float, ...] = ()
     if seen is not None:
         name = f"loss on rows left out, least at λ = {seen.best:.3g}"
         top.append(Line(seen.lams, seen.losses.mean(axis=1), name, GREY, 3))
         walls = (seen.best,)
+    how = "accuracy" if has_classes(solutions[0]) else "R²"
+    fit = [line(np.array([s.score() for s in solutions]), f"{how} on the points fitted")]
+    if seen is not None:
+        fit.append(Line(seen.lams, seen.qualities.mean(axis=1), f"{how} on rows left out", GREY, 3))
     gaps = [
         line(np.maximum([s.gap for s in solutions], ROUNDING), "relative gap"),
         Line(lams, np.full(len(lams), solutions[0].tol), "tolerance", GREY, 1, 1.0),
     ]
     return [
         Picture(top, "λ", "objective", "the path", logs="x", walls=walls, caption=PATH),
+        Picture(fit, "λ", how, logs="x", walls=walls, columns=0 if seen is None else 2),
         Picture([line(norms, "cost  ‖W‖²")], "λ", "‖W‖²", logs="x", columns=0),
         Picture([line(widths, "neurons")], "λ", "neurons", logs="x", whole="y", columns=0),
         Picture(gaps, "λ", "relative gap", logs="xy"),
@@ -184,7 +192,7 @@ def path_pictures(solutions: Sequence[Any]) -> list[Picture]:
 
 
 def plot_path(solutions: Sequence[Any]) -> Figure:
-    """Draw objective, loss and cost, number of neurons and gap of a path against λ.
+    """Draw objective and loss, R² or accuracy, cost, number of neurons and gap of a path against λ.
 
     Points that are not certified are drawn open. Where the path has been cross-validated, the loss on rows left out
     is drawn beside the loss.
@@ -199,9 +207,9 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
     matplotlib.figure.Figure
     """
     Figure = required("matplotlib.figure", "drawing", "plot").Figure
-    figure = Figure(figsize=(11.0, 8.4), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True).ravel()
-    for picture, ax in zip(path_pictures(solutions), axes, strict=True):
+    figure = Figure(figsize=(11.0, 11.6), layout="constrained")
+    axes = figure.subplot_mosaic([[0, 0], [1, 2], [3, 4]])
+    for picture, ax in zip(path_pictures(solutions), axes.values(), strict=True):
         draw(picture, ax)
     done = sum(s.status.code == "certified" for s in solutions)
     figure.suptitle(

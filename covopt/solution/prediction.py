@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.solution.hints import explained
+from covopt.solution.hints import explained, quality
 
 
 class Predicts:
@@ -34,13 +34,14 @@ class Predicts:
             return self.network.predict(X)
         return next(iter(predict_columns(self, X).values()))
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any = None, Y: Any = None, sample_weight: Any = None) -> float:
         """Return R² on a table, the mean over outputs; the accuracy for classes.
 
         Parameters
         ----------
-        X : array_like or frame of shape (N, d)
-        Y : array_like of shape (N,) or (N, k)
+        X : array_like or frame of shape (N, d), optional
+            By default the points that were fitted, with their weights.
+        Y : array_like of shape (N,) or (N, k), optional
             Numbers, or labels.
         sample_weight : array_like of shape (N,), optional
 
@@ -50,6 +51,8 @@ class Predicts:
         >>> covopt.min_norm([[0.0], [1.0]], [0.0, 2.0]).score([[0.0], [0.5], [1.0]], [0.0, 1.0, 2.0])
         1.0
         """
+        if X is None:
+            return quality(self)[1]
         said, Y = self.predict(X), np.asarray(Y)
         if self.loss is not None and self.loss.is_classification:
             codes = Y.argmax(axis=1) if Y.ndim > 1 and Y.shape[1] > 1 else Y.ravel()  # one-hot rows

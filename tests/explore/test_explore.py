@@ -30,6 +30,10 @@ def panels_of(html: str) -> dict:
     return {panel["key"]: panel for panel in content_of(html)["panels"]}
 
 
+def facts_of(html: str) -> list[dict]:
+    return [dict(each) for each in content_of(html)["facts"]]
+
+
 def words_of(html: str) -> str:
     return re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.DOTALL)
 
@@ -115,6 +119,16 @@ def test_tiny_targets_are_not_drawn_as_zero():
     assert np.ptp(decoded(surface["z"])) > 1e-200
 
 
+@pytest.mark.parametrize("page", ["line", "plane", "path"])
+def test_every_fact_and_every_column_is_explained(page, request):
+    html = page_html(request.getfixturevalue(page))
+    content = content_of(html)
+    named = {name for facts in content["facts"] for name, _ in facts}
+    named |= {name for table in content["tables"] for name in table["columns"]}
+    assert {name for name in named if not name.startswith(tuple(content["words"]))} == set()
+    assert all(f"<dt>{word}</dt><dd>{said}</dd>" in html for word, said in content["words"].items())
+
+
 def test_spurs_point_to_the_active_side(plane):
     panels = panels_of(page_html(plane))
     found = describe(plane)
@@ -144,11 +158,20 @@ def test_a_path_has_a_figure_for_each_point(path):
         assert len(panel["figures"]) == (1 if panel["key"] == "progress" else 4)
     progress = content["panels"][0]
     assert content["cursor"] == [s.lam for s in path]
-    facts = [dict(each) for each in content["facts"]]
-    assert [each["neurons"] for each in facts] == [
-        str(len(s.network)) for s in path
-    ]  # they follow the slider
-    assert all("R²" in each for each in facts)
+    facts = facts_of(page_html(path))  # they follow the slider
+    assert [each["neurons"] for each in facts] == ["0: constant", *(str(len(s.network)) for s in path[1:])]
+    fits = next(
+        trace for trace in progress["figures"][-1]["data"] if trace["name"] == "R² on the points fitted"
+    )
+    for each, solution, value in zip(facts, path, decoded(fits["y"]), strict=True):
+        said = solution.network.predict(solution.data.X)
+        missed, spread = solution.data.Y[:, 0] - said, solution.data.Y - solution.data.Y.mean()
+        assert value == pytest.approx(1 - (missed**2).sum() / (spread**2).sum(), abs=1e-6)
+        assert each["R²"].startswith(f"{value:.4f}")
+    assert "R² on rows left out" not in str(progress)
+    seen = covopt.path(path[0].data.X, path[0].data.Y, n_lams=3, folds=2)
+    held = [trace["name"] for trace in panels_of(page_html(seen))["progress"]["figures"][0]["data"]]
+    assert "R² on rows left out" in held
     shown = [trace for trace in progress["figures"][-1]["data"] if trace["name"] == "neurons"]
     assert list(decoded(shown[0]["y"])) == [len(s.network) for s in path]
     ranges = {
@@ -188,14 +211,17 @@ def test_classes_outputs_and_other_potentials_have_their_pages():
 
 
 def test_what_is_not_shown_is_said(line, path):
-    assert "The network has no neuron: it is constant." in words_of(page_html(path[0]))
+    assert facts_of(page_html(path[0]))[0]["neurons"] == "0: constant"
     # marks of the page in names stay names
     named = replace(line.data, feature_names=("<!--DATA--></script><b>x",), target_names=("a & b",))
     html = page_html(replace(line, data=named))
     assert "a &amp; b from &lt;!--DATA--&gt;" in html
     assert list(panels_of(html)) == ["function-0", "agreement", "dual", "points", "progress"]
-    many = replace(line, network=type(line.network)(np.ones((450, 2)), np.ones((450, 1)), 1.0))
-    assert "The 400 costliest of 450 neurons are described and drawn." in words_of(page_html(many))
+    many = replace(path[-1], network=type(line.network)(np.ones((450, 2)), np.ones((450, 1)), 1.0))
+    told = [
+        each["neurons"] for each in facts_of(page_html([path[-1], many]))
+    ]  # each step speaks of its own network
+    assert told == [str(len(path[-1].network)), "450, of which the 400 costliest are described and drawn"]
     open_ended = replace(line, status=covopt.Status.from_code("gap"), history=[])
     said = words_of(page_html(open_ended))
     assert "The tight set is not shown: it needs a certified solution." in said

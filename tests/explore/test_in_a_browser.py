@@ -128,6 +128,15 @@ def test_a_solution(browser, tmp_path):
             assert part in said
         browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
 
+    # words are explained under the mouse
+    words = dict(
+        browser.execute_script(
+            "return [...document.querySelectorAll('abbr')].map((a) => [a.textContent, a.title])"
+        )
+    )
+    assert "No network costs less" in words["lower bound"]
+    assert words["slack"].startswith("1 − |dual function|")
+
     # by mouse: the point of the data that is farthest from every kink
     chosen = int(np.abs(X - kinks_of(neurons.hidden, 1.0)).min(axis=1).argmax())
     place = browser.execute_script(
