@@ -16,7 +16,7 @@ STOPPED = ("time_limit", "interrupted")
 APART = 1e3  # times that the spread of one column is that of another
 
 
-def quality(solution: Solution) -> tuple[str, float]:
+def quality(solution: Any) -> tuple[str, float]:
     """Return the name and the value of R², or of the accuracy for classes, on the solution's own data.
 
     Parameters
