@@ -1,18 +1,22 @@
-"""The experiments of RK23 and BN23: tables of numbers beside the papers', and pictures."""
+"""Experiments of RK23, BN23 and FL22, a table of numbers each: ``python -m benchmarks.depth.figures NAME [--paper]``.
+
+The notebooks draw them.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import io
+import argparse
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.depth import symmetry, teacher
+from covopt.datasets import make_teacher_student
 from covopt.depth import bottleneck_structure, jacobian
 from covopt.depth.chain import as_chain
+from covopt.meter.ladder import balanced
 from covopt.network import DeepReLUNetwork
 from covopt.training import Phase, train
 
@@ -228,46 +232,166 @@ def _distance(points: np.ndarray, X: np.ndarray) -> float:
     return float(np.linalg.norm(points[:, None] - X[None], axis=2).min(axis=1).mean())
 
 
+NOISE = 0.01  # of E, against the unit vector w
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Gradient descent on C(v) = ‖vvᵀ − (wwᵀ + E)‖², whose costs along the way are to be predicted from v(0).
+
+    For E = 0 it is the same under rotations about w: what matters are (wᵀv)² and ‖v − (wᵀv)w‖².
+    """
+
+    w: np.ndarray
+    noise: np.ndarray
+    rate: float
+    steps: int
+
+    def path(self, v: np.ndarray) -> np.ndarray:
+        """Return v(0) … v(T), of shape (T + 1, N, d)."""
+        target = np.outer(self.w, self.w) + self.noise
+        found = [v]
+        for _ in range(self.steps):
+            # ∇C = 4(‖v‖²v − (wwᵀ + E)v) for a symmetric E
+            found.append(
+                found[-1]
+                - self.rate * 4.0 * ((found[-1] ** 2).sum(axis=1)[:, None] * found[-1] - found[-1] @ target)
+            )
+        return np.array(found)
+
+    def costs(self, path: np.ndarray) -> np.ndarray:
+        """Return C(v(1)) … C(v(T)) of every row, of shape (N, T)."""
+        target = np.outer(self.w, self.w) + self.noise
+        far = path[1:, :, :, None] * path[1:, :, None, :] - target
+        return (far**2).sum(axis=(2, 3)).T
+
+    def turned(self, v: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return each row turned about w at random: the same two numbers, elsewhere on its orbit."""
+        along = v @ self.w
+        across = v - along[:, None] * self.w
+        fresh = rng.standard_normal(v.shape)
+        fresh -= (fresh @ self.w)[:, None] * self.w
+        fresh *= (np.linalg.norm(across, axis=1) / np.linalg.norm(fresh, axis=1))[:, None]
+        return along[:, None] * self.w + fresh
+
+
+def descent(dim: int, steps: int, rate: float, rng: np.random.Generator) -> Descent:
+    """Return the descent of a random unit vector and a small symmetric noise."""
+    w = rng.standard_normal(dim)
+    noise = NOISE * rng.standard_normal((dim, dim))
+    return Descent(w / np.linalg.norm(w), 0.5 * (noise + noise.T), rate, steps)
+
+
+def starts(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Return v(0): normal, of mean square length two."""
+    return rng.standard_normal((n, dim)) * np.sqrt(2.0 / dim)
+
+
+def orbits(network: DeepReLUNetwork, v: np.ndarray, turned: np.ndarray) -> np.ndarray:
+    """Return for the inputs and every layer how far a row is from itself turned, over how far from the other rows."""
+    here, there = [v, *network.representations(v)], [turned, *network.representations(turned)]
+    found = []
+    for a, b in zip(here, there, strict=True):
+        own = float(np.median(np.linalg.norm(a - b, axis=1)))
+        others = float(np.median(np.linalg.norm(a - np.roll(a, 1, axis=0), axis=1)))
+        found.append(own / others)
+    return np.array(found)
+
+
+def bn23_2(*, paper: bool, device: str) -> dict[str, Any]:
+    """Figure 2 of BN23: two singular values of order one in the middle, and orbits that fall together."""
+    if paper:
+        n, dim, depth, width, horizon, lam, steps = 1000, 10, 25, 200, 20, 2e-4, 20000
+    else:
+        n, dim, depth, width, horizon, lam, steps = 300, 4, 12, 24, 10, 5e-2, 8000
+    rng = np.random.default_rng(0)
+    task = descent(dim, horizon, 0.02, rng)
+    v = starts(n, dim, rng)
+    costs = task.costs(task.path(v))
+    middle, size = costs.mean(axis=0), np.sqrt((costs - costs.mean(axis=0)).var())
+    Y = (costs - middle) / size
+    network = fitted(v, Y, depth, width=width, lam=lam, steps=steps, device=device)
+    again = starts(300, dim, rng)
+    missed = float(((network.predict(v) - Y) ** 2).mean())
+    truth = (task.costs(task.path(again)) - middle) / size
+    new = float(((network.predict(again) - truth) ** 2).mean() / (truth**2).mean())
+    values = np.array([
+        np.pad(s, (0, max(0, 5 - len(s))))[:5]
+        for s in (np.linalg.svd(w, compute_uv=False) for w in network.weights)
+    ])  # fmt: skip
+    apart = orbits(network, again, task.turned(again, rng))
+    print(
+        f"L = {depth}, λ = {lam:g}: mean squared error {missed:.4f}, on new points {new:.3f} of their variance"
+    )
+    print("layer   s₁ … s₅ of W_ℓ                          distance along orbits / between rows")
+    print(f"    0 {'':40s} {apart[0]:10.3f}")
+    for ell, row in enumerate(values):
+        print(f"{ell + 1:5d} {' '.join(f'{s:7.3f}' for s in row):40s} {apart[ell + 1]:10.3f}")
+    middle_layer = depth // 2
+    z = network.representations(v)[middle_layer - 1]
+    spread = np.linalg.svd(z - z.mean(axis=0), compute_uv=False) ** 2
+    print(
+        f"two dimensions of Z_{middle_layer} hold {float(spread[:2].sum() / spread.sum()):.4f} of its variance"
+    )
+    return {
+        "network": network,
+        "task": task,
+        "values": values,
+        "orbits": apart,
+        "layer": middle_layer,
+        "v": again,
+    }
+
+
+STUDENTS = {10: 24, 12: 16, 14: 8, 17: 6, 20: 4, 30: 2, 50: 1}  # seeds of each width of FL22 Figure 2
+
+
+def fl22_2(*, paper: bool, device: str) -> dict[str, Any]:
+    """Figure 2 of FL22, right: how near students come to their teacher, λ falling step by step to 10⁻⁶."""
+    X, Y, weights = make_teacher_student(1000, return_weights=True)
+    floor = balanced(DeepReLUNetwork(weights)).squared_norm
+    print(f"teacher: ‖W‖² {floor:.4e}\nwidth   seeds   best / teacher")
+    rows, steps = [], max(1, int((2000 if paper else 400) * SHARE))
+    for width, seeds in STUDENTS.items():
+        best: Any = None
+        for i, lam in enumerate((1e-2, 1e-3, 1e-4, 1e-5, 1e-6)):
+            adam = Phase(
+                "adam",
+                max(1, int((100 if i else 1000) * SHARE)),
+                learning_rate=1e-3 if i else 0.01,
+                decay="cosine",
+            )
+            run = train(
+                X, Y, widths=(width, width), bias=0.0, lam=lam, start=best, tol_gradient=1e-9, device=device,
+                seeds=[0] if i > 2 else (4 * seeds if paper else seeds),
+                schedule=[Phase("lbfgs", 2 * steps)] if i > 2 else [adam, Phase("lbfgs", steps)],
+            )  # fmt: skip
+            best = run if i < 2 else run.network(int(run.table.objective.argmin()))
+        missed = float(((best.predict(X) - Y) ** 2).sum(axis=1).mean())
+        rows.append((width, (missed / 1e-6 + sum(float((w**2).sum()) for w, _ in best.layers)) / floor))
+        print(f"{width:5d} {seeds:7d} {rows[-1][1]:16.4f}", flush=True)
+    return {"rows": rows}
+
+
 FIGURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "bn23-2": symmetry.bn23_2,
-    "fl22-2": teacher.fl22_2,
+    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "bn23-2": bn23_2,
+    "fl22-2": fl22_2,
 }  # fmt: skip
 
 
-SHARES = {"rk23-1": 0.002, "rk23-2": 0.02, "rk23-3": 0.02, "bn23-1": 0.002, "bn23-2": 0.0005, "fl22-2": 0.005}
-
-
-def run_extrapolation(names: list[str], device: str) -> None:
-    """Print how long each figure takes in the paper's size: from two small shares of its steps."""
-    for name in names or list(FIGURES):
-        seconds = []
-        for share in (SHARES[name], 2.0 * SHARES[name], 4.0 * SHARES[name]):  # the first one warms up
-            _take(share)
-            began = time.process_time()
-            with contextlib.redirect_stdout(io.StringIO()):
-                FIGURES[name](paper=True, device=device)
-            seconds.append(time.process_time() - began)
-        rise = (seconds[2] - seconds[1]) / (2.0 * SHARES[name])
-        whole = seconds[2] + rise * (1.0 - 4.0 * SHARES[name])
-        print(
-            f"{name}: {200 * SHARES[name]:g} and {400 * SHARES[name]:g} % of the steps take {seconds[1]:.1f} and "
-            f"{seconds[2]:.1f} s of processor time, all of them about {whole / 60:.1f} min",
-            flush=True,
-        )
-
-
-def _take(share: float) -> None:
-    globals()["SHARE"] = teacher.SHARE = share
-
-
-def run_figure(name: str, *, paper: bool, device: str, out: str | None) -> None:
-    """Run one experiment, print its table and draw it."""
-    if name not in FIGURES:
-        raise SystemExit(f"figure must be one of {', '.join(FIGURES)}; received {name!r}.")
-    began = time.process_time()
-    found = FIGURES[name](paper=paper, device=device)
+def main() -> None:
+    global SHARE, OUTPUTS
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("name", choices=list(FIGURES))
+    parser.add_argument("--paper", action="store_true", help="the paper's sizes")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--share", type=float, default=1.0, help="of the steps: 0.001 shows that it starts")
+    parser.add_argument("--outputs", type=float, help="Σ E y² of rk23-1")
+    asked = parser.parse_args()
+    SHARE, OUTPUTS, began = asked.share, asked.outputs, time.process_time()
+    FIGURES[asked.name](paper=asked.paper, device=asked.device)
     print(f"{time.process_time() - began:.1f} s of processor time")
-    if out is not None:
-        from benchmarks.depth.pictures import draw
 
-        draw(name, found, out)
+
+if __name__ == "__main__":
+    main()

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import networkx as nx
 import numpy as np
@@ -68,13 +70,39 @@ def pricing(n: int, r: int, k: int) -> str:
     return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
 
 
+def told(solution: Any) -> str:
+    """Verify; return status, gap and neurons."""
+    if not covopt.verify(solution).ok:
+        raise SystemExit("verification failed")
+    found = f"{solution.status.code}, gap {solution.gap:.0e}, {len(solution.network)} neurons"
+    return f"{found}, {len(solution.history)} rounds"
+
+
 def solved(n: int, d: int, k: int = 1, **options: Any) -> str:
     """Solve and verify."""
     Y = normal(n, k, seed=1) if k > 1 else normal(n, seed=1)
-    solution = covopt.min_norm(normal(n, d), Y, random_state=0, **options)
-    if not covopt.verify(solution).ok:
-        raise SystemExit("verification failed")
-    return f"{solution.status.code}, gap {solution.gap:.0e}, {len(solution.network)} neurons"
+    return told(covopt.min_norm(normal(n, d), Y, random_state=0, **options))
+
+
+def random_points(n: int, d: int, target: str, tol: float = 1e-6, solver: str = "auto") -> str:
+    """Solve for standard normal targets (noise), or for sin(2 x₁) cos(x₂), summed over neighbours (smooth)."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    if target == "smooth":
+        y = sum(np.sin(2 * X[:, i]) * np.cos(X[:, i + 1]) for i in range(d - 1))
+    return told(covopt.min_norm(X, y, tol=tol, solver=solver, random_state=0))
+
+
+def lambdas(loss: str, *, exact: bool = True, warm: bool = True) -> str:
+    """Thirty λ down to λ_max/1000, N = 200 in the plane, noise: as a path, or each from scratch."""
+    X, y = normal(200, 2), normal(200, seed=1)
+    y = y if loss in ("squared", "huber") else np.sign(y)
+    steps = patch("covopt.solvers.regularised.generation.applies", lambda problem: False)
+    with nullcontext() if exact else steps:
+        found = covopt.path(X, y, loss=loss, n_lams=30)
+        if not warm:
+            found = [covopt.fit(X, y, lam=point.lam, loss=loss) for point in found]
+    return f"{sum(len(s.history) for s in found)} rounds, largest gap {max(s.gap for s in found):.0e}"
 
 
 def frank_wolfe(variant: str) -> str:
@@ -137,6 +165,19 @@ def _tasks() -> None:
         TASKS[f"pricing, {n} x {r}, k = {k}"] = partial(pricing, n, r, k)
     for n, d, k in ((400, 1, 1), (50, 2, 3), (30, 3, 5), (40, 20, 1)):
         TASKS[f"solve N = {n}, d = {d}, k = {k}"] = partial(solved, n, d, k, time_limit_s=900.0)
+    for n, d, target, tol in (
+        (60, 2, "noise", 1e-6), (250, 2, "noise", 1e-6), (500, 2, "noise", 1e-6), (1000, 2, "noise", 1e-6),
+        (250, 2, "smooth", 1e-6), (1000, 2, "smooth", 1e-6), (500, 2, "noise", 1e-9), (100, 3, "noise", 1e-6),
+        (200, 3, "noise", 1e-6), (50, 4, "noise", 1e-6),
+    ):  # fmt: skip
+        TASKS[f"points {n}, d = {d}, {target}, tol {tol:g}"] = partial(random_points, n, d, target, tol)
+    for n in (30, 60):
+        TASKS[f"points {n}, all cells"] = partial(random_points, n, 2, "noise", solver="conic:CLARABEL")
+    for loss in ("squared", "logistic", "huber", "squared-hinge", "hinge"):
+        TASKS[f"path of 30, {loss}"] = partial(lambdas, loss)
+    for loss in ("squared", "logistic"):
+        TASKS[f"path of 30, {loss}, interior-point steps"] = partial(lambdas, loss, exact=False)
+        TASKS[f"path of 30, {loss}, and 30 solves"] = partial(lambdas, loss, warm=False)
     TASKS["relaxation N = 12, d = 2"] = partial(solved, 12, 2, solver="relaxation")
     for variant in ("sliding", "fully-corrective", "pairwise", "vanilla"):
         TASKS[f"frank-wolfe, {variant}"] = partial(frank_wolfe, variant)

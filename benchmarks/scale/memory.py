@@ -1,13 +1,18 @@
-"""Peak memory of every command against its limit: what it takes beside the interpreter and its libraries."""
+"""Peak memory of every command against its limit: ``python -m benchmarks.scale.memory [--only WORD]``.
+
+It is what a command takes beside the interpreter and its libraries.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,99 +36,22 @@ MADE = {  # files that commands read, and the commands that make them
 }
 
 
-class Case(NamedTuple):
-    """A command, the limit in GiB that is given to it, and the same command on a table that needs little."""
+LIMIT = 0.05  # GiB
+SHORT = {
+    "@": "--target y",
+    "~": "--time-limit 10",
+    "FW": "--solver frank-wolfe",
+    "T": "--depth 3 --time-limit 20",
+}
+# each: what it is | the command | the same command on a table that needs little | the limit where it is another
+CASES = Path(__file__).with_name("memory.txt")
 
-    name: str
-    words: tuple[str, ...]
-    limit: float
-    little: tuple[str, ...]
 
-
-LIMIT = 0.05
-TIME, Y = ("--time-limit", "10"), ("--target", "y")
-FIT = ("--lam", "0.01max", *TIME)
-FRANK_WOLFE = ("--solver", "frank-wolfe:sliding", *TIME)
-VANILLA = ("--solver", "frank-wolfe:vanilla", *TIME)
-CELLS, NOISE = ("--solver", "conic:CLARABEL"), ("--potential", "label-noise")
-DEEP = ("--depth", "3", "--time-limit", "20")
-CASES = (
-    Case("solve, 1500 points", ("solve", "plane.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y)),
-    Case("solve, 700 points", ("solve", "less.csv", *Y, *TIME), 0.2, ("solve", "few.csv", *Y)),
-    Case("solve, 300 × 8", ("solve", "wide.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y, *TIME)),
-    Case("fit, 1500 points", ("fit", "plane.csv", *Y, *FIT), LIMIT, ("fit", "few.csv", *Y, *FIT)),
-    Case("fit, 1000 points", ("fit", "more.csv", *Y, *FIT), 0.1, ("fit", "few.csv", *Y, *FIT)),
-    Case("fit, 300 × 8", ("fit", "wide.csv", *Y, *FIT), LIMIT, ("fit", "few.csv", *Y, *FIT)),
-    Case("fit, 400 points, 3 outputs", ("fit", "three.csv", "--target", "y,z,v", *FIT), 0.1,
-         ("fit", "few.csv", *Y, *FIT)),
-    Case("path, 1500 points", ("path", "plane.csv", *Y, "--n-lams", "3", *TIME), LIMIT,
-         ("path", "few.csv", *Y, "--n-lams", "3")),
-    Case("solve, 60 × 3, to a file", ("solve", "space.csv", *Y, "--out", "s.json", *TIME), LIMIT,
-         ("solve", "few.csv", *Y, "--out", "f.json")),
-    Case("cells to .npz (needs 2.3 GiB)", ("cells", "cells.csv", *Y, "--out", "c.npz"), LIMIT,
-         ("cells", "few.csv", *Y, "--out", "f.npz")),
-    Case("cells to .npy", ("cells", "cells.csv", *Y, "--out", "c.npy"), LIMIT,
-         ("cells", "few.csv", *Y, "--out", "f.npy")),
-    Case("cells to .parquet", ("cells", "cells.csv", *Y, "--out", "c.parquet"), LIMIT,
-         ("cells", "few.csv", *Y, "--out", "f.parquet")),
-    Case("verify of the file", ("verify", "s.json"), LIMIT, ("verify", "f.json")),
-    Case("prove of it", ("prove", "s.json", "--out", "p.json"), LIMIT, ("prove", "f.json", "--out", "q.json")),
-    Case("verify --proof of it", ("verify", "s.json", "--proof", "p.json"), LIMIT,
-         ("verify", "f.json", "--proof", "q.json")),
-    Case("train, 64 networks of width 32 on 1500 points",
-         ("train", "plane.csv", *Y, "--widths", "32", "--seeds", "64", "--steps", "100"), LIMIT,
-         ("train", "few.csv", *Y, "--widths", "4", "--seeds", "2", "--steps", "100")),
-    Case("cp-rank, 7 × 7", ("cp-rank", "matrix.csv", "--time-limit", "5"), LIMIT, ("cp-rank", "small.csv")),
-    Case("cp-rank, 8 × 8 (moments need 0.17 GiB)",
-         ("cp-rank", "edge.csv", "--time-limit", "20"), LIMIT, ("cp-rank", "small.csv")),
-    Case("solve by Frank–Wolfe, 1500 points", ("solve", "plane.csv", *Y, *FRANK_WOLFE), LIMIT,
-         ("solve", "few.csv", *Y, *FRANK_WOLFE)),
-    Case("solve by Frank–Wolfe, 300 points", ("solve", "mid.csv", *Y, *FRANK_WOLFE), LIMIT,
-         ("solve", "few.csv", *Y, *FRANK_WOLFE)),
-    Case("solve by vanilla Frank–Wolfe, 300 points", ("solve", "mid.csv", *Y, *VANILLA), LIMIT,
-         ("solve", "few.csv", *Y, *VANILLA)),
-    Case("solve over all cells, 300 points", ("solve", "mid.csv", *Y, *CELLS), LIMIT,
-         ("solve", "tiny.csv", *Y, *CELLS)),
-    Case("solve over all cells, 30 points", ("solve", "less-cells.csv", *Y, *CELLS), LIMIT,
-         ("solve", "tiny.csv", *Y, *CELLS)),
-    Case("solve, label noise, 300 points", ("solve", "mid.csv", *Y, *NOISE), LIMIT,
-         ("solve", "tiny.csv", *Y, *NOISE)),
-    Case("solve, label noise, 50 points", ("solve", "half.csv", *Y, *NOISE), LIMIT,
-         ("solve", "tiny.csv", *Y, *NOISE)),
-    Case("fit, label noise, 50 points", ("fit", "half.csv", *Y, *NOISE, *FIT), LIMIT,
-         ("fit", "tiny.csv", *Y, *NOISE, *FIT)),
-    Case("depth 3, 1500 points", ("depth", "plane.csv", *Y, *DEEP), LIMIT, ("depth", "few.csv", *Y, *DEEP)),
-    Case("depth 3, 1500 points, more room", ("depth", "plane.csv", *Y, *DEEP), 0.2, ("depth", "few.csv", *Y, *DEEP)),
-    Case("depth 12, 5 points", ("depth", "five.csv", *Y, "--depth", "12", *TIME), LIMIT,
-         ("depth", "five.csv", *Y, *DEEP)),
-    Case("fit of depth 3, 1500 points", ("fit", "plane.csv", *Y, "--lam", "0.001max", *DEEP), LIMIT,
-         ("fit", "few.csv", *Y, "--lam", "0.001max", *DEEP)),
-    Case("verify --exact of the file", ("verify", "s.json", "--exact"), LIMIT, ("verify", "f.json", "--exact")),
-    Case("train --cross-check", ("train", "mid.csv", *Y, "--widths", "32", "--seeds", "8", "--steps", "100",
-                                 "--cross-check"), 0.1,
-         ("train", "few.csv", *Y, "--widths", "4", "--seeds", "2", "--steps", "100", "--cross-check")),
-    Case("predict, 1 000 000 rows (52 MB)", ("predict", "f.json", "rows.csv", "--out", "p.csv"), LIMIT,
-         ("predict", "f.json", "few.csv", "--out", "q.csv")),
-    Case("predict, the same as Parquet", ("predict", "f.json", "rows.parquet", "--out", "p.csv"), LIMIT,
-         ("predict", "f.json", "few.csv", "--out", "q.csv")),
-    Case("predict, the same to Parquet", ("predict", "f.json", "rows.csv", "--out", "p.parquet"), LIMIT,
-         ("predict", "f.json", "few.csv", "--out", "q.parquet")),
-    Case("solve of them", ("solve", "rows.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y, *TIME)),
-    Case("reduce, 100 neurons on 20 000 rows",
-         ("reduce", "wide.safetensors", "some.csv", *Y, "--out", "r.safetensors"),
-         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors")),
-    Case("reduce, 100 neurons on 5000 rows", ("reduce", "wide.safetensors", "part.csv", *Y, "--out", "r.safetensors"),
-         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors")),
-    Case("reduce --preserve outputs, the same",
-         ("reduce", "wide.safetensors", "part.csv", *Y, "--out", "r.safetensors", "--preserve", "outputs"),
-         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors", "--preserve", "outputs")),
-    Case("explore, 1000 points", ("explore", "more.json", "--out", "e.html"), LIMIT,
-         ("explore", "f.json", "--out", "g.html")),
-    Case("explore, a path of 10 through 300 points", ("explore", "path.json", "--out", "e.html"), LIMIT,
-         ("explore", "f.json", "--out", "g.html")),
-    Case("count of cells", ("cells", "cells.csv", *Y, "--count-only"), LIMIT,
-         ("cells", "few.csv", *Y, "--count-only")),
-)  # fmt: skip
+def words(text: str) -> list[str]:
+    """Return the words of a command."""
+    for short, long in SHORT.items():
+        text = text.replace(short, long)
+    return text.split()
 
 
 def _write_tables() -> None:
@@ -153,7 +81,7 @@ def _write_tables() -> None:
     np.savetxt("edge.csv", edge, delimiter=",", fmt="%d")
 
 
-def _peak(words: tuple[str, ...]) -> tuple[float, int, str]:
+def _peak(words: Sequence[str]) -> tuple[float, int, str]:
     """Return the peak in MiB, the exit code and the last line of a command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(Path(__file__).parents[2])}
     with tempfile.TemporaryFile() as said:
@@ -166,27 +94,30 @@ def _peak(words: tuple[str, ...]) -> tuple[float, int, str]:
     return float(Path("peak").read_text()) / MIB, code, (told or lines or [""])[0]
 
 
-def run(only: str = "") -> None:
+def main() -> None:
     """Print a table of the commands whose names have a word in them."""
-    own = os.getcwd()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", default="", metavar="WORD", help="commands whose names have it in them")
+    only = parser.parse_args().only
     print("| command | limit, MiB | peak beyond that of the same command on little | exit | what it said |")
-    print("| --- | --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            _write_tables()
-            for case in CASES:
-                if only not in case.name:
-                    continue
-                for file in {*case.words[1:], *case.little[1:]} & set(MADE):
-                    if "--out" not in case.words or file not in case.words[case.words.index("--out") :]:
-                        _peak((*MADE[file], "--out", file))
-                bare = _peak(case.little)[0]
-                peak, code, said = _peak((*case.words, "--memory-limit", str(case.limit)))
-                beyond = max(peak - bare, 0.0)
-                print(
-                    f"| {case.name} | {case.limit * 1024:.0f} | {beyond:.0f} | {code} | {said[:150]} |",
-                    flush=True,
-                )
-        finally:
-            os.chdir(own)
+    print("| --- " * 5 + "|")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        _write_tables()
+        for line in CASES.read_text(encoding="utf-8").splitlines():
+            name, command, little, *limit = line.split(" | ")
+            if only not in name:
+                continue
+            read = [word.split(" --out ")[0] for word in (command, little)]
+            for file in set(" ".join(read).split()) & set(MADE):
+                _peak((*MADE[file], "--out", file))
+            gib = float(limit[0]) if limit else LIMIT
+            bare = _peak(words(little))[0]
+            peak, code, said = _peak((*words(command), "--memory-limit", str(gib)))
+            print(
+                f"| {name} | {gib * 1024:.0f} | {max(peak - bare, 0.0):.0f} | {code} | {said[:150]} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -113,7 +113,7 @@ for _name, _command, _codes in (
 ):
     add(app, _name, _command, _codes)
 
-_BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "weight_decay"
+_BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "peers"
 
 
 @app.command(

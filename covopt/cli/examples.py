@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "bench": (
         "Race solvers, in a checkout: the options of `benchopt run`.",
-        "covopt bench --benchmark benchmarks/interpolation --timeout 30",
+        "covopt bench --solver covopt --timeout 30",
     ),
 }
 

@@ -2,13 +2,14 @@
 
     min  C(Σ_s diag(s) X̃ (p_s − q_s) + β b) + λ (2 Σ_s ‖p_s‖ + ‖q_s‖ + b²)   s.t.  p_s, q_s ∈ C_s
 
-(Pilanci and Ergen 2020, with every cell instead of a sample of them.) Only the rows that bound a cell are written,
+(Pilanci and Ergen 2020, with every cell instead of a sample of them), or the price alone, through the points. Only
+the rows that bound a cell are written,
 the smallest exact form. Enumerating the cells is not timed; building the program is.
 """
 
 import cvxpy as cp
 from benchmark_utils.cells import all_cells, too_many_cells
-from benchmark_utils.networks import from_cells, zero_network
+from benchmark_utils.networks import from_cells, nothing
 from benchmark_utils.stopping import ToleranceSolver
 
 from covopt.conic.all_cells import atom_matrix, cell_matrix
@@ -26,11 +27,11 @@ class Solver(ToleranceSolver):
     parameters = {"backend": ["CLARABEL", "SCS", "MOSEK"]}
     requirements = ["pip::cvxpy", "pip::clarabel", "pip::scs"]
 
-    def skip(self, X, y, lam, loss, bias, output_bias):
+    def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         reason = why_unavailable(self.backend) or too_many_cells(X, bias, MOST_CELLS)
         return reason is not None, reason
 
-    def set_objective(self, X, y, lam, loss, bias, output_bias):
+    def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         self.y, self.lam, self.loss, self.bias, self.has_offset = y, lam, loss, bias, output_bias != "none"
         lifted, patterns, needed = all_cells(X, bias)
         self.shape = (2 * len(patterns), lifted.shape[1])
@@ -43,7 +44,7 @@ class Solver(ToleranceSolver):
 
     def run(self, tol):
         if tol >= 1:
-            self.result = zero_network(self.shape[1])
+            self.result = nothing(self.shape[1])
             return
         directions = cp.Variable(self.shape)
         norms = cp.Variable(self.shape[0])
@@ -52,27 +53,23 @@ class Solver(ToleranceSolver):
         offset = cp.Variable() if self.has_offset else None
         if offset is not None:
             fitted, price = fitted + self.bias * offset, price + cp.square(offset)
-        if self.loss == "squared":
-            mean = cp.sum_squares(fitted - self.y) / len(self.y)
-        else:
-            mean = cp.sum(cp.logistic(-cp.multiply(self.y, fitted))) / len(self.y)
         # with the mean Clarabel breaks down on the logistic loss; the sum is scaled better
-        program = cp.Problem(
-            cp.Minimize(len(self.y) * (mean + self.lam * price)),
-            [self.cone @ flat >= 0, cp.SOC(norms, directions, axis=1)],
-        )
+        within, value = [self.cone @ flat >= 0, cp.SOC(norms, directions, axis=1)], price
+        if self.loss == "interpolation":
+            within.append(fitted == self.y)
+        elif self.loss == "squared":
+            value = cp.sum_squares(fitted - self.y) + len(self.y) * self.lam * price
+        else:
+            value = cp.sum(cp.logistic(-cp.multiply(self.y, fitted))) + len(self.y) * self.lam * price
+        program = cp.Problem(cp.Minimize(value), within)
         try:
             run = run_backend(program, resolve_backend(self.backend), tol=tol, time_limit_s=TIME_LIMIT_S)
         except SolverError as error:  # the network of the looser tolerance stands
             self.result = {**self.result, "note": str(error)}
             return
         points, half = value_of(directions), self.shape[0] // 2
-        self.result = from_cells(
-            points[:half],
-            points[half:],
-            0.0 if offset is None else float(value_of(offset)),
+        shift, note = (
+            0.0 if offset is None else value_of(offset),
             "" if run.status == "optimal" else run.message,
         )
-
-    def get_result(self):
-        return self.result
+        self.result = from_cells(points[:half], points[half:], shift, note)

@@ -30,17 +30,17 @@ class Solver(BaseSolver):
     }
     requirements = ["pip::torch"]
 
-    def skip(self, X, y, lam, loss, bias, output_bias):
+    def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         if find_spec("torch") is None:
             return True, "torch is not installed: pip install torch"
-        if self.optimizer not in LEARNING_RATES:
-            return True, f"no optimizer {self.optimizer!r}; there are {', '.join(LEARNING_RATES)}"
+        if self.optimizer not in LEARNING_RATES or loss == "interpolation":
+            return True, f"no optimizer {self.optimizer!r} for {loss}; there are {', '.join(LEARNING_RATES)}"
         return False, None
 
     def get_next(self, stop_val):
         return stop_val + max(1, min(stop_val // 2, DENSE))
 
-    def set_objective(self, X, y, lam, loss, bias, output_bias):
+    def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         import torch
 
         torch.set_num_threads(1)  # matrices this small only lose by being shared
@@ -110,4 +110,4 @@ class Solver(BaseSolver):
             step += 1
 
     def get_result(self):
-        return as_result(*(weight.detach().numpy().copy() for weight in self.weights))
+        return as_result(tuple(weight.detach().numpy().copy() for weight in self.weights))

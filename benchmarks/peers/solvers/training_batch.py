@@ -2,9 +2,9 @@
 
 from importlib.util import find_spec
 
-from benchmark_utils.annealing import LAST_RATE, stages
+import numpy as np
 from benchmark_utils.networks import as_result
-from benchmark_utils.stopping import UntilOptimal, next_steps
+from benchmark_utils.stopping import UntilCertified
 from benchopt import BaseSolver
 
 OPTIMIZERS = ("gd", "sgd", "adam", "lbfgs")
@@ -12,19 +12,25 @@ OPTIMIZERS = ("gd", "sgd", "adam", "lbfgs")
 RATES = {"adam": (0.01, 0.03), "sgd": (0.1, 0.3), "gd": (1.0, 3.0)}
 BATCHES, MOMENTUM = 5, 0.9
 BEST = 3  # networks handed on
+FIRST_STEPS, GROWTH = 250, 2
+# λ/λ_max of the stages: from where the penalty rules to where the points do, where it stays for some of the steps.
+# A small λ from the start would meet the points anywhere and slide along the interpolants, slower with λ
+LEVELS = np.r_[np.geomspace(1e-2, 3e-7, 10), 3e-7, 3e-7]
+# learning rates fall geometrically to this share of the first
+LAST_RATE = {"adam": 1e-2, "sgd": 1e-1, "gd": 0.3, "lbfgs": 1.0}
 
 
 class Solver(BaseSolver):
     """Gradient descent and SGD (fifths of the samples) with momentum 0.9, Adam and L-BFGS on all samples.
 
-    All ``seeds`` train at once, with two learning rates each; the time is that of the whole batch, and the three
-    networks with the least penalised loss are handed on. λ falls in stages (benchmark_utils/annealing.py). ``width``
-    counts neurons in multiples of N. Each point of the curve is a run of its own with that many steps.
+    For interpolation: λ falls in stages, as who wants the least norm out of SGD would do. All ``seeds`` train at
+    once, with two learning rates each; the time is that of the whole batch, and the three networks with the least
+    penalised loss are handed on. ``width`` counts neurons in multiples of N. Each point is a run of its own.
     """
 
     name = "training"
     sampling_strategy = "iteration"
-    stopping_criterion = UntilOptimal()
+    stopping_criterion = UntilCertified(patience=5)
     parameters = {
         "optimizer": ["gd", "sgd", "adam", "lbfgs"],
         "width": [0.5, 1, 4, 16],
@@ -33,17 +39,17 @@ class Solver(BaseSolver):
     }
     requirements = ["pip::covopt-nn[torch]"]
 
-    def skip(self, X, y, bias, lam_max):
+    def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         if find_spec("torch") is None:
             return True, "torch is not installed: pip install torch"
-        if self.optimizer not in OPTIMIZERS:
-            return True, f"no optimizer {self.optimizer!r}; there are {', '.join(OPTIMIZERS)}"
+        if self.optimizer not in OPTIMIZERS or loss != "interpolation" or output_bias != "none":
+            return True, f"{', '.join(OPTIMIZERS)}, for interpolation without output bias"
         return False, None
 
     def get_next(self, stop_val):
-        return next_steps(stop_val)
+        return max(FIRST_STEPS, GROWTH * stop_val)
 
-    def set_objective(self, X, y, bias, lam_max):
+    def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         self.problem, self.bias, self.lam_max = (X, y), bias, lam_max
         self.n_neurons = max(1, round(self.width * len(y)))
 
@@ -59,8 +65,8 @@ class Solver(BaseSolver):
             options["momentum"] = MOMENTUM
         if self.optimizer == "sgd":
             options["batch_size"] = max(1, len(self.problem[1]) // BATCHES)
-        run = None
-        for share, count, progress in stages(max(steps, 1)):
+        run, count = None, max(1, steps // len(LEVELS))
+        for share, progress in zip(LEVELS, np.linspace(0.0, 1.0, len(LEVELS)), strict=True):
             run = train(
                 *self.problem,
                 widths=self.n_neurons,
@@ -75,7 +81,7 @@ class Solver(BaseSolver):
             )
         best = run.table["objective"].sort_values().index[:BEST]  # NaN last
         networks = [run.network(int(i)) for i in best]
-        self.result = as_result([(network.hidden_weights, network.output_weights) for network in networks])
+        self.result = as_result(*((each.hidden_weights, each.output_weights, 0.0) for each in networks))
 
     def get_result(self):
         return self.result

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 from benchmark_utils.cells import all_cells, too_many_cells
-from benchmark_utils.networks import from_cells, zero_network
+from benchmark_utils.networks import from_cells, nothing
 from benchmark_utils.stopping import ToleranceSolver
 
 MOST_CELLS = 5000
@@ -22,15 +22,18 @@ class Solver(ToleranceSolver):
     name = "adelie"
     requirements = ["pip::adelie"]
 
-    def skip(self, X, y, lam, loss, bias, output_bias):
+    def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         if find_spec("adelie") is None:
             return True, "adelie is not installed: pip install adelie (it asks for numpy < 2)"
-        if output_bias != "none":
-            return True, "adelie's intercept is free, the problem's output bias is penalised"
+        if output_bias != "none" or loss == "interpolation":
+            return (
+                True,
+                "adelie's intercept is free, the problem's output bias is penalised; and it has losses only",
+            )
         reason = too_many_cells(X, bias, MOST_CELLS)
         return reason is not None, reason
 
-    def set_objective(self, X, y, lam, loss, bias, output_bias):
+    def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         self.y, self.lam, self.loss = y, lam, loss
         self.lifted, self.patterns, _ = all_cells(X, bias)
         self.unit_rows = self.lifted / np.linalg.norm(self.lifted, axis=1)[:, None]
@@ -43,7 +46,7 @@ class Solver(ToleranceSolver):
     def run(self, tol):
         n_cells, width = len(self.patterns), self.lifted.shape[1]
         if tol >= 1:
-            self.result = zero_network(width)
+            self.result = nothing(width)
             return
         import adelie as ad
 
@@ -77,6 +80,3 @@ class Solver(ToleranceSolver):
         rows = np.where(pattern, 1.0, -1.0)[:, None] * self.unit_rows
         n_rows = len(rows)
         return ad.constraint.linear(rows, np.zeros(n_rows), np.full(n_rows, np.inf), configs=CONE_CONFIG)
-
-    def get_result(self):
-        return self.result

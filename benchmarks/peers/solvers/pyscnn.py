@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 import numpy as np
-from benchmark_utils.networks import as_result, zero_network
+from benchmark_utils.networks import as_result, nothing
 from benchmark_utils.stopping import ToleranceSolver
 
 
@@ -18,16 +18,14 @@ class Solver(ToleranceSolver):
     parameters = {"n_gates": [500], "seed": [0]}
     requirements = ["pip::pyscnn"]
 
-    def skip(self, X, y, lam, loss, bias, output_bias):
+    def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         if find_spec("scnn") is None or find_spec("lab") is None:
             return True, "pyscnn is not installed: pip install pyscnn"
-        if loss != "squared":
-            return True, "pyscnn has the squared loss only"
-        if output_bias != "none":
-            return True, "pyscnn has no output bias"
+        if loss != "squared" or output_bias != "none":
+            return True, "pyscnn has the squared loss only, and no output bias"
         return False, None
 
-    def set_objective(self, X, y, lam, loss, bias, output_bias):
+    def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         self.lifted, self.y, self.lam = np.column_stack([X, np.full(len(X), bias)]), y, lam
 
     def warm_up(self):
@@ -36,7 +34,7 @@ class Solver(ToleranceSolver):
     def run(self, tol):
         width = self.lifted.shape[1]
         if tol >= 1:
-            self.result = zero_network(width)
+            self.result = nothing(width)
             return
         from scnn.activations import sample_gate_vectors
         from scnn.metrics import Metrics
@@ -58,7 +56,4 @@ class Solver(ToleranceSolver):
             seed=self.seed,
         )
         hidden, output = network.parameters
-        self.result = as_result(hidden, output[0])
-
-    def get_result(self):
-        return self.result
+        self.result = as_result((hidden, output[0], 0.0))

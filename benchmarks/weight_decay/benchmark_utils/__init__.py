@@ -1,1 +1,0 @@
-"""What the solvers of this benchmark share."""
