@@ -1,8 +1,8 @@
 """Brackets on tables as they come: ``python -m benchmarks.real_tables [SET …] [--only NAME] [--limit S]``.
 
-``newcomer``: a year, an income, an integer and noise, as they are and standardised; ``far``: years, incomes and stamps
-beside standard normal columns. Kernels are compiled before the clock starts; seconds are of the processor, of the solve
-and of the verification.
+``newcomer``: a year, an income, an integer and noise, as they are and standardised; ``far``: years, incomes and
+stamps beside standard normal columns. Kernels are compiled before the clock starts; seconds are of the processor, of
+the solve and of the verification.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import covopt
-from benchmarks.adversary import classes, deep, exactly, forged, neurons, questions, rivals, tables
+from benchmarks.adversary import classes, deep, dual_norms, exactly, forged, neurons, rivals, tables
+from benchmarks.adversary.classes import run_one
 from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
-from benchmarks.adversary.pool import run_one
 
 # by the number of the class of error; all of them failed before it was mended
 ONCE_REFUTED = [
@@ -81,7 +81,7 @@ def turns():
 
 @pytest.mark.parametrize("name", list(turns()))
 def test_a_few_of_every_class(name):
-    for seed in range(3 if name.startswith(("price", "boxes")) else 1):
+    for seed in range(3 if name.startswith(("price", "bounds")) else 1):
         outcome = run_one((name, seed))
         assert outcome.kind in (HELD, REFUSED), f"--only {name}:{seed}  {outcome.detail}"
 
@@ -124,7 +124,9 @@ def test_a_bound_a_little_too_low_is_refuted(monkeypatch):
         return dataclasses.replace(found, upper_bound=found.upper_bound * (1 - 1e-9))
 
     monkeypatch.setattr(covopt, "price", low)
-    kinds = {judge(questions.scalar("plain"), np.random.default_rng(seed)).kind for seed in range(5)}
+    kinds = {
+        judge(dual_norms.price("plain", several=False), np.random.default_rng(seed)).kind for seed in range(5)
+    }
     assert REFUTED in kinds
 
 

@@ -1,6 +1,6 @@
 """Try to refute covopt: instances of every kind that has been a trouble, judged by exact arithmetic of its own.
 
-    python -m benchmarks.adversary --instances 100000 --seed 0 --jobs 2 --json out.json
+    python -m benchmarks.adversary --instances 100000 --seed 0 --jobs 2
     python -m benchmarks.adversary --instances 2000 --classes price min-norm/clusters
     python -m benchmarks.adversary --only price/clusters:25
 
@@ -12,71 +12,66 @@ was refuted or crashed.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
-from benchmarks.adversary.classes import CLASSES, plan
+from benchmarks.adversary.classes import CLASSES, Task, plan, run_one
 from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, Outcome
-from benchmarks.adversary.pool import run_all, run_one
 
 KINDS = (HELD, REFUTED, REFUSED, CRASHED)
+SECONDS = 120  # of processor time for one instance; most take milliseconds, some of them seconds
+TOGETHER = 500  # instances of one process
 
 
-class Tally:
-    """Counts, slacks and failures by class."""
+def _work(pipe: Connection, tasks: list[Task]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
-    def __init__(self) -> None:
-        self.counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(KINDS, 0))
-        self.slacks: dict[str, list[float]] = defaultdict(list)
-        self.failures: list[dict[str, str]] = []
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"not done after {SECONDS} s of processor time")
 
-    def add(self, name: str, seed: int, outcome: Outcome) -> None:
-        self.counts[name][outcome.kind] += 1
-        if np.isfinite(outcome.slack):
-            self.slacks[name].append(outcome.slack)
-        if outcome.kind in (REFUTED, CRASHED):
-            line = f"{name}:{seed}"
-            self.failures.append({"only": line, "kind": outcome.kind, "detail": outcome.detail})
-            print(f"{outcome.kind.upper():<8} --only {line}  {outcome.detail}", flush=True)
-
-    def total(self, kind: str) -> int:
-        return sum(counts[kind] for counts in self.counts.values())
-
-    def table(self, short: bool = False) -> str:
-        """Markdown: one row per class, or per kind of class, and their sum."""
-        lines = [
-            "| class | tried | held | refuted | refused | crashed | median slack |",
-            "| --- |" + " ---: |" * 6,
-        ]
-        groups: dict[str, list[str]] = defaultdict(list)
-        for name in [n for n in CLASSES if n in self.counts]:
-            groups[name.partition("/")[0] if short else name].append(name)
-        for group, names in groups.items():
-            row = [sum(self.counts[n][kind] for n in names) for kind in KINDS]
-            slacks = [slack for n in names for slack in self.slacks[n]]
-            slack = f"{np.median(slacks):.0e}" if slacks else "–"
-            lines.append(f"| {group} | {sum(row)} | " + " | ".join(map(str, row)) + f" | {slack} |")
-        sums = [self.total(kind) for kind in KINDS]
-        lines.append(f"| all | {sum(sums)} | " + " | ".join(map(str, sums)) + " | |")
-        return "\n".join(lines)
-
-    def save(self, path: str | None) -> None:
-        """Write counts, slacks and failures, where a file is named."""
-        if path is None:
-            return
-        rows = {n: {**row, "median_slack": _median(self.slacks[n])} for n, row in self.counts.items()}
-        content = {"table": self.table().splitlines(), "classes": rows, "failures": self.failures}
-        with open(path, "w") as stream:
-            json.dump(content, stream, indent=1)
+    signal.signal(signal.SIGPROF, stop)
+    for task in tasks:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        outcome = run_one(task)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        pipe.send(outcome)
 
 
-def _median(values: list[float]) -> float | None:
-    return float(np.median(values)) if values else None
+def _together(tasks: list[Task]) -> list[Outcome]:
+    """Run some in a process of their own; one that it dies of costs itself, not the run."""
+    context, outcomes = get_context("spawn"), []
+    while len(outcomes) < len(tasks):
+        pipe, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(theirs, tasks[len(outcomes) :]), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            while True:
+                outcomes.append(pipe.recv())
+        except EOFError:
+            process.join()
+        if len(outcomes) < len(tasks):
+            outcomes.append(Outcome(CRASHED, f"the process ended with code {process.exitcode}"))
+    return outcomes
+
+
+def run_all(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
+    """Yield the outcomes, some hundred at a time."""
+    parts = [tasks[i : i + TOGETHER] for i in range(0, len(tasks), TOGETHER)]
+    with ThreadPoolExecutor(jobs) as pool:
+        for part, outcomes in zip(parts, pool.map(_together, parts), strict=True):
+            yield from zip(part, outcomes, strict=True)
 
 
 def main() -> int:
@@ -87,8 +82,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--classes", nargs="*", default=[], help="beginnings of class names; all by default")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", help="write counts and failures to this file, every thousand")
-    parser.add_argument("--short", action="store_true", help="a row for all tables together")
     parser.add_argument("--only", metavar="CLASS:SEED", help="run one instance again")
     given = parser.parse_args()
     if given.only:
@@ -96,21 +89,26 @@ def main() -> int:
         outcome = run_one((name, int(seed)))
         print(f"{outcome.kind}: {outcome.detail or f'slack {outcome.slack:.1e}'}")
         return int(outcome.kind in (REFUTED, CRASHED))
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started it with SIGINT ignored
-        signal.signal(number, signal.default_int_handler)
-    began, tally = time.perf_counter(), Tally()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    slacks: dict[str, list[float]] = defaultdict(list)
+    began = time.perf_counter()
     try:
-        tasks = plan(given.instances, given.seed, given.classes)
-        for count, ((name, seed), outcome) in enumerate(run_all(tasks, given.jobs), start=1):
-            tally.add(name, seed, outcome)
-            if count % 1000 == 0:
-                tally.save(given.json)
+        for (name, seed), outcome in run_all(plan(given.instances, given.seed, given.classes), given.jobs):
+            for group in (name.partition("/")[0], "all"):
+                counts[group][outcome.kind] += 1
+                slacks[group] += [outcome.slack] * bool(np.isfinite(outcome.slack))
+            if outcome.kind in (REFUTED, CRASHED):
+                print(f"{outcome.kind.upper():<8} --only {name}:{seed}  {outcome.detail}", flush=True)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-    print(tally.table(given.short))
+    print("| class | tried | held | refuted | refused | crashed | median slack |\n| --- |" + " ---: |" * 6)
+    for group in [*dict.fromkeys(name.partition("/")[0] for name in CLASSES if name), "all"]:
+        if group in counts:
+            slack = f"{np.median(slacks[group]):.0e}" if slacks[group] else "–"
+            row = " | ".join(str(counts[group][kind]) for kind in KINDS)
+            print(f"| {group} | {counts[group].total()} | {row} | {slack} |")
     print(f"{time.perf_counter() - began:.0f} s, {given.jobs} process{'es' * (given.jobs > 1)}")
-    tally.save(given.json)
-    return int(tally.total(REFUTED) + tally.total(CRASHED) > 0)
+    return int(counts["all"][REFUTED] + counts["all"][CRASHED] > 0)
 
 
 if __name__ == "__main__":

@@ -381,3 +381,6 @@ def _other_family(rng: np.random.Generator, family: Any) -> Any:
             child = replace(child, mu=tuple(_numbers(rng, len(child.mu))))
         children[at] = child
     return replace(family, children=children)
+
+
+CLASSES = {"chains": chains, "fit": decayed, "forged": forged, "bracket": bracket}

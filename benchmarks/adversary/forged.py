@@ -14,6 +14,7 @@ import numpy as np
 
 import covopt
 from benchmarks.adversary import tables
+from benchmarks.adversary.mutate import places
 from benchmarks.adversary.objectives import objective
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import (
@@ -28,7 +29,7 @@ from benchmarks.adversary.solves import (
 from covopt.errors import CovoptError
 
 Document = dict[str, Any]
-Change = Callable[[Document, np.random.Generator], None]
+Change = Callable[[Document, np.random.Generator], Any]
 TOL = 1e-6
 
 
@@ -44,16 +45,8 @@ def honest(rng: np.random.Generator, *, with_loss: bool | None = None) -> Any:
         Y, weights = random_targets(loss, rng, X), tables.sample_weight(rng, n)
         lam = 10.0 ** rng.uniform(-4, 0)
         return quiet(
-            covopt.fit,
-            X,
-            Y,
-            lam=lam,
-            loss=loss,
-            bias=bias,
-            output_bias=output_bias,
-            sample_weight=weights,
-            tol=TOL,
-        )
+            covopt.fit, X, Y, lam=lam, loss=loss, bias=bias, output_bias=output_bias, sample_weight=weights, tol=TOL
+        )  # fmt: skip
     Y = rng.standard_normal((n, int(rng.choice([1, 1, 2]))))
     return quiet(covopt.min_norm, X, Y, bias=bias, output_bias=output_bias, tol=TOL)
 
@@ -109,127 +102,69 @@ def _any_dual(solution: Any, rng: np.random.Generator) -> np.ndarray:
     return np.where(np.isfinite(dual), dual, 0.0)
 
 
-# ---------------------------------------------------------------------- false statements
-def _scale_everything(content: Document, rng: np.random.Generator) -> None:
-    """The dual and its bound a thousandth larger, the gap to fit."""
-    content["dual"] = (np.array(content["dual"]) * 1.001).tolist()
-    _raise_bound(content, rng)
+# ---------------------------------------------------------------------- changes
+def _times(holder: Any, key: str, factor: float, shift: Any = 0) -> None:
+    holder[key] = (np.array(holder[key]) * factor + shift).tolist()
 
 
-def _raise_bound(content: Document, rng: np.random.Generator) -> None:
-    upper = content["certificate"].get("objective", content["cost"])
+def _upper(content: Document) -> float:
+    return content["certificate"].get("objective", content["cost"])
+
+
+def _raise_bound(content: Document) -> None:
+    upper = _upper(content)
     content["lower_bound"] = max(content["lower_bound"], upper) * 1.001 + 1e-12
     content["gap"] = (content["lower_bound"] - upper) / content["lower_bound"]
 
 
-def _close_gap(content: Document, rng: np.random.Generator) -> None:
-    upper = content["certificate"].get("objective", content["cost"])
-    content["dual"] = (np.array(content["dual"]) * 0.5).tolist()
-    content["lower_bound"], content["gap"] = upper, 0.0
+def _lower(content: Document, name: str = "") -> None:
+    if name in content["certificate"]:
+        _times(content["certificate"], name, 0.9, -0.01)
+    else:
+        _times(content, "cost", 0.99, -1e-9)
 
 
-def _lower_cost(content: Document, rng: np.random.Generator) -> None:
-    content["cost"] = content["cost"] * 0.99 - 1e-9
-
-
-def _move_output(content: Document, rng: np.random.Generator) -> None:
-    content["network"]["output_weights"] = (np.array(content["network"]["output_weights"]) * 1.01).tolist()
-    content["network"]["output_bias"] = (np.array(content["network"]["output_bias"]) + 0.1).tolist()
-
-
-def _tolerance(content: Document, rng: np.random.Generator) -> None:
-    content["tol"] = [float("inf"), 2, 100, 1.0, 0, -1.0, float("nan"), 1e300, True, "1e-6", None][
-        rng.integers(11)
-    ]
-
-
-def _neurons(content: Document, rng: np.random.Generator) -> None:
-    content["network"]["n_neurons"] += int(rng.choice([-1, 1, 1000]))
-
-
-def _exactness(content: Document, rng: np.random.Generator) -> None:
-    if content["certificate"]["exact"]:  # to say less than is true is allowed
-        _wording(content, rng)
-    content["certificate"]["exact"] = True
-
-
-def _wording(content: Document, rng: np.random.Generator) -> None:
+def _say(content: Document, rng: np.random.Generator) -> None:
     words = ["proved in exact arithmetic", "", content["certificate"]["bound"] + " and by the Pope"]
     content["certificate"]["bound"] = words[rng.integers(3)]
 
 
-def _residual(content: Document, rng: np.random.Generator) -> None:
-    content["certificate"]["residual"] = [0.5, -1.0, float("nan"), 1e-3][rng.integers(4)]
+def _call_exact(content: Document, rng: np.random.Generator) -> None:
+    if content["certificate"]["exact"]:  # to say less than is true is allowed
+        _say(content, rng)
+    content["certificate"]["exact"] = True
 
 
-def _gauge(content: Document, rng: np.random.Generator) -> None:
-    content["certificate"]["gauge"] = content["certificate"]["gauge"] * 0.9 + 0.01
+TOLERANCES = [float("inf"), 2, 100, 1.0, 0, -1.0, float("nan"), 1e300, True, "1e-6", None]
+RESIDUALS = [0.5, -1.0, float("nan"), 1e-3]
+FALSE: dict[str, Change] = {  # what makes a file say something false
+    "all of it a thousandth larger": lambda c, rng: (_times(c, "dual", 1.001), _raise_bound(c)),
+    "bound": lambda c, rng: _raise_bound(c),
+    "no gap": lambda c, rng: (_times(c, "dual", 0.5), c.update(lower_bound=_upper(c), gap=0.0)),
+    "cost": lambda c, rng: _lower(c),
+    "outputs": lambda c, rng: (
+        _times(c["network"], "output_weights", 1.01), _times(c["network"], "output_bias", 1.0, 0.1)
+    ),
+    "tolerance": lambda c, rng: c.update(tol=TOLERANCES[rng.integers(11)]),
+    "neurons": lambda c, rng: _times(c["network"], "n_neurons", 1, int(rng.choice([-1, 1, 1000]))),
+    "exactness": _call_exact,
+    "wording": _say,
+    "residual": lambda c, rng: c["certificate"].update(residual=RESIDUALS[rng.integers(4)]),
+    "gauge": lambda c, rng: _times(c["certificate"], "gauge", 0.9, 0.01),
+    "loss": lambda c, rng: _lower(c, "loss_value"),
+    "objective": lambda c, rng: _lower(c, "objective"),
+}  # fmt: skip
 
 
-def _loss_value(content: Document, rng: np.random.Generator) -> None:
-    if "loss_value" in content["certificate"]:
-        content["certificate"]["loss_value"] = content["certificate"]["loss_value"] * 0.9 - 0.01
-    else:
-        _lower_cost(content, rng)
+def _nudge(content: Document, name: str, rng: np.random.Generator) -> None:
+    values = np.array(content["problem"][name], dtype=float)
+    content["problem"][name] = (
+        values + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(values.shape)
+    ).tolist()
 
 
-def _objective(content: Document, rng: np.random.Generator) -> None:
-    if "objective" in content["certificate"]:
-        content["certificate"]["objective"] = content["certificate"]["objective"] * 0.9 - 0.01
-    else:
-        _lower_cost(content, rng)
-
-
-FALSE: tuple[Change, ...] = (
-    _scale_everything, _raise_bound, _close_gap, _lower_cost, _move_output, _tolerance, _neurons, _exactness,
-    _wording, _residual, _gauge, _loss_value, _objective,
-)  # fmt: skip
-
-
-def false_claim(rng: np.random.Generator) -> Outcome:
-    """One false statement in a file; the checker has to say so."""
-    solution = honest(rng)
-    if not len(solution.network) or not np.any(solution.dual):
-        return held()  # nothing to lie about: all of it is zero
-    content = copy.deepcopy(solution.to_dict())
-    change = FALSE[rng.integers(len(FALSE))]
-    change(content, rng)
-    accepted, why = _accepts(content)
-    if accepted:
-        return refuted(f"accepted a forged file ({change.__name__.strip('_')}): {why}")
-    return held()
-
-
-def _accepts(content: Document) -> tuple[bool, str]:
-    try:
-        forged = covopt.Solution.from_dict(content)
-        checked = quiet(covopt.verify, forged)
-    except CovoptError as error:
-        return False, str(error)
-    return checked.ok, f"tol {forged.tol!r}, status {forged.status.code}"
-
-
-# ---------------------------------------------------------------------- statements that may have become false
-def _swap_rows(content: Document, rng: np.random.Generator) -> None:
-    rng.shuffle(content["problem"]["X"])
-
-
-def _move_table(content: Document, rng: np.random.Generator) -> None:
-    X = np.array(content["problem"]["X"], dtype=float)
-    content["problem"]["X"] = (X + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(X.shape)).tolist()
-
-
-def _move_targets(content: Document, rng: np.random.Generator) -> None:
-    Y = np.array(content["problem"]["Y"], dtype=float)
-    content["problem"]["Y"] = (Y + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(Y.shape)).tolist()
-
-
-def _another_bias(content: Document, rng: np.random.Generator) -> None:
-    content["problem"]["output_bias"] = str(rng.choice(["none", "penalized", "free"]))
-
-
-def _another_potential(content: Document, rng: np.random.Generator) -> None:
-    content["problem"]["potential"] = str(rng.choice(["variation", "label-noise", "label-noise-exact"]))
+def _choose(content: Document, name: str, rng: np.random.Generator, *options: str) -> None:
+    content["problem"][name] = str(rng.choice(list(options)))
 
 
 def _another_lam(content: Document, rng: np.random.Generator) -> None:
@@ -248,49 +183,63 @@ def _other_classes(content: Document, rng: np.random.Generator) -> None:
         loss["classes"] = list(reversed(loss["classes"]))
 
 
-def _certified(content: Document, rng: np.random.Generator) -> None:
+def _call_certified(content: Document, rng: np.random.Generator) -> None:
     content["status"] = str(rng.choice(["certified", "gap", "heuristic"]))
-    content["network"]["output_weights"] = (
-        np.array(content["network"]["output_weights"]) * (1 + 1e-7)
-    ).tolist()
+    _times(content["network"], "output_weights", 1 + 1e-7)
 
 
 def _one_number(content: Document, rng: np.random.Generator) -> None:
     """Any number anywhere."""
-    places = [(holder, key) for holder, key in _numbers(content)]
-    holder, key = places[rng.integers(len(places))]
+    found = []
+    for place in places(content):
+        holder: Any = content
+        for key in place[:-1]:
+            holder = holder[key]
+        if type(holder[place[-1]]) in (int, float):
+            found.append((holder, place[-1]))
+    holder, key = found[rng.integers(len(found))]
     value = holder[key]
     holder[key] = [0, -value, value * 2, value + 1, 1e308, value * (1 + 1e-9)][rng.integers(6)]
 
 
-def _numbers(node: Any) -> list[tuple[Any, Any]]:
-    items = node.items() if isinstance(node, dict) else enumerate(node)
-    places = []
-    for key, value in items:
-        if isinstance(value, dict | list):
-            places += _numbers(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            places.append((node, key))
-    return places
+OPEN: dict[str, Change] = {  # what may leave all of it true
+    "rows exchanged": lambda c, rng: rng.shuffle(c["problem"]["X"]),
+    "table": lambda c, rng: _nudge(c, "X", rng),
+    "targets": lambda c, rng: _nudge(c, "Y", rng),
+    "output bias": lambda c, rng: _choose(c, "output_bias", rng, "none", "penalized", "free"),
+    "potential": lambda c, rng: _choose(
+        c, "potential", rng, "variation", "label-noise", "label-noise-exact"
+    ),
+    "lam": _another_lam,
+    "loss": _another_loss,
+    "classes": _other_classes,
+    "status": _call_certified,
+    "one number": _one_number,
+}  # fmt: skip
 
 
-OPEN: tuple[Change, ...] = (
-    _swap_rows, _move_table, _move_targets, _another_bias, _another_potential, _another_lam, _another_loss,
-    _other_classes, _certified, _one_number,
-)  # fmt: skip
+def changed(changes: dict[str, Change]) -> Callable[[np.random.Generator], Outcome]:
+    """One change: the checker has to notice what is false, and what it accepts else has to be true."""
 
+    def ask(rng: np.random.Generator) -> Outcome:
+        solution = honest(rng)
+        if changes is FALSE and not (len(solution.network) and np.any(solution.dual)):
+            return held()  # nothing to lie about: all of it is zero
+        content = copy.deepcopy(solution.to_dict())
+        name = list(changes)[rng.integers(len(changes))]
+        changes[name](content, rng)
+        try:
+            forged = covopt.Solution.from_dict(content)
+            if not quiet(covopt.verify, forged).ok:
+                return held()
+        except CovoptError:
+            return held()
+        if changes is FALSE:
+            return refuted(f"accepted another {name}: tol {forged.tol!r}, status {forged.status.code}")
+        outcome = holds(forged, rng)
+        return outcome if outcome.kind != "refuted" else refuted(f"accepted another {name}: {outcome.detail}")
 
-def open_claim(rng: np.random.Generator) -> Outcome:
-    """A change that may leave all statements true: what is accepted has to be."""
-    content = copy.deepcopy(honest(rng).to_dict())
-    change = OPEN[rng.integers(len(OPEN))]
-    change(content, rng)
-    if not _accepts(content)[0]:
-        return held()
-    outcome = holds(covopt.Solution.from_dict(content), rng)
-    if outcome.kind != "refuted":
-        return outcome
-    return refuted(f"accepted after {change.__name__.strip('_')}: {outcome.detail}")
+    return ask
 
 
 def holds(solution: Any, rng: np.random.Generator) -> Outcome:
@@ -306,9 +255,11 @@ def holds(solution: Any, rng: np.random.Generator) -> Outcome:
             data.X, data.Y, data.bias, solution.output_bias, solution.network, solution.lower_bound, rng
         )
     stated, own = solution.objective, float(objective(solution, solution.network))
-    size = float(
-        np.square(solution.loss.targets).max()
-    )  # squares of what is left of cancelling targets are rounding
+    # squares of what is left of cancelling targets are rounding
+    size = float(np.square(solution.loss.targets).max())
     if abs(stated - own) > 1e-8 * own + 1e-12 * np.sqrt(abs(own) * size) + 1e-24 * size:
         return refuted(f"the objective is stated as {stated:.12g} and is {own:.12g}")
     return worst([fit_bound_holds(solution, rng)])
+
+
+CLASSES = {"dual": any_dual, "false": changed(FALSE), "open": changed(OPEN)}

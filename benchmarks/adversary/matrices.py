@@ -90,3 +90,6 @@ def _semidefinite(A: np.ndarray) -> bool:
         if determinants(A[np.ix_(which, which)][None])[0] < 0:
             return False
     return True
+
+
+CLASSES = {"product": product, "near-singular": near_singular, "floats": floats}

@@ -86,42 +86,30 @@ class _Stated:
 
 
 # ---------------------------------------------------------------------- forged ones
-def _lower_H(proof: Proof, rng: np.random.Generator) -> Proof:
-    return dataclasses.replace(proof, H=proof.H * float(rng.choice([0.5, 0.999, 1 - 1e-9])))
-
-
-def _tree(proof: Proof, rng: np.random.Generator) -> Proof:
+def _tree(proof: Proof, rng: np.random.Generator) -> bytes:
     length = int(rng.integers(0, 2 * len(proof.tree) + 2))
     tree = bytes(rng.integers(0, int(rng.choice([2, 4, 256])), length, dtype=np.uint8))
-    return dataclasses.replace(proof, tree=tree if rng.random() < 0.7 else proof.tree[: length // 2])
+    return tree if rng.random() < 0.7 else proof.tree[: length // 2]
 
 
-def _one_entry(proof: Proof, rng: np.random.Generator) -> Proof:
-    name = str(rng.choice(["V", "y", "linear", "factor"]))
+def _one_entry(proof: Proof, rng: np.random.Generator, *names: str) -> dict[str, Any]:
+    name = str(rng.choice(list(names)))
     array = getattr(proof, name).copy()
     if array.size:
         array.flat[rng.integers(array.size)] *= float(rng.choice([-1.0, 0.0, 0.5, 1.1, 1 + 1e-9]))
-    return dataclasses.replace(proof, **{name: array})
+    return {name: array}
 
 
-def _signs(proof: Proof, rng: np.random.Generator) -> Proof:
-    signs = proof.signs.copy()
-    if signs.size:
-        signs[rng.integers(signs.size)] = rng.integers(-1, 2)
-    return dataclasses.replace(proof, signs=signs)
-
-
-def _pieces(proof: Proof, rng: np.random.Generator) -> Proof:
-    return dataclasses.replace(proof, piece=rng.permutation(proof.piece))
-
-
-def _units(proof: Proof, rng: np.random.Generator) -> Proof:
-    return dataclasses.replace(proof, exponent=proof.exponent + int(rng.integers(-3, 4)))
-
-
-FORGERIES: tuple[Callable[[Proof, np.random.Generator], Proof], ...] = (
-    _lower_H, _tree, _one_entry, _signs, _pieces, _units,
-)  # fmt: skip
+FORGERIES: dict[str, Callable[[Proof, np.random.Generator], dict[str, Any]]] = {
+    "height": lambda proof, rng: {"H": proof.H * float(rng.choice([0.5, 0.999, 1 - 1e-9]))},
+    "tree": lambda proof, rng: {"tree": _tree(proof, rng)},
+    "entry": lambda proof, rng: _one_entry(proof, rng, "V", "y", "linear", "factor"),
+    "sign": lambda proof, rng: {
+        "signs": np.where(rng.random(len(proof.signs)) < 0.3, rng.integers(-1, 2), proof.signs)
+    },
+    "pieces": lambda proof, rng: {"piece": rng.permutation(proof.piece)},
+    "units": lambda proof, rng: {"exponent": proof.exponent + int(rng.integers(-3, 4))},
+}
 
 
 def forged(rng: np.random.Generator) -> Outcome:
@@ -131,15 +119,13 @@ def forged(rng: np.random.Generator) -> Outcome:
         return held()
     proof = solution.prove(max_boxes=BOXES)
     for _ in range(int(rng.integers(1, 3))):
-        change = FORGERIES[rng.integers(len(FORGERIES))]
-        proof = change(proof, rng)
+        name = list(FORGERIES)[rng.integers(len(FORGERIES))]
+        proof = dataclasses.replace(proof, **FORGERIES[name](proof, rng))
     bound = _checked(solution, proof)
     if bound is None:
         return held()
     outcome = _below_networks(solution, bound, rng)
-    return (
-        refuted(f"{change.__name__.strip('_')}: {outcome.detail}") if outcome.kind == "refuted" else outcome
-    )
+    return refuted(f"{name}: {outcome.detail}") if outcome.kind == "refuted" else outcome
 
 
 def overstated(rng: np.random.Generator) -> Outcome:
@@ -157,3 +143,6 @@ def overstated(rng: np.random.Generator) -> Outcome:
     if quiet(covopt.verify, solution, proof=proof).ok:
         return refuted("accepted a proof of another dual point")
     return held()
+
+
+CLASSES = {"troubled": troubled, "forged": forged, "overstated": overstated}

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
-from benchmarks.adversary import spheres, tables
+from benchmarks.adversary import dual_norms, tables
 from covopt.errors import BudgetError, UnclearRanksError
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
@@ -351,7 +351,7 @@ def test_many_rows():
 def test_ranks_that_rounding_hides_are_no_traceback():
     # ten to twelve rows of few directions, moved a little: no tolerance tells parts that vanish from others
     rng = np.random.default_rng(151)
-    rows = spheres.narrow(rng, 12)
+    rows = dual_norms.narrow(rng, 12)
     with pytest.raises(UnclearRanksError):
         build_lattice(rows)
     with pytest.raises(BudgetError, match="ranks"):

@@ -1,0 +1,206 @@
+"""The oracle's question: is a bound on the largest activation of a dual, max |F(w)|/‖w‖, above every explicit neuron?
+
+Rows of up to three numbers are asked about all faces in integers as well, by ``covopt.proofs.checker.faces``, which
+shares no line with the oracles: the maximum itself, rounded up by nothing for one output, by 1e-12 of itself for
+several. Kinds of rows and duals beside the tables: corners of lattices, opposite rows, planes, few directions, and
+duals whose singular values repeat, where eigenvectors mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+import covopt
+from benchmarks.adversary import tables
+from benchmarks.adversary.exactly import lifted
+from benchmarks.adversary.neurons import Witness, best_neuron, value_of
+from benchmarks.adversary.outcome import Outcome, held, refuted, worst
+from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.cones.fan import fan_gauge
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.support import bound_gauge
+from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.proofs.checker.faces import square_above
+
+Rng = np.random.Generator
+LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
+ROUNDED = Fraction(1, 1 << 36)  # by which the square of the maximum over several outputs is too large
+
+
+# ---------------------------------------------------------------------- rows and duals
+def lattice(rng: Rng, n: int) -> np.ndarray:
+    """A corner of a lattice, of any width and anywhere."""
+    corner = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), axis=-1).reshape(-1, 2)[:n]
+    places = corner * 10.0 ** rng.uniform(-8, 8) + 10.0 ** rng.uniform(-3, 9) * rng.integers(0, 2)
+    return np.column_stack([places, np.ones(len(places))])
+
+
+def opposite(rng: Rng, n: int) -> np.ndarray:
+    """Rows and their opposites, some off by the last digit."""
+    half = rng.standard_normal((max(1, n // 2), 3))
+    last = 1.0 + rng.integers(-1, 2, (len(half), 1)) * 2.0**-52
+    return np.vstack([half, -half * rng.choice([1.0, 3.0, 1.0 / 3.0]) * last])
+
+
+def coplanar(rng: Rng, n: int) -> np.ndarray:
+    """Rows in a plane but for one."""
+    rows = rng.integers(-3, 4, (n, 2)) @ rng.standard_normal((2, 3))
+    rows[0] += rng.standard_normal(3) * 10.0 ** rng.uniform(-17, 0)
+    return rows
+
+
+def narrow(rng: Rng, n: int) -> np.ndarray:
+    """Few directions, a line beside them, all moved by 1e-12 to 1e-5: ranks that rounding can hardly tell."""
+    rows = np.vstack([tables.near_rays(rng, (n + 1) // 2, 3)[0], tables.near_line(rng, (n + 1) // 2, 3)[0]])
+    return rows + 10.0 ** rng.uniform(-12, -5) * rng.standard_normal(rows.shape)
+
+
+def any_table(rng: Rng, n: int) -> np.ndarray:
+    """One of the tables that have been a trouble."""
+    kind = str(rng.choice(list(tables.ALL_TABLES)))
+    return lifted(*tables.ALL_TABLES[kind](rng, n, int(rng.integers(1, 4))))
+
+
+def _noise(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
+    return 10.0 ** rng.uniform(-18, -6) * rng.standard_normal(shape) * rng.choice([0.0, 1.0])
+
+
+def isotropic(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """On one cell the map is the identity of as many outputs as rows span, nearly."""
+    D = int(rng.integers(2, 5))
+    n = D + int(rng.integers(0, 4))
+    rows = rng.integers(-2, 3, (n, D)) + 0.0 if rng.random() < 0.3 else rng.standard_normal((n, D))
+    active, dual = rows @ rng.standard_normal(D) > 0, np.zeros((n, D))
+    if active.sum() >= D:
+        dual[active] = np.linalg.pinv(rows[active]).T
+    return rows, (dual + _noise(rng, dual.shape))[:, : max(2, int(rng.integers(2, D + 1)))]
+
+
+def supports(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Orthogonal rows: supports of nearly equal values, entries beside zero, sizes that differ."""
+    D, k = int(rng.integers(2, 7)), int(rng.integers(2, 5))
+    rows = np.eye(D) if rng.random() < 0.7 else np.linalg.qr(rng.standard_normal((D, D)))[0]
+    rows = rows * 10.0 ** (rng.uniform(-7, 7, (D, 1)) * rng.choice([0.0, 1.0]))
+    dual = (rng.choice([-1.0, 0.0, 1.0], (D, k)) + _noise(rng, (D, k))) / np.linalg.norm(rows, axis=1)[
+        :, None
+    ]
+    return rows, dual * 10.0 ** (rng.uniform(-9, 0, (D, 1)) * (rng.random() < 0.3))
+
+
+def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and a dual of any kind, (N,) or (N, k)."""
+    kind = int(rng.integers(10))
+    if kind < 2:
+        return (isotropic, supports)[kind](rng)
+    make = (lattice, opposite, coplanar, narrow, *[any_table] * 4)[kind - 2]
+    rows = make(rng, int(rng.choice([1, 2, 3, 4, 6, 8, 12, 16])))
+    dual = tables.dual(rng, rows, int(rng.choice([1, 1, 2, 3])))
+    if dual.ndim > 1 and rng.random() < 0.2:
+        rows = np.abs(rows)
+        # in the cone where all rows are on only rounding is left of the sum
+        dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    kept = rows.any(axis=1) & dual.reshape(len(dual), -1).any(axis=1)
+    return (rows[kept], dual[kept]) if kept.any() else (rows, dual)
+
+
+# ---------------------------------------------------------------------- bounds
+def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
+    """Few boxes, so that the unfinished bounds are seen; a fan of them for several outputs."""
+    nodes = int(rng.choice([10, 1000, 20000]))
+    if dual.ndim == 1:
+        return box_gauge(rows, dual, max_nodes=nodes).upper_bound
+    return _fan(rows, dual, rng, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound)
+
+
+def _fan(rows: np.ndarray, dual: np.ndarray, rng: Rng, bound: Callable[[np.ndarray], float]) -> float:
+    return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30]))).upper_bound
+
+
+def _effort(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
+    """The policy of the certificates, cut short."""
+    if dual.ndim == 1:
+        return bound_gauge(rows, dual, effort=0.02).value
+    return _fan(rows, dual, rng, lambda one: bound_gauge(rows, one, effort=0.02).value)
+
+
+def _faces(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float | None:
+    """The oracle by faces alone, wherever it says that its bound is proved."""
+    if len(rows) < rows.shape[1] or np.linalg.matrix_rank(rows) < rows.shape[1]:
+        return None
+    try:
+        oracle = VectorFaceOracle(rows)
+    except ArithmeticError:  # ranks that rounding hides
+        return None
+    return oracle.price(dual.reshape(len(rows), -1)).upper_bound if oracle.proved else None
+
+
+BOUNDS: dict[str, Callable[[np.ndarray, np.ndarray, Rng], float | None]] = {
+    "price": lambda rows, dual, _: covopt.price(rows, dual).upper_bound,
+    "quick": lambda rows, dual, _: gauge_bound(rows, dual),
+    "boxes": _boxes, "effort": _effort, "faces": _faces,
+}  # fmt: skip
+
+
+def bounds(name: str) -> Callable[[Rng], Outcome]:
+    """One of the bounds alone, on rows and duals of any kind."""
+
+    def ask(rng: Rng) -> Outcome:
+        rows, dual = question(rng)
+        upper = BOUNDS[name](rows, dual, rng) if rows.any() and dual.any() else None
+        if upper is None:
+            return held()
+        return worst([_above_all(rows, dual, upper), _against(rows, dual, upper, rng)])
+
+    return ask
+
+
+def _above_all(rows: np.ndarray, dual: np.ndarray, upper: float) -> Outcome:
+    if rows.shape[1] > 3:
+        return held()
+    square = square_above(rows, dual) * (1 if dual.ndim == 1 else 1 - ROUNDED)
+    if upper < np.inf and Fraction(upper) ** 2 < square:
+        return refuted(f"upper bound {upper:.17g}, the maximum is {float(square) ** 0.5:.17g}")
+    return held()
+
+
+def _against(rows: np.ndarray, dual: np.ndarray, upper: float, rng: Rng) -> Outcome:
+    witness = best_neuron(rows, dual, rng)
+    if not upper >= 0:
+        return refuted(f"the upper bound is {upper}")
+    if witness is None or not witness.square:
+        return held()
+    if witness.exceeds(upper):
+        return refuted(f"upper bound {upper:.9g}, a neuron reaches {witness.value:.9g} (N, D = {rows.shape})")
+    return held(upper / witness.value - 1 if witness.value else np.inf)
+
+
+def price(table: str, *, several: bool) -> Callable[[Rng], Outcome]:
+    """``covopt.price`` on tables of one kind, and whether what it calls exact is attained."""
+
+    def ask(rng: Rng) -> Outcome:
+        if several:
+            n, d, k = int(rng.integers(1, 7)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
+        else:
+            n, d, k = int(rng.integers(1, rng.choice([5, 7, 12]))), int(rng.integers(1, 4)), 1
+        X, bias = tables.ALL_TABLES[table](rng, n, d)
+        rows = lifted(X, bias)
+        dual = tables.dual(rng, rows, k)
+        found = covopt.price(X, dual, bias=bias)
+        outcome = _against(rows, dual, found.upper_bound, rng)
+        if outcome.kind == "refuted" or not (found.exact and len(found.neurons)):
+            return outcome
+        witness = best_neuron(rows, dual, rng)
+        if witness is None or not witness.square:
+            return held()
+        best = max(value_of(rows, dual, w) for w in found.neurons[:4] if np.any(w))
+        reached = Witness(witness.neuron, best).value
+        if reached < found.upper_bound * (1 - 1e-6) and reached < witness.value * (1 - LOOSE):
+            return refuted(
+                f"called exact, but its best neuron reaches {reached:.9g} and another {witness.value:.9g}"
+            )
+        return outcome
+
+    return ask
