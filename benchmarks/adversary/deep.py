@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import covopt
-from benchmarks.adversary import exactly, tables
+from benchmarks.adversary import tables
 from benchmarks.adversary.outcome import Outcome, held, refuted
 from benchmarks.adversary.solves import LOSSES, quiet, random_output_bias, random_targets
 from covopt.data import Data
@@ -29,6 +29,7 @@ from covopt.depth.lower import closed_bounds, tree_bounds
 from covopt.depth.pairs import CASES, TITLES
 from covopt.errors import InputError
 from covopt.losses import make_loss
+from tests.depth.bank.exact import ExactNetwork, fractions
 
 AGREES = 1e-9  # what a verification may miss of a bound
 Layers = list[np.ndarray]
@@ -97,28 +98,9 @@ def train(
 
 
 # ---------------------------------------------------------------------- networks in fractions
-def exact_features(layers: Layers, X: np.ndarray, bias: float) -> list[list[Fraction]]:
-    """What the last of the layers given computes, σ in between, in fractions: a list for each row."""
-    answers = []
-    for row in exactly.fractions(X):
-        features = row
-        for ell, layer in enumerate(map(exactly.fractions, layers)):
-            if ell:
-                features = [max(z, Fraction(0)) for z in features]
-            given = [*features, Fraction(bias)] if len(layer[0]) > len(features) else features
-            features = [
-                sum((w * x for w, x in zip(neuron, given, strict=True)), Fraction(0)) for neuron in layer
-            ]
-        answers.append(features)
-    return answers
-
-
-def size(layers: Layers, output_bias: str, bias: float) -> Fraction:
-    """‖W‖² in fractions; the output bias counts where it is penalised."""
-    parts = list(layers)
-    if output_bias == "free" and bias > 0:
-        parts[-1] = parts[-1][:, :-1]
-    return sum((Fraction(entry) ** 2 for w in parts for entry in w.ravel().tolist()), Fraction(0))
+def exactly(layers: Layers, bias: float, output_bias: str) -> ExactNetwork:
+    """The network whose weights are these doubles."""
+    return ExactNetwork([fractions(layer) for layer in layers], bias, output_bias)
 
 
 def to_bits(values: np.ndarray, bits: int) -> np.ndarray:
@@ -147,7 +129,7 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
         layers[ell][:, len(layers[ell - 1]) :] /= unit
     for bits in range(min(20, (50 - table_bits) // depth), 0, -1):
         rounded = [to_bits(w, bits) for w in layers]
-        exact = exact_features(rounded, X, bias)
+        exact = exactly(rounded, bias, output_bias).forward(fractions(X))[1][-1]
         Y = np.array([[float(value) for value in row] for row in exact])
         if all(
             Fraction(y) == value
@@ -159,9 +141,8 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
     if bias == 0 and rng.random() < 0.3:  # other units of the targets
         power = int(rng.integers(-60, 60))
         rounded, Y = [w * 2.0**power for w in rounded], Y * 2.0 ** (power * depth)
-    return Rival(
-        Data.validate(X, Y, bias=bias), depth, output_bias, size(rounded, output_bias, bias), rounded
-    )
+    cost = exactly(rounded, bias, output_bias).cost()
+    return Rival(Data.validate(X, Y, bias=bias), depth, output_bias, cost, rounded)
 
 
 # ---------------------------------------------------------------------- instances

@@ -60,15 +60,12 @@ class Term:
         Largest eigenvalue counted as zero and smallest counted as nonzero, both relative to the largest.
     defect : float
         Share of Tr K_ℓ outside of the image.
-    regularized : float
-        Tr[K_ℓ (K_{ℓ−1}ᵠ + εI)⁻¹]; the value itself when ε = 0.
     """
 
     value: float
     rank: int
     spread: tuple[float, float]
     defect: float
-    regularized: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,9 +83,6 @@ class Covariances(Brief):
         β; K_ℓᵠ contains β²11ᵀ.
     rank_tol : float
         Eigenvalues of K_ℓᵠ below this share of the largest count as zero.
-    regularization : float
-        ε ≥ 0, in units of the mean eigenvalue of K_ℓᵠ. It never enters :meth:`value`; :attr:`regularized_cost` is the
-        cost with ε and :attr:`regularization_effect` the difference.
     """
 
     inputs: np.ndarray
@@ -97,7 +91,6 @@ class Covariances(Brief):
     outputs: np.ndarray
     bias: float = 0.0
     rank_tol: float = 1e-11
-    regularization: float = 0.0
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -133,16 +126,6 @@ class Covariances(Brief):
     def representation_cost(self) -> float:
         """Σ_ℓ Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: ‖W‖² of the cheapest weights with these covariances and outputs."""
         return float(sum(term.value for term in self.terms))
-
-    @property
-    def regularized_cost(self) -> float:
-        """The cost with (K + εI)⁻¹ in place of the pseudo-inverse: finite, and too small."""
-        return float(sum(term.regularized for term in self.terms))
-
-    @property
-    def regularization_effect(self) -> float:
-        """``representation_cost − regularized_cost`` ≥ 0: what ε takes off the value."""
-        return self.representation_cost - self.regularized_cost
 
     def value(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> float:
         r"""𝓛ᵏ with the squared error, or the representation cost alone.
@@ -203,23 +186,15 @@ class Covariances(Brief):
         total = float(np.trace(top))
         defect = max(0.0, total - float(inner.sum())) / total if total > 0 else 0.0
         value = float((inner / values).sum())
-        regular = value
-        if self.regularization > 0:
-            epsilon = self.regularization * float(values.sum()) / len(basis) if len(values) else 1.0
-            regular = (
-                float((inner / (values + epsilon)).sum()) + max(0.0, total - float(inner.sum())) / epsilon
-            )
         outside = defect > 1e-9
-        return Term(np.inf if outside else value, len(values), spread, defect, regular)
+        return Term(np.inf if outside else value, len(values), spread, defect)
 
     def _inverse(self, matrix: np.ndarray) -> np.ndarray:
         values, basis, _ = self._image(matrix)
         return (basis / values) @ basis.T
 
 
-def covariance(
-    network: Any, X: Any, *, bias: float | None = None, rank_tol: float = 1e-11, regularization: float = 0.0
-) -> Covariances:
+def covariance(network: Any, X: Any, *, bias: float | None = None, rank_tol: float = 1e-11) -> Covariances:
     r"""Compute the covariances (K_ℓ, K_ℓᵠ) and outputs of a network, FL22's second set of variables.
 
     Parameters
@@ -231,8 +206,6 @@ def covariance(
         β; needed with weight matrices only (default 0 there).
     rank_tol : float
         Relative eigenvalue below which a direction of K_ℓᵠ counts as outside of its image.
-    regularization : float
-        ε of :class:`Covariances`.
 
     Returns
     -------
@@ -256,8 +229,6 @@ def covariance(
     """
     if not 0 <= rank_tol < 1:
         raise InputError(f"rank_tol must be in [0, 1); received {rank_tol!r}")
-    if not regularization >= 0 or not np.isfinite(regularization):
-        raise InputError(f"regularization must be a finite number, not negative; received {regularization!r}")
     own = getattr(getattr(network, "network", network), "bias", 0.0)
     beta = check_bias(own if bias is None else bias)
     weights = as_matrices(network, beta, "penalized")
@@ -278,7 +249,7 @@ def covariance(
             hidden = _lift(np.maximum(Z, 0.0), beta)
             K.append(Z @ Z.T)
             K_sigma.append(hidden @ hidden.T)
-    return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol, regularization)
+    return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol)
 
 
 def _lift(values: np.ndarray, beta: float) -> np.ndarray:

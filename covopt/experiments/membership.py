@@ -18,10 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
 from covopt.checks.wording import Brief
-from covopt.data.tabular import check_finite, to_matrix, to_symmetric
+from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rounding import allowance, gamma
-from covopt.experiments.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
+from covopt.experiments.quadratic_faces import DEFAULT_BUDGET, minimise
 
 MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9
@@ -51,12 +51,9 @@ class Membership(Brief):
     residual : float
         Frobenius distance of the pair to the nearest point found, relative to the pair's norm.
     separator : (ndarray, ndarray) or None
-        (A, B) with ⟨A, K⟩ + ⟨B, Kᵠ − β²11ᵀ⟩ = ``separation`` < 0, and zᵀAz + σ(z)ᵀBσ(z) ≥ 0 for all z (in the image).
+        (A, B) with ⟨A, K⟩ + ⟨B, Kᵠ − β²11ᵀ⟩ = ``separation`` < 0, and zᵀAz + σ(z)ᵀBσ(z) ≥ 0 for all z.
     separation : float
         With A and B of joint norm one and the pair scaled to norm one; 0 without separator.
-    proved : bool
-        False for a separator on an image whose faces were decided by rounding: nearly dependent inputs. The form's
-        bound, the sums and the separator's own rounding are paid for in any case.
     """
 
     status: Place
@@ -64,7 +61,6 @@ class Membership(Brief):
     residual: float
     separator: tuple[np.ndarray, np.ndarray] | None
     separation: float
-    proved: bool = True
 
 
 def cone_membership(
@@ -72,7 +68,6 @@ def cone_membership(
     K_sigma: Any,
     *,
     bias: float = 0.0,
-    X: Any = None,
     tol: float = 1e-8,
     max_iter: int = 200,
     budget: int = DEFAULT_BUDGET,
@@ -85,14 +80,11 @@ def cone_membership(
         Symmetric.
     bias : float
         β; β²11ᵀ is taken off Kᵠ first.
-    X : array_like of shape (N, D), optional
-        Restricts z to the image of X, the lifted inputs X̃ with their bias column: the pairs that a first layer can
-        have. By default z is any vector of ℝᴺ (3ᴺ faces).
     tol : float
         Relative residual at which a decomposition counts.
     max_iter : int
     budget : int
-        Largest number of faces of the exact minimum.
+        Largest number of faces of the exact minimum; there are 3ᴺ.
 
     Returns
     -------
@@ -103,7 +95,7 @@ def cone_membership(
     Raises
     ------
     InputError
-        When the matrices are not symmetric N × N, or X does not fit.
+        When the matrices are not symmetric N × N.
     BudgetError
         When there are too many faces.
 
@@ -123,52 +115,47 @@ def cone_membership(
         raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
     n = len(first)
     second = second - beta**2
-    rows = _image(X, n)
     size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
     if size == 0.0:
         return Membership(Place.IN, np.zeros((0, n)), 0.0, None, 0.0)
-    first, second = first / size, second / size
-    outside = np.eye(n) - rows @ rows.T
-    if rows.shape[1] < n and np.trace(outside @ first) > max(tol, 1e-12):
-        A = -outside / np.linalg.norm(outside)
-        gap = float(np.vdot(A, first))
-        return Membership(Place.OUT, None, -gap, (A, np.zeros((n, n))), gap)
     # small dense problems: threads would only get in each other's way
     with threadpool_limits(1, user_api="blas"):
-        return _decide(QuadraticFaces(rows, budget=budget), rows, first, second, size, tol, max_iter)
+        return _decide(first / size, second / size, size, tol, max_iter, budget)
 
 
-def _decide(faces, rows, first, second, size, tol, max_iter) -> Membership:
+def _decide(
+    first: np.ndarray, second: np.ndarray, size: float, tol: float, max_iter: int, budget: int
+) -> Membership:
     """Project on the cone until a decomposition or a separating pair comes out; the pair has norm one."""
     n = len(first)
     target = np.concatenate([first.ravel(), second.ravel()])
-    points = np.concatenate([np.eye(rows.shape[1]), -np.eye(rows.shape[1])])
+    points = np.concatenate([np.eye(n), -np.eye(n)])
     residual = np.inf
     rng = np.random.default_rng(0)
     for iteration in range(max_iter):
-        masses, residual = _project(_atoms(rows, points), target)
+        masses, residual = _project(_atoms(points), target)
         points, masses = points[masses > 0], masses[masses > 0]
         if residual > tol and len(points) and iteration % SLIDES == 2:
-            points = np.concatenate([points, _slide(rows, points, masses, target)])
-            masses, residual = _project(_atoms(rows, points), target)
+            points = np.concatenate([points, _slide(points, masses, target)])
+            masses, residual = _project(_atoms(points), target)
             points, masses = points[masses > 0], masses[masses > 0]
         if residual <= tol:
-            decomposition = np.sqrt(size * masses)[:, None] * (points @ rows.T)
+            decomposition = np.sqrt(size * masses)[:, None] * points
             return Membership(Place.IN, decomposition, float(residual), None, 0.0)
-        missed = masses @ _atoms(rows, points) - target
+        missed = masses @ _atoms(points) - target
         A, B = missed[: n * n].reshape(n, n), missed[n * n :].reshape(n, n)
         length = float(np.linalg.norm(missed))
         A, B = A / length, B / length
-        lowest = faces.minimise(A, B)
-        found = _separate(faces, rows, A, B, lowest.lower_bound, first, second)
+        lowest = minimise(A, B, budget=budget)
+        found = _separate(A, B, lowest.lower_bound, first, second)
         if found is None and lowest.values[0] > -1e-7 and residual > 1e-6:
             # ties between eigenvalues leave faces in doubt: a neighbouring pair has none
             noise = 1e-3 * residual * rng.standard_normal((2, n, n))
             near = A + noise[0] + noise[0].T, B + noise[1] + noise[1].T
-            found = _separate(faces, rows, *near, faces.minimise(*near).lower_bound, first, second)
+            found = _separate(*near, minimise(*near, budget=budget).lower_bound, first, second)
         if found is not None:
             A, B, separation = found
-            return Membership(Place.OUT, None, float(residual), (A, B), separation, faces.proved)
+            return Membership(Place.OUT, None, float(residual), (A, B), separation)
         fresh = lowest.points[lowest.values < 0][:MAX_ATOMS]
         if not len(fresh):
             break
@@ -182,7 +169,6 @@ def check_membership(
     K_sigma: Any,
     *,
     bias: float = 0.0,
-    X: Any = None,
     tol: float = 1e-8,
     budget: int = DEFAULT_BUDGET,
 ) -> bool:
@@ -191,7 +177,7 @@ def check_membership(
     Parameters
     ----------
     membership : Membership
-    K, K_sigma, bias, X, tol, budget
+    K, K_sigma, bias, tol, budget
         As for :func:`cone_membership`.
 
     Examples
@@ -205,36 +191,36 @@ def check_membership(
         to_symmetric("K", K, ASYMMETRY),
         to_symmetric("K_sigma", K_sigma, ASYMMETRY) - check_bias(bias) ** 2,
     )
-    rows = _image(X, len(first))
     size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
     if membership.status is Place.IN and membership.decomposition is not None:
         Z = membership.decomposition
         positive = np.maximum(Z, 0.0)
         distance = np.hypot(np.linalg.norm(Z.T @ Z - first), np.linalg.norm(positive.T @ positive - second))
-        inside = np.linalg.norm(Z - Z @ rows @ rows.T) <= 1e-9 * max(float(np.linalg.norm(Z)), 1e-300)
-        return bool(inside and distance <= 2 * tol * size)
+        return bool(distance <= 2 * tol * size)
     if membership.status is Place.OUT and membership.separator is not None:
         A, B = membership.separator
         total = float(np.vdot(A, first) + np.vdot(B, second))
         size_of_terms = float(np.vdot(np.abs(A), np.abs(first)) + np.vdot(np.abs(B), np.abs(second)))
         error = allowance(2 * len(first) ** 2, size_of_terms)
         # the form may fall below zero by rounding only: what that is worth, times the trace of K, is taken off
-        lowest = QuadraticFaces(rows, budget=budget).minimise(0.5 * (A + A.T), 0.5 * (B + B.T)).lower_bound
-        mass = max(0.0, float(np.trace(rows.T @ first @ rows)))
+        lowest = minimise(0.5 * (A + A.T), 0.5 * (B + B.T), budget=budget).lower_bound
+        mass = max(0.0, float(np.trace(first)))
         length = float(np.sqrt(np.square(A).sum() + np.square(B).sum()))
         return bool(lowest >= -NEGATIVE * length and total + error - min(0.0, lowest) * mass < 0)
     return False
 
 
-def _separate(faces, rows, A, B, lowest, first, second):
+def _separate(
+    A: np.ndarray, B: np.ndarray, lowest: float, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Shift A by what the form lacks, if ⟨A, K⟩ + ⟨B, C⟩ stays negative: then it separates.
 
-    Both have norm about one: the entries of the shifted and scaled pair are off by a few u of themselves, the rows
-    are orthonormal to far better than 1e-9, and the sum goes through at most 2n² + 24 roundings.
+    Both have norm about one: the entries of the shifted and scaled pair are off by a few u of themselves, and the sum
+    goes through at most 2n² + 24 roundings.
     """
     n = len(first)
     shift = max(0.0, -lowest) * (1.0 + 1e-9) + gamma(8 * (n + 8))
-    A = A + shift * (rows @ rows.T)
+    A = A + shift * np.eye(n)
     length = float(np.sqrt(np.square(A).sum() + np.square(B).sum()))
     A, B = A / length, B / length
     separation = float(np.vdot(A, first) + np.vdot(B, second))
@@ -242,34 +228,10 @@ def _separate(faces, rows, A, B, lowest, first, second):
     return (A, B, separation) if separation < -error else None
 
 
-def _image(X: Any, n: int) -> np.ndarray:
-    """Orthonormal basis (N, r) of the image of X, as rows of the arrangement; all of ℝᴺ without X."""
-    if X is None:
-        return np.eye(n)
-    inputs = to_matrix("X", X)[0]
-    inputs = inputs[:, None] if inputs.ndim == 1 else inputs
-    if inputs.ndim != 2 or len(inputs) != n:
-        raise InputError(f"X must have {n} rows, as K has; received shape {inputs.shape}")
-    check_finite("X", inputs, None)
-    left, values, _ = np.linalg.svd(inputs, full_matrices=False)
-    rank = int((values > 1e-11 * values.max(initial=0.0)).sum())
-    if rank == 0:
-        raise InputError("X must not be zero: its image holds no representation")
-    return left[:, :rank]
-
-
-def _atoms(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+def _atoms(z: np.ndarray) -> np.ndarray:
     """Flattened pairs (zzᵀ, σ(z)σ(z)ᵀ), one per row."""
-    z = points @ rows.T
-    positive = np.maximum(z, 0.0)
-    shape = (len(z), len(rows) ** 2)
-    return np.concatenate(
-        [
-            (z[:, :, None] * z[:, None, :]).reshape(shape),
-            (positive[:, :, None] * positive[:, None, :]).reshape(shape),
-        ],
-        axis=1,
-    )
+    pairs = [x[:, :, None] * x[:, None, :] for x in (z, np.maximum(z, 0.0))]
+    return np.concatenate([pair.reshape(len(z), z.shape[1] ** 2) for pair in pairs], axis=1)
 
 
 def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
@@ -285,7 +247,7 @@ def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
     return masses, float(np.linalg.norm(masses @ atoms - target))
 
 
-def _slide(rows: np.ndarray, points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Descend from clusters of the atoms, coarse and fine; return unit points."""
     found = []
     for angle in (0.3, 0.1):
@@ -301,33 +263,31 @@ def _slide(rows: np.ndarray, points: np.ndarray, masses: np.ndarray, target: np.
         for group in heads:
             total = masses[group] @ points[group]
             start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
-        moved = _descend(rows, np.array(start), target)
+        moved = _descend(np.array(start), target)
         lengths = np.linalg.norm(moved, axis=1)
         found.append(moved[lengths > 0] / lengths[lengths > 0, None])
-        if np.linalg.norm(_atoms(rows, moved).sum(axis=0) - target) <= EXACT:
+        if np.linalg.norm(_atoms(moved).sum(axis=0) - target) <= EXACT:
             break
     return np.concatenate(found)
 
 
-def _descend(rows: np.ndarray, start: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _descend(start: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Nonlinear least squares on the atoms: Σ (zzᵀ, σσᵀ) against the target."""
-    count, rank = start.shape
-    n = len(rows)
+    count, n = start.shape
 
     def residual(flat: np.ndarray) -> np.ndarray:
-        return _atoms(rows, flat.reshape(count, rank)).sum(axis=0) - target
+        return _atoms(flat.reshape(count, n)).sum(axis=0) - target
 
     def jacobian(flat: np.ndarray) -> np.ndarray:
-        z = flat.reshape(count, rank) @ rows.T
+        z = flat.reshape(count, n)
         blocks = []
         for values, mask in ((z, np.ones_like(z)), (np.maximum(z, 0.0), (z > 0).astype(float))):
-            moves = mask[:, :, None] * rows[None]  # (count, N, rank)
-            outer = np.einsum("cnr,cm->cnmr", moves, values)
+            outer = np.einsum("cn,nr,cm->cnmr", mask, np.eye(n), values)
             both = outer + outer.transpose(0, 2, 1, 3)
-            blocks.append(both.transpose(1, 2, 0, 3).reshape(n * n, count * rank))
+            blocks.append(both.transpose(1, 2, 0, 3).reshape(n * n, count * n))
         return np.concatenate(blocks)
 
     found = least_squares(
         residual, start.ravel(), jac=jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=60
     )
-    return np.asarray(found.x).reshape(count, rank)
+    return np.asarray(found.x).reshape(count, n)

@@ -12,7 +12,7 @@ import covopt
 from covopt.api.cone import ActiveSet
 from covopt.experiments.covariance import covariance
 from covopt.experiments.membership import Membership, Place, check_membership, cone_membership
-from covopt.experiments.quadratic_faces import QuadraticFaces
+from covopt.experiments.quadratic_faces import minimise
 
 
 def weights_of(rng, widths, bias):
@@ -92,19 +92,11 @@ def test_gradient_in_a_singular_image_along_moves_that_stay_inside():
         assert (ahead - behind) / 2e-6 == pytest.approx(np.vdot(gradient, move), rel=1e-6)
 
 
-def test_outside_of_the_image_the_value_is_infinite_and_regularisation_says_what_it_does():
+def test_outside_of_the_image_the_value_is_infinite():
     here = covariance([[[1.0]], [[1.0]]], [[1.0], [2.0]])
     outside = dataclasses.replace(here, K=(np.eye(2),))
     assert outside.representation_cost == np.inf
     assert outside.terms[0].defect == pytest.approx(0.5)
-    regular = dataclasses.replace(here, regularization=1e-3)
-    assert (
-        0
-        < regular.regularization_effect
-        == pytest.approx(regular.representation_cost - regular.regularized_cost)
-    )
-    assert regular.regularization_effect < 1e-2
-    assert dataclasses.replace(outside, regularization=1e-3).regularized_cost < np.inf
 
 
 def test_prop_19_its_value_and_the_escape_over_S():
@@ -139,19 +131,14 @@ def test_a_solution_is_at_the_minimum_of_the_covariances():
 
 
 # ---------------------------------------------------------------------- the exact minimum over cells
-@given(seed=st.integers(0, 10_000), degenerate=st.booleans())
+@given(seed=st.integers(0, 10_000))
 @settings(max_examples=12)
-def test_minimum_over_faces_against_sampling_and_its_bound(seed, degenerate):
+def test_minimum_over_faces_against_sampling_and_its_bound(seed):
     rng = np.random.default_rng(seed)
-    rows = rng.integers(-1, 2, size=(5, 3)).astype(float) if degenerate else rng.standard_normal((5, 3))
-    if np.linalg.matrix_rank(rows) < 3:
-        return
-    rows /= np.abs(rows).max()
-    A, B = (m + m.T for m in rng.standard_normal((2, 5, 5)))
-    found = QuadraticFaces(rows).minimise(A, B)
-    w = rng.standard_normal((20_000, 3))
-    w /= np.linalg.norm(w, axis=1, keepdims=True)
-    z = w @ rows.T
+    A, B = (m + m.T for m in rng.standard_normal((2, 4, 4)))
+    found = minimise(A, B)
+    z = rng.standard_normal((20_000, 4))
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
     sampled = np.einsum("fn,nm,fm->f", z, A, z)
     sampled += np.einsum("fn,nm,fm->f", np.maximum(z, 0), B, np.maximum(z, 0))
     assert found.lower_bound <= found.values[0] + 1e-12
@@ -164,8 +151,7 @@ def test_copositive_form_in_closed_form():
     horn = np.array(
         [[1.0 if min(abs(i - j), 5 - abs(i - j)) != 1 else -1.0 for j in range(5)] for i in range(5)]
     )
-    found = QuadraticFaces(np.eye(5)).minimise(np.zeros((5, 5)), horn)
-    assert -1e-9 <= found.lower_bound <= 1e-9
+    assert -1e-9 <= minimise(np.zeros((5, 5)), horn).lower_bound <= 1e-9
 
 
 # ---------------------------------------------------------------------- membership
@@ -212,19 +198,6 @@ def test_negative_entries_and_cp_matrices():
     assert found.decomposition.min() >= -1e-4  # z = σ(z) where K = Kᵠ, to the root of the tolerance
     negative = np.array([[1.0, -0.2], [-0.2, 1.0]])
     assert cone_membership(negative, negative).status is Place.OUT
-
-
-def test_image_constraint():
-    X = np.array([[1.0], [2.0], [-1.0]])
-    K, K_sigma = pair(np.array([[1.0, 2, -1], [-2, -4, 2]]))
-    found = cone_membership(K, K_sigma, X=X)
-    assert found.status is Place.IN
-    assert check_membership(found, K, K_sigma, X=X)
-    outside = cone_membership(K + np.eye(3), K_sigma, X=X)
-    assert outside.status is Place.OUT
-    assert check_membership(outside, K + np.eye(3), K_sigma, X=X)
-    free = cone_membership(*pair(np.array([[1.0, 2, 3]])))
-    assert not check_membership(free, *pair(np.array([[1.0, 2, 3]])), X=X)  # its z are outside of the image
 
 
 def test_an_undecided_answer_proves_nothing():
