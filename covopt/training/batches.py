@@ -80,9 +80,7 @@ class Problem:
     def bytes_of(self, member: Member, samples: int | None, copies: int) -> int:
         """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
         rows = len(self.inputs) if samples is None else samples
-        layers = 1 if self.architecture.slope == 0.0 else 2
-        if len(member.widths) > 1 or self.architecture.n_outputs > 1 or layers == 2:
-            layers += 1  # what flows back
+        layers = 1 + (len(member.widths) > 1 or self.architecture.n_outputs > 1)  # and what flows back
         weights = sum(r * c for r, c in self.architecture.shapes(member.widths))
         return self.inputs.element_size() * (rows * sum(member.widths) * layers + copies * weights)
 

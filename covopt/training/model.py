@@ -36,8 +36,6 @@ class Architecture:
     bias : float
         β.
     output_bias : {"none", "penalized", "free"}
-    slope : float
-        a of σ_a.
     """
 
     n_inputs: int
@@ -45,7 +43,6 @@ class Architecture:
     depth: int
     bias: float = 1.0
     output_bias: str = "none"
-    slope: float = 0.0
 
     def shapes(self, widths: Widths) -> list[tuple[int, int]]:
         """Return the shapes of W₁ … W_L and of b where there is one, as they are stored.
@@ -230,7 +227,7 @@ class BatchedNetworks:
 
     def forward(self, theta: Tensor, rows: Tensor | None) -> Tensor:
         """Return the outputs of all networks on the rows of a minibatch, or on all."""
-        slope, beta, depth = self.architecture.slope, self.architecture.bias, self.architecture.depth
+        beta, depth = self.architecture.bias, self.architecture.depth
         layers, count = self.views(theta), len(theta)
         signal = self._inputs(count, rows)
         samples = signal.shape[1]
@@ -243,11 +240,7 @@ class BatchedNetworks:
             else:
                 shift = weights[:, -1:, :].expand(count, samples, width)
                 torch.baddbmm(shift, signal, weights[:, :-1, :], beta=beta, out=z)
-            if slope == 0.0:
-                signal = z.relu_()
-            else:
-                signal = self._buffer("a", index, count, samples, width)
-                torch.ops.aten.leaky_relu.out(z, slope, out=signal)
+            signal = z.relu_()
         outputs = self._buffer("f", 0, count, samples, self.architecture.n_outputs)
         torch.bmm(signal, layers[depth - 1], out=outputs)
         if self.architecture.output_bias != "none":
@@ -257,21 +250,20 @@ class BatchedNetworks:
     def _backward(self, theta: Tensor, outputs: Tensor, rows: Tensor | None, out: Tensor) -> None:
         """Write the gradient of C into ``out``; outputs and activations of the last forward pass are used up."""
         architecture, count = self.architecture, len(theta)
-        slope, beta, depth = architecture.slope, architecture.bias, architecture.depth
+        beta, depth = architecture.bias, architecture.depth
         layers, slopes = self.views(theta), self.views(out)
         samples = outputs.shape[1]
         residual = self.loss.gradient_(outputs, rows)
         if architecture.output_bias != "none":
             torch.sum(residual, 1, keepdim=True, out=slopes[depth]).mul_(beta)
         inputs = self._inputs(count, rows)
-        if depth == 2 and architecture.n_outputs == 1 and slope == 0.0:
+        if depth == 2 and architecture.n_outputs == 1:
             self._backward_scalar(layers, slopes, inputs, residual)
             return
         flow = residual
         for index in range(depth - 1, 0, -1):
             width = layers[index].shape[1] - (1 if index < depth - 1 and beta > 0 else 0)
-            kind = "z" if slope == 0.0 else "a"
-            signal = self._buffer(kind, index - 1, count, samples, width)
+            signal = self._buffer("z", index - 1, count, samples, width)
             into = slopes[index]
             if index < depth - 1 and beta > 0:
                 torch.sum(flow, 1, keepdim=True, out=into[:, -1:, :]).mul_(beta)
@@ -279,11 +271,7 @@ class BatchedNetworks:
             into.copy_(torch.bmm(signal.mT, flow))
             back = self._buffer("d", index - 1, count, samples, width)
             torch.bmm(flow, layers[index][:, :width, :].mT, out=back)
-            if slope == 0.0:
-                flow = torch.ops.aten.threshold_backward.grad_input(back, signal, 0.0, grad_input=back)
-            else:
-                z = self._buffer("z", index - 1, count, samples, width)
-                flow = torch.ops.aten.leaky_relu_backward.grad_input(back, z, slope, False, grad_input=back)
+            flow = torch.ops.aten.threshold_backward.grad_input(back, signal, 0.0, grad_input=back)
         slopes[0].copy_(torch.bmm(inputs.mT, flow))
 
     def _backward_scalar(

@@ -29,10 +29,8 @@ def floors_of(
         return floors
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
-    if architecture.depth != 2 or architecture.slope != 0.0:
-        raise InputError(
-            "reference bounds two-layer ReLU networks only; leave it out for deep or sloped ones."
-        )
+    if architecture.depth != 2:
+        raise InputError("reference bounds two-layer networks only; leave it out for deep ones.")
     differs = differences(reference, task)
     if differs:
         raise InputError(

@@ -191,7 +191,7 @@ def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetw
     has_offset = architecture.output_bias != "none"
     offset = layers[depth][0] if has_offset else np.zeros(outputs)
     counts = architecture.output_bias != "free"
-    if depth == 2 and architecture.slope == 0.0:
+    if depth == 2:
         return ReLUNetwork(layers[0].T.copy(), layers[1], architecture.bias, offset, counts)
     biased = architecture.bias > 0
     weights, biases = [], []
@@ -201,7 +201,7 @@ def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetw
     weights.append(layers[depth - 1].T.copy())
     biases.append(offset if has_offset else None)
     return DeepReLUNetwork(
-        weights, biases, slope=architecture.slope, bias=architecture.bias if biased else 1.0,
+        weights, biases, bias=architecture.bias if biased else 1.0,
         counts_output_bias=counts,
     )  # fmt: skip
 

@@ -15,13 +15,7 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
-from covopt.checks.validation import (
-    check_count,
-    check_number,
-    check_positive,
-    check_random_state,
-    check_slope,
-)
+from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
 from covopt.errors import InputError
 from covopt.files.locked import locked
 from covopt.losses import Loss
@@ -51,7 +45,6 @@ def train(
     lam: Any = 0.0,
     bias: float = 1.0,
     output_bias: str = "none",
-    slope: float = 0.0,
     seeds: Any = 1,
     learning_rate: Any = None,
     schedule: Phase | str | Sequence[Phase | str] | None = None,
@@ -75,7 +68,7 @@ def train(
     .. math::
 
         \min_W \; \sum_i s_i\, \ell(f_W(x_i), y_i) + \lambda \|W\|^2, \qquad
-        Z_\ell = [\sigma_a(Z_{\ell-1}),\, \beta 1]\, W_\ell^T, \quad f_W = Z_L,
+        Z_\ell = [\sigma(Z_{\ell-1}),\, \beta 1]\, W_\ell^T, \quad f_W = Z_L,
 
     the objective of :func:`covopt.fit` (s are the sample weights divided by their sum), for networks of any depth.
     What comes out is heuristic: nothing is proved about it. The networks are the product widths × λ × learning rates
@@ -94,8 +87,6 @@ def train(
         λ ≥ 0, or what :func:`covopt.fit` takes: a share of λ_max as ``"0.03max"``, ``"cv"``.
     bias, output_bias : float, {"none", "penalized", "free"}
         β, and whether there is an output bias and whether it costs.
-    slope : float
-        a ∈ (−1, 1) of σ_a(t) = max(t, 0) + a min(t, 0).
     seeds : int or sequence of int
         A count, or the seeds themselves.
     learning_rate : float or sequence, optional
@@ -166,8 +157,7 @@ def train(
         )
     seed = _random_state(random_state)
     architecture = Architecture(
-        task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
-        check_slope(slope),
+        task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias
     )  # fmt: skip
     _check_loss(task.loss, phases)
     floors = floors_of(reference, task, members, architecture)
@@ -306,9 +296,7 @@ def _check_same_kind(i: int, network: ReLUNetwork | DeepReLUNetwork, architectur
         raise InputError(
             f"start {i} has bias {bias:g} but bias={architecture.bias:g} is asked for; use its own."
         )
-    if slope != architecture.slope:
-        raise InputError(
-            f"start {i} has slope {slope:g} but slope={architecture.slope:g} is asked for; use its own."
-        )
+    if slope != 0.0:
+        raise InputError(f"start {i} has slope {slope:g}; networks are trained with ReLUs, of slope 0.")
     if architecture.output_bias == "none" and offset is not None and np.any(offset):
         raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")

@@ -104,7 +104,7 @@ CHANGES = {
     "networks": dict(lam=[0.0, 0.03]),
     "schedule": dict(schedule=SCHEDULE[:2]),
     "loss": dict(loss="huber", schedule=SCHEDULE[1:]),
-    "architecture": dict(slope=0.1),
+    "architecture": dict(output_bias="free"),
     "dtype": dict(dtype="float32"),
     "random_state": dict(random_state=3),
     "tol_gradient, record_every": dict(tol_gradient=1e-3, record_every=None),

@@ -66,9 +66,8 @@ def test_references_of_other_problems():
     assert message(lam=0.5, reference=reference, sample_weight=np.arange(12.0)) == differ.format(
         "sample_weight"
     )
-    expected = "reference bounds two-layer ReLU networks only; leave it out for deep or sloped ones."
+    expected = "reference bounds two-layer networks only; leave it out for deep ones."
     assert message(lam=0.5, reference=reference, widths=(3, 3)) == expected
-    assert message(lam=0.5, reference=reference, slope=0.1) == expected
 
 
 def test_starts_of_another_shape():
@@ -86,7 +85,7 @@ def test_starts_that_would_mean_another_function():
     shallow = covopt.ReLUNetwork(*weights, output_bias=np.ones(1))
     assert message(start=shallow) == "start 0 has an output bias; use output_bias='penalized' or 'free'."
     deep = covopt.DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))], [np.ones(3), None], slope=0.5)
-    assert message(start=deep) == "start 0 has slope 0.5 but slope=0 is asked for; use its own."
+    assert message(start=deep) == "start 0 has slope 0.5; networks are trained with ReLUs, of slope 0."
 
 
 def test_without_torch_the_extra_is_named():
