@@ -7,7 +7,7 @@ import pytest
 
 import covopt
 from covopt.completely_positive import graphs
-from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, load_cp_rank
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.errors import SolutionFileError
 
@@ -47,12 +47,6 @@ def test_comparison_needs_a_triangle_free_graph():
     assert failed(content) == {"comparison"}
 
 
-def test_exact_entries_of_another_matrix_are_rejected():
-    content = covopt.cp_rank([[2, 1], [1, 2]]).to_dict()
-    content["exact"] = [["3", "1"], ["1", "2"]]
-    assert "matrix" in failed(content)
-
-
 def test_undecided_claims_no_upper_bound():
     content = covopt.cp_rank(CASES["dense"]).to_dict()
     content["readings"][0] |= {"status": "undecided", "factor": None, "upper": 5}
@@ -71,14 +65,6 @@ def test_a_missing_reading_is_rejected():
     part = content["readings"][0]
     content |= {"status": part["status"], "lower": part["lower"], "upper": part["upper"]}
     assert failed(content) == {"readings"}
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(SolutionFileError, match="cannot read"):
-        load_cp_rank(tmp_path / "none.json")
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(SolutionFileError, match="is not a JSON file"):
-        load_cp_rank(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(

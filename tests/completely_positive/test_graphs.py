@@ -12,19 +12,6 @@ from covopt.completely_positive.pattern import is_triangle_free, support_pattern
 from covopt.errors import InputError
 
 
-def test_numbers_of_triangle_free_graphs():
-    # OEIS A006785
-    assert [sum(1 for _ in graphs.triangle_free_graphs(n)) for n in range(1, 8)] == [
-        1,
-        2,
-        3,
-        7,
-        14,
-        38,
-        107,
-    ]
-
-
 @pytest.mark.parametrize(
     ("graph", "vertices", "edges"),
     [
