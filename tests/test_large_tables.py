@@ -34,12 +34,17 @@ def asked(question, X, y, **options):
         return covopt.fit(X, y, lam="0.01max", **options)
 
 
-@pytest.fixture
-def compiled(processor_clock):
+@pytest.fixture(scope="module")
+def kernels():
     """Kernels that are loaded, so that their seconds are not those of an answer."""
     for d in (2, 3, 12):
         for question in ("solve", "fit"):
             asked(question, *table(40, d), time_limit_s=0.5)
+
+
+@pytest.fixture
+def compiled(kernels, processor_clock):
+    """Loaded kernels, and a clock that other work on the machine does not move."""
 
 
 @posix

@@ -7,13 +7,14 @@ the targets themselves where the network, as its weights are, misses them by 1e-
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from covopt.exact.rounding import allowance, two_product, two_sum
 
 MOST = 1e7  # pairs of points and neurons: about a second
-BLOCK = 2**16  # entries of the arrays that are worked on at a time: they stay in the cache
 HIDDEN = 5e-10  # of the largest target, that doubles may be wrong by
 SAFE = 2.0**400  # sizes between which a product of two numbers and its error are doubles
+_product, _sum = njit(two_product), njit(two_sum)
 
 
 def blur(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> float:
@@ -81,21 +82,36 @@ def misses(
     sizes = [np.abs(part[part != 0.0]) for part in (lifted, hidden, weights)]
     if any(len(part) and not 1.0 / SAFE < part.min() <= part.max() < SAFE for part in sizes):
         return None
-    found = np.empty(targets.shape)
-    step = max(1, BLOCK // max(len(hidden), 1))
-    for first in range(0, len(lifted), step):
-        rows, block = lifted[first : first + step], slice(first, first + step)
-        heights, rest = np.zeros((len(rows), len(hidden))), np.zeros((len(rows), len(hidden)))
-        for column, entries in zip(rows.T, hidden.T, strict=True):
-            heights, rest = _add(heights, rest, column[:, None], entries[None, :])
-        live = heights > 0.0
-        heights, rest = np.where(live, heights, 0.0), np.where(live, rest, 0.0)
-        for output, column in enumerate(weights.T):
-            product, error = two_product(heights, column)
-            ends = offset[0, output] - targets[block, output]
-            total, low = _total(np.column_stack([product, ends]), (error + rest * column).sum(axis=1))
-            exact = two_sum(np.full(len(rows), offset[0, output]), -targets[block, output])[1]
-            found[block, output] = total + (low + exact + offset[1, output])
+    ends, rest = two_sum(np.broadcast_to(offset[0], targets.shape), -targets)
+    lifted, columns, weights = (
+        np.ascontiguousarray(part, dtype=float) for part in (lifted, hidden.T, weights)
+    )
+    found: np.ndarray = _misses(lifted, columns, weights, ends, rest + offset[1])
+    return found
+
+
+@njit(cache=True)
+def _misses(
+    lifted: np.ndarray, columns: np.ndarray, weights: np.ndarray, ends: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """Add Σ_j v_j σ(w_j·z_i) to numbers of two parts."""
+    found = np.empty(ends.shape)
+    for i in range(len(lifted)):
+        high, low = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+        for column in range(len(columns)):
+            for j in range(len(high)):
+                product, error = _product(lifted[i, column], columns[column, j])
+                high[j], lost = _sum(high[j], product)
+                low[j] += lost + error
+        for output in range(ends.shape[1]):
+            value, below = ends[i, output], rest[i, output]
+            for j in range(len(high)):
+                height, lost = _sum(high[j], low[j])
+                if height > 0.0:
+                    product, error = _product(height, weights[j, output])
+                    value, missed = _sum(value, product)
+                    below += missed + (error + lost * weights[j, output])
+            found[i, output] = value + below
     return found
 
 
@@ -119,20 +135,3 @@ def outputs_of_far(
         return None
     missed = misses(*parts, targets)
     return targets + (hides if missed is None else missed)
-
-
-def _total(values: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Add up rows by halves, what every sum loses to ``low``."""
-    while values.shape[1] > 1:
-        half = values.shape[1] // 2
-        sums, lost = two_sum(values[:, :half], values[:, half : 2 * half])
-        low = low + lost.sum(axis=1)
-        values = np.column_stack([sums, values[:, 2 * half :]])
-    return values[:, 0], low
-
-
-def _add(total: np.ndarray, low: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Add a·b to a number of two parts."""
-    product, error = two_product(a, b)
-    total, lost = two_sum(total, product)
-    return two_sum(total, low + (lost + error))
