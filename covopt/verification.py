@@ -25,7 +25,7 @@ from covopt.completely_positive.checking import verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now
 from covopt.parallel.blas import one_blas_thread
-from covopt.proofs import Proof
+from covopt.proofs import FirstProof, Proof
 from covopt.solution import Solution, load
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def verify(
         return verify_path(solution, X, Y, exact=exact, expect=expect, time_limit_s=time_limit_s)
     if expect and not isinstance(solution, Solution):
         raise InputError("expect is about solutions and paths: leave it out")
-    if proof is not None and not isinstance(proof, Proof):
+    if proof is not None and not isinstance(proof, Proof | FirstProof):
         proof = Proof.load(proof)
     checks: list[Check] = []
     try:
@@ -218,7 +218,7 @@ def _late(checks: Sequence[Check], time_limit_s: float | None) -> Check:
 
 def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
     """Check what is no single solution."""
-    if isinstance(found, Proof):
+    if isinstance(found, Proof | FirstProof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
     if hasattr(found, "claims"):  # a deep network with its bounds
         checks = found.claims(X, Y)
@@ -318,8 +318,8 @@ def _same_problem(one: Solution, other: Solution) -> bool:
 
 
 def _verify(
-    solution: Solution, X: Any, Y: Any, checks: list[Check], *,
-    exact: bool, proof: Proof | None, expect: Mapping[str, Any] | None = None, limit: float | None = None,
+    solution: Solution, X: Any, Y: Any, checks: list[Check], *, exact: bool, proof: Proof | FirstProof | None,
+    expect: Mapping[str, Any] | None = None, limit: float | None = None,
 ) -> Verification:  # fmt: skip
     """Fill in ``checks`` as they are made, so that they are there when the time is up."""
     fit = solution.loss is not None

@@ -14,11 +14,7 @@ import numpy as np
 
 import covopt
 from covopt.arrangement.enumeration import iter_cells
-from covopt.certificates.prove import problem_of
 from covopt.oracles.cones import box_gauge
-from covopt.parallel import spread_with_rechecks
-from covopt.proofs import check_proof
-from covopt.proofs.parts import in_parts
 
 WARM_S = 60.0
 
@@ -42,13 +38,7 @@ def cells(full: bool) -> Callable[[], Any]:
     return lambda: sum(len(block) for block in iter_cells(X, chunk_size=1 << 20))
 
 
-def exact(full: bool) -> Callable[[], Any]:
-    found = covopt.min_norm(*noise(300 if full else 60, 2))
-    proof, problem, dual = found.prove(), problem_of(found, found.data), found.dual.reshape(-1)
-    return lambda: check_proof(problem, dual, proof, cover_by=in_parts(spread_with_rechecks())).cover
-
-
-WORK = {"boxes": boxes, "cells": cells, "exact": exact}
+WORK = {"boxes": boxes, "cells": cells}
 
 
 def with_workers(count: int, small: Any, work: Any) -> dict[str, Any]:

@@ -8,30 +8,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.certificates.prove import EXTRA_BOXES, float_link, multipliers_of, problem_of, prove
-from covopt.errors import InputError
+from covopt.certificates.cover import cover
+from covopt.certificates.prove import float_link, multipliers_of, problem_of
+from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.oracles.support import MOST_ARCS
-from covopt.parallel import spread_over_cluster
 from covopt.proofs import (
     CheckedBound,
     CheckedNetwork,
+    FirstProof,
     Problem,
     Proof,
     check_by_faces,
     check_network,
     check_proof,
 )  # fmt: skip
-from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.checker.arithmetic import ZERO, float_below
+from covopt.proofs.checker.cover import Cover
+from covopt.proofs.checker.covopt_check import check_cover
+from covopt.proofs.checker.dual import dual_value
 from covopt.proofs.checker.faces import DIMENSION
-from covopt.proofs.parts import in_parts
+from covopt.proofs.theorem import differs, exactly
 from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
     from covopt.data import Data
 
+EXTRA_BOXES = 200_000  # cuts beyond the tree of a proof of version 1
 AGREES = 1e-9  # relative difference at which a stated number equals the exact one
 NORM_AGREES = 1e-12
 
@@ -44,7 +49,7 @@ class Claim(NamedTuple):
     detail: str
 
 
-def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[Claim]:
+def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Claim]:
     """Check residual, norm, objective and lower bound of a solution in exact arithmetic.
 
     Parameters
@@ -61,43 +66,56 @@ def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[
         return [Claim("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
 
 
-def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
+def _claims(solution: Any, data: Data, proof: Proof | FirstProof | None) -> list[Claim]:
     problem, net = problem_of(solution, data), solution.network
-    network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
+    reason = float_link(problem, solution.potential)
+    about, bound, said = problem, None, None
+    far = FarRows.of(data.lifted) is not None
+    if reason is not None:
+        said = Claim("exact lower bound", True, f"NOT exact: {reason}")
+        if proof is not None:
+            said = Claim("exact lower bound", False, f"a proof was given, but {reason}")
+    else:
+        try:
+            about, bound = _proved(problem, solution, data, proof, far=far)
+        except (InputError, SolutionFileError, ValueError) as error:
+            said = Claim("exact lower bound", False, str(error))
+    network = check_network(about, net.hidden_weights, net.output_weights, net.output_bias)
     claims = [_norm(solution, network)] if solution.potential == "variation" else []
     claims.append(
-        _interpolation(solution, problem, network) if problem.loss is None else _loss(solution, network)
+        _interpolation(solution, about, network) if problem.loss is None else _loss(solution, network)
     )
-    reason = float_link(problem, solution.potential)
-    if reason is not None:
-        if proof is not None:
-            return [*claims, Claim("exact lower bound", False, f"a proof was given, but {reason}")]
-        return [*claims, Claim("exact lower bound", True, f"NOT exact: {reason}")]
-    far = FarRows.of(data.lifted) is not None
-    given, bound = proof is not None, None
-    if not given and far:
-        bound = _by_faces(problem, solution, data)
-    try:
-        if bound is None and proof is None:
-            proof, bound = prove(problem, multipliers_of(solution), neurons=net.hidden_weights)
-        elif bound is None and proof is not None:
-            bound = check_proof(
-                problem,
-                multipliers_of(solution),
-                proof,
-                extra=EXTRA_BOXES,
-                cover_by=in_parts(spread_over_cluster()),
-            )
-    except (InputError, ValueError) as error:
-        return [*claims, Claim("exact lower bound", False, str(error))]
-    assert bound is not None
-    if (
-        not given and not far and not _reaches(bound, solution)
-    ):  # boxes lose digits that rows nearly alike need
-        better = _by_faces(problem, solution, data)
-        if better is not None and better.lower_bound > bound.lower_bound:
-            proof, bound = None, better
-    return [*claims, *_bound(solution, network, proof, bound, far=far and proof is not None)]
+    if bound is None:
+        return [*claims, said]
+    return [*claims, *_bound(solution, network, proof, bound, far=far and bound.cover.boxes > 0)]
+
+
+def _proved(
+    problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None, *, far: bool
+) -> tuple[Problem, CheckedBound]:
+    """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
+    dual = multipliers_of(solution)
+    if isinstance(proof, FirstProof):
+        return problem, check_proof(problem, dual, proof, extra=EXTRA_BOXES)
+    if proof is not None:
+        other = differs(proof.own, problem)
+        if other is not None:
+            raise InputError(f"the proof is about {other}")
+        own, boxes, about = proof.own, proof.boxes, exactly(proof.own, problem)
+        return about, CheckedBound(own.bound, own.x_unit * own.H, ZERO, Cover(ZERO, boxes, 0))
+    faces = _by_faces(problem, dual, data) if far else None
+    if faces is not None:
+        return problem, faces
+    found = cover(problem, dual, neurons=solution.network.hidden_weights)
+    own, about = found.own, found.problem
+    gauge = own.x_unit * own.H
+    value = dual_value(about, [Fraction(L) for L in own.multipliers], gauge)
+    bound = CheckedBound(value, gauge, ZERO, Cover(ZERO, check_cover(own), 0))
+    if not far and not _reaches(bound, solution):  # boxes lose digits that rows nearly alike need
+        faces = _by_faces(problem, dual, data)
+        if faces is not None and faces.lower_bound > bound.lower_bound:
+            return problem, faces
+    return about, bound
 
 
 def _reaches(bound: CheckedBound, solution: Any) -> bool:
@@ -105,11 +123,11 @@ def _reaches(bound: CheckedBound, solution: Any) -> bool:
     return Fraction(solution.lower_bound) <= bound.lower_bound * (1 + Fraction(AGREES))
 
 
-def _by_faces(problem: Problem, solution: Any, data: Data) -> CheckedBound | None:
+def _by_faces(problem: Problem, dual: np.ndarray, data: Data) -> CheckedBound | None:
     """Return the bound over all faces; None for too many rows, or where moving the dual leaves no sum of floats."""
     if by_faces_in_time(data.lifted):
         with suppress(ValueError):
-            return check_by_faces(problem, multipliers_of(solution))
+            return check_by_faces(problem, dual)
     return None
 
 
@@ -158,7 +176,12 @@ def _loss(solution: Any, network: CheckedNetwork) -> Claim:
 
 
 def _bound(
-    solution: Any, network: CheckedNetwork, proof: Proof | None, bound: CheckedBound, *, far: bool
+    solution: Any,
+    network: CheckedNetwork,
+    proof: Proof | FirstProof | None,
+    bound: CheckedBound,
+    *,
+    far: bool,
 ) -> list[Claim]:
     proved = bound.lower_bound
     upper = network.cost if solution.loss is None else None
@@ -173,7 +196,7 @@ def _bound(
             f"rounded outwards; {text}"
         )
     claims = [Claim("exact lower bound", ok or far, text)]
-    if proof is not None and Fraction(proof.lower_bound) > proved:
+    if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > proved:
         claims.append(
             Claim("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
         )

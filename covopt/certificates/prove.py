@@ -1,44 +1,35 @@
-"""Make the proof of a lower bound: the search by boxes finds a cover, the exact checker says what it proves."""
+"""Make the closed proof of a lower bound, the best one that time allows."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
-from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.certificates.cover import MAX_BOXES, cover
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.kept import KeptFile, kept_file
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
-from covopt.oracles.cones import box_gauge
-from covopt.oracles.coordinates import Transfer
-from covopt.parallel import spread_over_cluster
-from covopt.proofs import CheckedBound, Problem, Proof, check_proof
-from covopt.proofs.checker.arithmetic import float_below
-from covopt.proofs.checker.dual import LOSSES, move_into_domain
-from covopt.proofs.checker.network import lift
-from covopt.proofs.parts import in_parts
+from covopt.proofs import Problem, Proof
+from covopt.proofs.checker.covopt_check import Refused, largest_bound
+from covopt.proofs.checker.dual import LOSSES
+from covopt.proofs.theorem import differs, network_of, ratio, sealed
 
 if TYPE_CHECKING:
     from covopt.data import Data
+    from covopt.network import ReLUNetwork
 
-RTOL = 5e-10  # of H, above the best value found: half of it is about what the proved bound loses
-NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
-MAX_BOXES = 2_000_000
-EXTRA_BOXES = 200_000
 LATE_S = 0.3  # for a first small proof where the time was up before
 FIRST_BOXES, MORE_BOXES = (
     2000,
     4,
 )  # where time is limited: the first search, and how much larger each next one is
 PROVES = 1e-9  # of a bound, by which a proved one may be below it
-ALMOST_ZERO = 2.0**-100  # H must be positive; the largest row is of size about one
-ROW_BITS, SUM_BITS = 56, 60  # sums over a row and over the table for which 64 bits are enough
+DIGITS = 17  # of the bound
 
 
 def problem_of(solution: Any, data: Data) -> Problem:
@@ -80,31 +71,34 @@ def float_link(problem: Problem, potential: str) -> str | None:
     return None
 
 
+def no_file(problem: Problem, potential: str) -> str | None:
+    """Say why there can be no closed proof, None where there can be one."""
+    if problem.loss == "logistic":
+        return "that of the logistic loss has logarithms, and no file; verify --exact makes and checks it in one go"
+    return float_link(problem, potential)
+
+
 def prove(
     problem: Problem,
     dual: np.ndarray,
     *,
-    neurons: np.ndarray | None = None,
+    network: ReLUNetwork | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
-) -> tuple[Proof, CheckedBound]:
-    """Search for a cover of all directions by boxes and let the checker say what it proves.
+) -> Proof:
+    """Make a closed proof, and let the reader check it.
 
     Parameters
     ----------
     problem : Problem
     dual : ndarray of shape (N,) or (N, 2)
         λ in the user's units, of one double or two.
-    neurons : ndarray of shape (m, D), optional
-        Where the search may begin: those of the network.
+    network : ReLUNetwork, optional
+        For the upper half; the search may begin at its neurons.
     max_boxes : int
-        Of the search. Where they run out the proof proves less.
+        Where they run out the proof proves less.
     n_threads : int
         Of the search.
-
-    Returns
-    -------
-    (Proof, CheckedBound)
 
     Raises
     ------
@@ -114,39 +108,33 @@ def prove(
     Examples
     --------
     >>> table = Problem(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), 1.0)
-    >>> proof, bound = prove(table, np.array([-1.0, 1.0]))
-    >>> 1.999999 < proof.lower_bound <= 2
-    True
+    >>> proof = prove(table, np.array([-1.0, 1.0]))
+    >>> 1.999999 < proof.lower_bound <= 2, proof.boxes
+    (True, 16)
     """
-    reason = float_link(problem, "variation")
+    reason = no_file(problem, "variation")
     if reason is not None:
         raise InputError(f"there is no exact proof of this bound: {reason}")
-    if neurons is not None:
-        lengths = np.linalg.norm(neurons, axis=1)
-        neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
+    neurons = None if network is None else network.hidden_weights
+    content, own, _ = cover(problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)
     try:
-        moved = np.array([float(v) for v in move_into_domain(problem, dual)])
-    except ValueError as error:
+        bound = max(Fraction(0), largest_bound(own))
+    except Refused as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
-    found = box_gauge(
-        lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
-    )
-    made = found.transfer
-    y, linear, signs, factor, change = _shorten(made)
-    tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()
-    best, H = float(np.ldexp(abs(found.best_value), -made.exponent)), found.H
-    if best * (1.0 + NEAR) > H:  # what double precision could not decide the checker can
-        H = min(H, best * (1.0 + 0.5 * RTOL))
-    H = max((H + change) * (1.0 + 1e-15), ALMOST_ZERO)
-    proof = Proof(
-        problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
-    )  # fmt: skip
+    if bound:
+        digits = DIGITS - len(str(int(bound))) if bound >= 1 else DIGITS + len(str(int(1 / bound)))
+        bound = Fraction(int(bound * Fraction(10) ** digits)) / Fraction(10) ** digits
+    content["theorem"]["bound"] = ratio(bound)
+    if network is not None:
+        wide = problem.X.shape[1] + 1
+        hidden = np.pad(network.hidden_weights, ((0, 0), (0, wide - network.hidden_weights.shape[1])))
+        content["network"] = network_of(hidden, network.output_weights, network.output_bias)
+    proof = Proof(sealed(content))
     try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
-    except ValueError as error:
+        proof.boxes  # noqa: B018
+    except SolutionFileError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
-    reached = -float_below(-(Fraction(H) + bound.cover.excess))
-    return replace(proof, H=reached, lower_bound=float_below(bound.lower_bound)), bound
+    return proof
 
 
 def prove_in_time(
@@ -155,7 +143,7 @@ def prove_in_time(
     stated: float,
     time_limit_s: float | None,
     *,
-    neurons: np.ndarray,
+    network: ReLUNetwork,
     max_boxes: int,
     n_threads: int,
     checkpoint: Checkpoint | None = None,
@@ -164,7 +152,7 @@ def prove_in_time(
 
     Parameters
     ----------
-    problem, dual, neurons, max_boxes, n_threads
+    problem, dual, network, max_boxes, n_threads
         As for :func:`prove`.
     stated : float
         The bound that is to be proved: with it there is nothing more to do.
@@ -185,7 +173,7 @@ def prove_in_time(
     boxes = max_boxes if checkpoint is None and time_limit_s is None else min(FIRST_BOXES, max_boxes)
 
     def made() -> Proof:
-        found = prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads)[0]
+        found = prove(problem, dual, network=network, max_boxes=boxes, n_threads=n_threads)
         better = found if best is None or found.lower_bound > best.lower_bound else best
         if file is not None:
             file.write(better.to_dict())
@@ -196,9 +184,9 @@ def prove_in_time(
             with limited(time_limit_s):
                 if file is not None and file.content is not None:
                     with file.named():
-                        best = _earlier(problem, dual, Proof.from_dict(file.content), file)
+                        best = _earlier(problem, file)
                     ended = _proves(best, stated)
-                    boxes = min(MORE_BOXES * max(boxes, len(best.tree)), max_boxes)
+                    boxes = min(MORE_BOXES * max(boxes, best.boxes), max_boxes)
                 while not ended:
                     began = now()
                     best = made()
@@ -232,46 +220,15 @@ def _proves(proof: Proof, stated: float) -> bool:
     return proof.lower_bound >= stated - PROVES * abs(stated)
 
 
-def _earlier(problem: Problem, dual: np.ndarray, proof: Proof, file: KeptFile) -> Proof:
-    """Return the proof of an earlier run with what the checker says that it proves, whatever the file says."""
-    if proof.digest != problem.digest(dual):
+def _earlier(problem: Problem, file: KeptFile) -> Proof:
+    """Return the proof of an earlier run, checked."""
+    proof = Proof.from_dict(file.content)
+    if not isinstance(proof, Proof):
+        raise SolutionFileError(f"the checkpoint {file.path} is a proof of an earlier version: begin anew")
+    other = differs(proof.own, problem)
+    if other is not None:
         raise InputError(
-            f"the checkpoint {file.path} is about another table, question or dual point; give the same solution, or "
-            "another file."
+            f"the checkpoint {file.path} is about {other}; give the same solution, or another file."
         )
-    try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
-    except ValueError as error:
-        raise SolutionFileError(f"the proof in the checkpoint {file.path} is damaged: {error}") from error
-    return replace(proof, lower_bound=float_below(bound.lower_bound))
-
-
-def _shorten(made: Transfer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
-    """Round y and linear to a grid on which sums fit into 64 bits.
-
-    A line whose rows nearly cancel is a short y with large factors, by which its rounding would be paid: such a line
-    is left out of G, its y lengthened and its factors reduced.
-
-    Returns
-    -------
-    y, linear, signs, factor
-    change : float
-        How much |G| can grow by that.
-    """
-    y, linear, signs, factor = made.y.copy(), made.linear, made.signs.astype(np.int64), made.factor.copy()
-    if not y.size:
-        return y, linear, signs, factor, 0.0
-    row, total = np.abs(y).sum(axis=1).max(), np.abs(y).sum() + np.abs(linear).sum()
-    exponent = max(int(np.frexp(row)[1]) - ROW_BITS, int(np.frexp(total)[1]) - SUM_BITS)
-    unit = np.ldexp(1.0, exponent)
-    short, line = np.rint(y / unit) * unit, np.rint(linear / unit) * unit
-    moved, lengths = np.linalg.norm(short - y, axis=1), np.linalg.norm(y, axis=1)
-    rows = np.flatnonzero(made.group >= 0)
-    own = made.group[rows]
-    amount = np.bincount(own, weights=np.abs(factor[rows]), minlength=len(y))
-    gone = (signs != 0) & (amount * moved > lengths)
-    change = moved[(signs != 0) & ~gone].sum() + lengths[gone].sum() + np.linalg.norm(line - linear)
-    short = np.where((signs == 0)[:, None], y, short)
-    short[gone] = y[gone] * amount[gone, None]
-    factor[rows] = np.where(gone[own], factor[rows] / amount[own], factor[rows])
-    return short, line, np.where(gone, 0, signs), factor, nextafter(float(change), inf)
+    proof.boxes  # noqa: B018
+    return proof

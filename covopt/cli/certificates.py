@@ -81,10 +81,13 @@ def _columns_of(saved: Any, solution: Path, table: Path, text: Any) -> tuple[Any
 
 
 def prove(given: SimpleNamespace) -> Answer:
-    """Write a proof of the lower bound that needs no oracle: boxes that cover all neurons, checked in integers."""
+    """Write a proof of the lower bound that anybody can check: boxes that cover all neurons, closed in integers."""
     import covopt
     from covopt.checks.speaking import tell
+    from covopt.proofs.coq import write_coq
 
+    if given.out is None and given.coq is None:
+        raise InputError("say where the proof goes: --out PROOF.json, or --coq DIR")
     keep_checkpoint(given)
     with progress(given, "proving"):
         loaded = covopt.load(given.solution)
@@ -108,6 +111,8 @@ def prove(given: SimpleNamespace) -> Answer:
             proof, message = None, str(error)
         else:
             keep(proof.save, given.out)
+            if given.coq is not None:
+                write_coq(proof.text, given.coq)
     stopped = given.checkpoint is not None and given.checkpoint.stopped
     if proof is None:
         if not given.as_json:
@@ -118,14 +123,14 @@ def prove(given: SimpleNamespace) -> Answer:
         "proved": proof.lower_bound,
         "stated": stated,
         "proves_what_is_stated": bool(stated <= proof.lower_bound * (1.0 + 1e-9)),
-        "boxes": len(proof.tree),
+        "boxes": proof.boxes,
     }
-    tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {len(proof.tree):,} boxes", "result", **found)
+    tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {proof.boxes:,} boxes", "result", **found)
     return Answer(
         Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED,
         found,
         [
-            f"{'proved':<10} {proof.lower_bound:.12g} by {len(proof.tree)} boxes in integers",
+            f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers",
             f"{'stated':<10} {stated:.12g}",
         ],
         finished=not stopped,

@@ -32,7 +32,7 @@ COMMANDS = {
     ),
     "prove": (
         "Write a proof of the bound in integers, for `verify --proof`.",
-        "covopt prove solution.json --out proof.json",
+        "covopt prove solution.json --out proof.json --coq folder",
     ),
     "explore": (
         "Write one HTML page to look around in a solution or a path.",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from covopt.errors import ClusterError, ClusterLost, InputError
-from covopt.parallel.cluster import active_cluster, spread_over_cluster
+from covopt.parallel.cluster import active_cluster
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,6 @@ __all__ = [
     "available_threads",
     "check_n_jobs",
     "map_tasks",
-    "spread_over_cluster",
 ]
 
 

@@ -200,18 +200,6 @@ def active_cluster() -> Cluster | None:
     return None if cluster.lost else cluster
 
 
-def spread_over_cluster() -> Callable[..., Iterator[Any]] | None:
-    """Return the active cluster's :meth:`Cluster.spread`, None without a cluster.
-
-    Examples
-    --------
-    >>> spread_over_cluster() is None
-    True
-    """
-    cluster = active_cluster()
-    return None if cluster is None else cluster.spread
-
-
 def _given(array: np.ndarray) -> np.ndarray:
     return array
 

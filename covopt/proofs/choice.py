@@ -25,12 +25,12 @@ SMALLEST = 2.0**-100
 CELLS = 150_000  # rows times boxes at a time
 SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
 BISECTIONS = 100
+MANTISSA = 53  # slopes in finer units need no second choice
 FEW = 80  # multipliers; boxes with more of them are large, and better cut than studied
 
 
-@np.errstate(all="ignore")  # advice from numbers out of range is bad advice, no error
 def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return a for every undecided row, p for every box, a coordinate to cut it along, and a value of G.
+    """Choose for boxes of the checker of version 1, see :func:`advise`.
 
     Parameters
     ----------
@@ -42,17 +42,56 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
     slopes : ndarray of shape (rows,) of int, times 2^60
     normals : ndarray of shape (boxes, r) of int, times 2^60
     axes : ndarray of shape (boxes,) of int
+    value : float
+    """
+    unit = float(rows.H) * 2.0**rows.shift
+    weight = np.repeat(boxes.sigma, boxes.undecided) * rows.sign[boxes.row]
+    low, high = (part.astype(float) * CORNER for part in (boxes.low, boxes.high))
+    # corners are rounded here: what is a point and what is an interval must come from the integers
+    width = np.where(boxes.low == boxes.high, 0.0, 2.0 ** (1.0 - boxes.level))
+    advice = advise(
+        rows.y.astype(float) / float(rows.H), boxes.undecided, boxes.row, weight, boxes.lo.astype(float) / unit,
+        boxes.hi.astype(float) / unit, boxes.linear.astype(float) / float(rows.H), low, high, width, 1 << BITS,
+    )  # fmt: skip
+    slopes, normals = (np.trunc(part / UNIT).astype(np.int64) for part in (advice[0], advice[1]))
+    return slopes, normals, advice[2], advice[3]
+
+
+@np.errstate(all="ignore")  # advice from numbers out of range is bad advice, no error
+def advise(
+    real: np.ndarray, count: np.ndarray, row: np.ndarray, weight: np.ndarray, lo: np.ndarray, hi: np.ndarray,
+    linear: np.ndarray, low: np.ndarray, high: np.ndarray, width: np.ndarray, one: int,
+    basis: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:  # fmt: skip
+    """Return a for every undecided row, p for every box, a coordinate to cut it along, and a value of G.
+
+    Parameters
+    ----------
+    real : ndarray of shape (n, r)
+        The rows; H is one.
+    count : ndarray of shape (boxes,)
+        How many of the entries of the next four arrays belong to each box.
+    row, weight, lo, hi : ndarray of shape (entries,)
+        Undecided rows: their places, σ s_i, and between which numbers they are on the box.
+    linear, low, high, width : ndarray of shape (boxes, r)
+        Of each box: the sum of the rows that are decided, its corners and widths.
+    one : int
+        Slopes are to be multiples of its inverse.
+    basis : ndarray of shape (r, r), optional
+        Its rows are the vectors that the coordinates belong to, where these are not orthonormal; p is not in them.
+
+    Returns
+    -------
+    slopes : ndarray of shape (entries,)
+    normals : ndarray of shape (boxes, r)
+    axes : ndarray of shape (boxes,) of int
         −1 for a box that is too small to be cut.
     value : float
         The largest σG(u)/(H|u|) at a centre: above 1 the statement is false.
     """
-    count, start = boxes.undecided, np.cumsum(boxes.undecided) - boxes.undecided
-    slopes = np.zeros(len(boxes.row), dtype=np.int64)
-    normals, axes = np.zeros(boxes.low.shape, dtype=np.int64), np.zeros(len(count), dtype=np.int64)
-    order = np.argsort(count, kind="stable")
-    real = rows.y.astype(float) / float(rows.H)
-    unit = float(rows.H) * 2.0**rows.shift
-    begin, best = 0, 0.0
+    start = np.cumsum(count) - count
+    slopes, normals, axes = np.zeros(len(row)), np.zeros(low.shape), np.zeros(len(count), dtype=np.int64)
+    order, begin, best = np.argsort(count, kind="stable"), 0, 0.0
     while begin < len(order):
         end = begin + 1
         while end < len(order) and (end + 1 - begin) * (count[order[end]] + 4) <= CELLS:
@@ -61,40 +100,41 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
         entry = start[which] + np.arange(count[which[-1]])[:, None]
         there = entry < (start + count)[which]
         entry = np.where(there, entry, 0)
-        row = boxes.row[entry]
-        weight = np.where(there, boxes.sigma[which] * rows.sign[row], 0)
-        lo = np.where(there, boxes.lo[entry].astype(float) / unit, -1.0)
-        hi = np.where(there, boxes.hi[entry].astype(float) / unit, 1.0)
-        signed = np.ascontiguousarray((real[row] * weight[..., None]).transpose(0, 2, 1))  # (rows, r, boxes)
-        linear = boxes.linear[which].astype(float).T / float(rows.H)
-        low, high = (part[which].T.astype(float) * CORNER for part in (boxes.low, boxes.high))
-        # corners are rounded here: what is a point and what is an interval must come from the integers
-        width = np.where(boxes.low[which] == boxes.high[which], 0.0, 2.0 ** (1.0 - boxes.level[which])).T
-        a, normal = _descend(signed, weight, lo, hi, linear, low, high, width)
-        wanted = np.where(width > SMALLEST, width * (np.abs(signed).sum(axis=0) + width), -1.0)
+        weights = np.where(there, weight[entry], 0)
+        bottom, top = np.where(there, lo[entry], -1.0), np.where(there, hi[entry], 1.0)
+        signed = np.ascontiguousarray(
+            (real[row[entry]] * weights[..., None]).transpose(0, 2, 1)
+        )  # (rows, r, boxes)
+        line, least, most, wide = (part[which].T for part in (linear, low, high, width))
+        a, normal = _descend(signed, weights, bottom, top, line, least, most, wide, one, basis)
+        wanted = np.where(wide > SMALLEST, wide * (np.abs(signed).sum(axis=0) + wide), -1.0)
         axes[which] = np.where(wanted.max(axis=0) > 0, wanted.argmax(axis=0), -1)
-        centre = 0.5 * (low + high)
+        centre = 0.5 * (least + most)
         heights = (signed * centre).sum(axis=1)
-        heights = np.where(weight > 0, np.maximum(heights, 0.0), np.minimum(heights, 0.0)).sum(axis=0)
-        values = ((linear * centre).sum(axis=0) + heights) / np.sqrt((centre**2).sum(axis=0))
+        heights = np.where(weights > 0, np.maximum(heights, 0.0), np.minimum(heights, 0.0)).sum(axis=0)
+        point = centre if basis is None else basis.T @ centre
+        values = ((line * centre).sum(axis=0) + heights) / np.sqrt((point**2).sum(axis=0))
         best = max(best, float(np.where(np.isfinite(values), values, 0.0).max()))
-        slopes[entry[there]] = np.rint(np.clip(np.nan_to_num(a), 0.0, 1.0) / UNIT).astype(np.int64)[there]
-        normals[which] = np.trunc(np.clip(np.nan_to_num(normal), -1.0, 1.0) / UNIT).astype(np.int64).T
+        slopes[entry[there]] = np.clip(np.nan_to_num(a), 0.0, 1.0)[there]
+        normals[which] = np.clip(np.nan_to_num(normal), -1.0, 1.0).T
     return slopes, normals, axes, best
 
 
 def _descend(
     signed: np.ndarray, weight: np.ndarray, lo: np.ndarray, hi: np.ndarray, linear: np.ndarray, low: np.ndarray,
-    high: np.ndarray, width: np.ndarray,
+    high: np.ndarray, width: np.ndarray, one: int, basis: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Return a and p for boxes side by side; H is one."""
+    """Return a and p for boxes side by side; H is one.
+
+    Slopes are rounded before the rest is chosen: what that costs is then of second order.
+    """
     dimension, number = low.shape
     place = np.arange(number)
     fixed = width.argmin(axis=0)
     side = low[fixed, place]
-    a = hi / (hi - lo)
+    a = np.rint(hi / (hi - lo) * one) / one
     q = linear + (a[:, None] * signed).sum(axis=0)
-    q[fixed, place] -= side * np.where(weight > 0, a * lo, 0.0).sum(axis=0)
+    q[fixed, place] += side * np.where(weight > 0, np.maximum(-a * lo, (1.0 - a) * hi), 0.0).sum(axis=0)
     facets = np.zeros((2 * dimension, dimension, number))
     for j in range(dimension):
         for k, sign, corner in ((2 * j, 1.0, low[j]), (2 * j + 1, -1.0, high[j])):
@@ -102,31 +142,44 @@ def _descend(
             facets[k, fixed, place] -= sign * corner * side
 
     concave = np.flatnonzero((weight < 0).any(axis=1))
-    is_concave = weight[concave] < 0
+    is_concave, m = weight[concave] < 0, len(concave)
     step = np.concatenate([signed[concave], facets])
     value = np.concatenate([np.where(is_concave, a[concave], 0.0), np.zeros((2 * dimension, number))])
     top = np.concatenate([is_concave.astype(float), np.full((2 * dimension, number), np.inf)])
+    if basis is not None:
+        back = np.linalg.inv(basis)
+        step, q = np.einsum("ij,kjn->kin", back, step), back @ q
     square = (step**2).sum(axis=1)
     inverse = np.where((top > 0) & (square > 0), 1.0 / np.where(square > 0, square, 1.0), 0.0)
-    todo = place
-    for round_ in range(ROUNDS if len(step) <= FEW else 1):
-        todo = todo[(q[:, todo] ** 2).sum(axis=0) > 1.0 - 1e-14]
-        if not len(todo):
-            break
-        s, v, t, i, z = step[:, :, todo], value[:, todo], top[:, todo], inverse[:, todo], q[:, todo]
-        if round_:
-            _leap(s, v, t, z)
-        for _ in range(SWEEPS):
-            for k in range(len(s)):
-                new = np.clip(v[k] - (z * s[k]).sum(axis=0) * i[k], 0.0, t[k])
-                z += (new - v[k]) * s[k]
-                v[k] = new
-        value[:, todo], q[:, todo] = v, z
-    a[concave] = np.where(is_concave, value[: len(concave)], a[concave])
+
+    def rounds(first: int) -> None:
+        todo = place
+        for round_ in range(ROUNDS if len(step) <= FEW else 1):
+            todo = todo[(q[:, todo] ** 2).sum(axis=0) > 1.0 - 1e-14]
+            if not len(todo):
+                break
+            s, v, t, i = (part[first:][..., todo] for part in (step, value, top, inverse))
+            z = q[:, todo]
+            if round_ or first:
+                _leap(s, v, t, z)
+            for _ in range(SWEEPS):
+                for k in range(len(s)):
+                    new = np.clip(v[k] - (z * s[k]).sum(axis=0) * i[k], 0.0, t[k])
+                    z += (new - v[k]) * s[k]
+                    v[k] = new
+            value[first:, todo], q[:, todo] = v, z
+
+    rounds(0)
+    short = np.rint(value[:m] * one) / one
+    q += ((short - value[:m])[:, None] * step[:m]).sum(axis=0)
+    a[concave] = np.where(is_concave, short, a[concave])
+    if m and one < 1 << MANTISSA:
+        rounds(m)
 
     length = np.sqrt((q**2).sum(axis=0))
     centre = 0.5 * (low + high)
-    centre /= np.sqrt((centre**2).sum(axis=0))
+    centre = centre if basis is None else basis.T @ centre
+    centre = centre / np.sqrt((centre**2).sum(axis=0))
     # where |q| < 1 there is room for a little of the centre in p, and that pays for the rounding of a and p
     normal = (q / np.maximum(length, 1.0) + np.maximum(0.0, 1.0 - length) * centre) * (1.0 - 1e-15)
     return a, normal

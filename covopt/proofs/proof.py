@@ -1,110 +1,74 @@
-"""The file that a proof travels in: JSON, format ``covopt-proof``, version 1."""
+"""The file that a closed proof travels in: format ``covopt-proof``, version 2."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from covopt.errors import SolutionFileError
-from covopt.files import read_json, write_json
-
-FORMAT = "covopt-proof"
-VERSION = 1
-LARGEST = 1 << 26  # bytes of a file
-FURTHEST = 2200
+from covopt.files import parse_json, read_json, write_atomically
+from covopt.files.formats import check_format
+from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.checker.covopt_check import LARGEST, Refused, canonical, check, read
+from covopt.proofs.version_1 import FirstProof
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proof:
-    """A bound on h(λ) = max over unit w of |Σ λ_i max(x̃_i·w, 0)|, and what is needed to check it.
-
-    Row |λ_i| x̃_i is replaced by ``factor[i] * V @ y[piece[i]]``; the pieces have weights ``signs``, and
-    G(u) = linear·u + Σ_k signs_k max(y_k·u, 0) is at most ``H`` on the unit ball, which the boxes of ``tree`` show.
+    """A theorem about all networks, and all that is needed to check it with integers alone.
 
     Attributes
     ----------
-    digest : str
-        Of the table and the dual point that the proof is about, :meth:`covopt.proofs.problem.Problem.digest`.
-    V : ndarray of shape (D, r)
-    y : ndarray of shape (K, r)
-    signs : ndarray of shape (K,) of −1, 0, 1
-    linear : ndarray of shape (r,)
-    piece : ndarray of shape (N,) of int
-        −1 for a row that is left out (and paid for).
-    factor : ndarray of shape (N,)
-    exponent : int
-        y, linear and H are in units of 2^exponent.
-    H : float
-    tree : bytes
-        One byte per node, see :func:`covopt.proofs.checker.cover.read_tree`.
-    lower_bound : float
-        What the proof claims to prove.
+    text : str
+        The file, as ``checkers/covopt_check.py`` and the other readers take it.
     """
 
-    digest: str
-    V: np.ndarray
-    y: np.ndarray
-    signs: np.ndarray
-    linear: np.ndarray
-    piece: np.ndarray
-    factor: np.ndarray
-    exponent: int
-    H: float
-    tree: bytes
-    lower_bound: float
+    text: str
 
-    def __post_init__(self) -> None:
-        """Check shapes and numbers."""
-        rank, pieces = len(self.linear), len(self.y)
-        shapes = (
-            ("V", self.V, (len(self.V), rank)), ("y", self.y, (pieces, rank)), ("signs", self.signs, (pieces,)),
-            ("piece", self.piece, (len(self.piece),)), ("factor", self.factor, (len(self.piece),)),
-        )  # fmt: skip
-        for name, array, shape in shapes:
-            if array.shape != shape:
-                raise SolutionFileError(f"the proof's {name} has shape {array.shape}; it must be {shape}")
-        if rank > len(self.V) or pieces > len(self.piece):
-            raise SolutionFileError(
-                f"the proof has {rank} coordinates for {len(self.V)} inputs and {pieces} pieces for "
-                f"{len(self.piece)} rows; more are of no use"
-            )
-        for name, array in (("V", self.V), ("y", self.y), ("linear", self.linear), ("factor", self.factor)):
-            if not np.isfinite(array).all():
-                raise SolutionFileError(f"the proof's {name} has a number that is not finite")
-        if not (0 < self.H < np.inf and abs(self.lower_bound) < np.inf):
-            raise SolutionFileError(
-                f"the proof's H and lower_bound must be finite, H positive; they are {self.H:g}, {self.lower_bound:g}"
-            )
-        if not np.isin(self.signs, (-1, 0, 1)).all():
-            raise SolutionFileError("the proof's signs must be +1, 0 or -1")
-        if abs(self.exponent) > FURTHEST:
-            raise SolutionFileError(
-                f"the proof's exponent is {self.exponent}; doubles need no more than {FURTHEST}"
-            )
-        if ((self.piece < -1) | (self.piece >= pieces)).any():
-            raise SolutionFileError(f"the proof's piece has an entry outside of -1 ... {pieces - 1}")
+    @cached_property
+    def own(self) -> Any:
+        """What the file says: :func:`covopt.proofs.checker.covopt_check.read`."""
+        try:
+            return read(self.text)
+        except Refused as error:
+            raise SolutionFileError(f"this is no proof of covopt: {error}") from error
+
+    @property
+    def lower_bound(self) -> float:
+        """What it claims to prove, rounded down."""
+        return float_below(self.own.bound)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the theorem."""
+        return self.own.digest
+
+    @cached_property
+    def boxes(self) -> int:
+        """The number of leaves, once each of them has been checked.
+
+        Raises
+        ------
+        SolutionFileError
+            When one of them does not close, or the bound is larger than what they give.
+        """
+        try:
+            return check(self.text)[1]
+        except Refused as error:
+            raise SolutionFileError(f"this is no proof of covopt: {error}") from error
 
     def __repr__(self) -> str:
-        return f"Proof(lower bound {self.lower_bound:.10g}, {len(self.tree)} boxes)"
+        return f"Proof(lower bound {self.lower_bound:.10g}, {len(self.text):,} bytes)"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON types."""
-        arrays = ("V", "y", "signs", "linear", "piece", "factor")
-        return {
-            "format": FORMAT, "version": VERSION, "digest": self.digest,
-            **{name: getattr(self, name).tolist() for name in arrays},
-            "exponent": self.exponent, "H": self.H, "tree": base64.b64encode(self.tree).decode(),
-            "lower_bound": self.lower_bound,
-        }  # fmt: skip
+        return parse_json(self.text)
 
     @classmethod
-    def from_dict(cls, content: Any) -> Proof:
-        """Inverse of :meth:`to_dict`.
+    def from_dict(cls, content: Any) -> Proof | FirstProof:
+        """Return the proof that parsed JSON holds; one of version 1 is a :class:`FirstProof`.
 
         Parameters
         ----------
@@ -115,47 +79,24 @@ class Proof:
         SolutionFileError
             When the content is no proof, of another version, or damaged.
         """
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise SolutionFileError(f"this is not a covopt proof: its format field is not {FORMAT!r}")
-        version = content.get("version")
-        if type(version) is not int or version != VERSION:
-            raise SolutionFileError(
-                f"the proof has version {version!r:.40}; this covopt reads {VERSION}. Upgrade covopt."
-            )
-        try:
-            rank = len(content["linear"])
-            if not isinstance(content["tree"], str) or not isinstance(content["digest"], str):
-                raise TypeError("tree and digest must be strings")
-            matrices = {
-                name: _numbers(content[name]).reshape(len(content[name]), rank) for name in ("V", "y")
-            }
-            return cls(
-                digest=content["digest"], **matrices, signs=_integers(content["signs"]),
-                linear=_numbers(content["linear"]), piece=_integers(content["piece"]),
-                factor=_numbers(content["factor"]), exponent=int(_integers([content["exponent"]])[0]),
-                H=_number(content["H"]),
-                tree=base64.b64decode(content["tree"], validate=True), lower_bound=_number(content["lower_bound"]),
-            )  # fmt: skip
-        except SolutionFileError:
-            raise
-        except KeyError as error:
-            raise SolutionFileError(f"the proof is damaged: {error} is missing") from error
-        except (TypeError, ValueError, OverflowError, binascii.Error, RecursionError) as error:
-            raise SolutionFileError(
-                f"the proof is damaged: {str(error) or type(error).__name__:.120}"
-            ) from error
+        if check_format(content, "covopt-proof") == 1:
+            return FirstProof.from_dict(content)
+        content.pop("resume", None)  # of a checkpoint
+        found = cls(canonical(content))
+        found.own  # noqa: B018
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, whole or not at all.
+        """Write one file, whole or not at all.
 
         Parameters
         ----------
         path : path-like
         """
-        write_json(path, self.to_dict())
+        write_atomically(path, lambda stream: stream.write(self.text.encode()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Proof:
+    def load(cls, path: str | os.PathLike[str]) -> Proof | FirstProof:
         """Read what :meth:`save` wrote.
 
         Parameters
@@ -167,35 +108,11 @@ class Proof:
         SolutionFileError
             When the file is missing, too large, not JSON, not a proof, or damaged.
         """
-        name = os.fspath(path)
         try:
             if os.stat(path).st_size > LARGEST:
                 raise SolutionFileError(
-                    f"{name} has more than {LARGEST} bytes; no proof of covopt is that large"
+                    f"{os.fspath(path)} has more than {LARGEST} bytes; no proof is that large"
                 )
-            return cls.from_dict(read_json(path))
         except OSError as error:
-            raise SolutionFileError(f"cannot read {name}: {error.strerror or error}") from error
-        except (RecursionError, ValueError) as error:
-            if isinstance(error, SolutionFileError):
-                raise
-            raise SolutionFileError(f"{name} is not a JSON file of a proof: {error!s:.80}") from error
-
-
-def _numbers(values: Any) -> np.ndarray:
-    array = np.array(values, dtype=object)
-    if any(isinstance(v, bool) or not isinstance(v, int | float) for v in array.ravel().tolist()):
-        raise TypeError("an array has an entry that is not a number")
-    return array.astype(float)
-
-
-def _integers(values: Any) -> np.ndarray:
-    if not isinstance(values, list) or any(type(v) is not int or abs(v) > 1 << 40 for v in values):
-        raise TypeError("signs and piece must be lists of integers")
-    return np.array(values, dtype=np.int64)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a number was expected, received {value!r:.40}")
-    return float(value)
+            raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+        return cls.from_dict(read_json(path))

@@ -290,18 +290,18 @@ class Solution(Predicts):
         >>> covopt.verify(solution, proof=proof).ok
         True
         """
-        from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove_in_time
+        from covopt.certificates.prove import multipliers_of, no_file, problem_of, prove_in_time
 
         data = self.data
         if self.loss is not None:
             data = replace(data, Y=self.loss.targets)
         problem = problem_of(self, data)
-        reason = float_link(problem, self.potential)
+        reason = no_file(problem, self.potential)
         if reason is not None:
             raise InputError(f"there is no exact proof of this bound: {reason}")
         return prove_in_time(
             problem, multipliers_of(self), self.lower_bound, check_time_limit(time_limit_s),
-            neurons=self.network.hidden_weights, max_boxes=max_boxes, n_threads=n_threads,
+            network=self.network, max_boxes=max_boxes, n_threads=n_threads,
             checkpoint=as_checkpoint(checkpoint),
         )  # fmt: skip
 

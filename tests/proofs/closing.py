@@ -1,14 +1,12 @@
 """Small closed proofs made without covopt's maker: for tests of readers."""
 
 import base64
-import hashlib
 import math
 from fractions import Fraction
 
 import numpy as np
 
 from covopt.proofs.checker.covopt_check import (
-    canonical,
     check_cover,
     closed,
     half,
@@ -16,6 +14,7 @@ from covopt.proofs.checker.covopt_check import (
     read,
     start,
 )
+from covopt.proofs.theorem import sealed
 
 CORNER, SLOPE, NORMAL = 40, 12, 26
 CASES = {
@@ -66,12 +65,6 @@ def make_content(case: str, n: int = 6, inputs: int = 1, seed: int = 0) -> dict:
     theorem["bound"] = f"{best.numerator} {best.denominator}"
     assert check_cover(read(sealed(content)))
     return content
-
-
-def sealed(content: dict) -> str:
-    """The text of a file, with the digest that its theorem has."""
-    digest = hashlib.sha256(canonical(content["theorem"]).encode()).hexdigest()
-    return canonical({**content, "digest": digest})
 
 
 def _tree(own) -> bytes:

@@ -1,8 +1,10 @@
-"""Proofs without a search: no tree, the checker cuts on its own."""
+"""Proofs of version 1 without a search: no tree, the checker cuts on its own."""
+
+import base64
 
 import numpy as np
 
-from covopt.proofs import Problem, Proof
+from covopt.proofs import FirstProof, Problem
 
 
 def lift(X, bias):
@@ -14,7 +16,7 @@ def make_problem(X, Y, bias=1.0, **options) -> Problem:
     return Problem(X.reshape(len(Y), -1), Y.reshape(len(Y), -1), bias, **options)
 
 
-def make_proof(problem: Problem, dual, H: float, bits: int = 48) -> Proof:
+def make_proof(problem: Problem, dual, H: float, bits: int = 48) -> FirstProof:
     """One piece per row, on a grid of so many bits; V is the identity."""
     dual = np.asarray(dual, dtype=float)
     rows = lift(problem.X, problem.bias)
@@ -22,10 +24,20 @@ def make_proof(problem: Problem, dual, H: float, bits: int = 48) -> Proof:
     unit = 2.0 ** (np.frexp(np.abs(y).max(initial=0.0))[1] - bits)
     y = np.rint(y / unit) * unit
     n, dimension = rows.shape
-    return Proof(
+    return FirstProof(
         problem.digest(dual), np.eye(dimension), y, np.sign(dual).astype(np.int64), np.zeros(dimension), np.arange(n),
         np.ones(n), 0, H, bytes(4 * dimension), 0.0,
     )  # fmt: skip
+
+
+def content_of(proof: FirstProof) -> dict:
+    """What a file of version 1 holds."""
+    arrays = ("V", "y", "signs", "linear", "piece", "factor")
+    return {
+        "format": "covopt-proof", "version": 1, "digest": proof.digest, "exponent": proof.exponent, "H": proof.H,
+        "tree": base64.b64encode(proof.tree).decode(), "lower_bound": proof.lower_bound,
+        **{name: getattr(proof, name).tolist() for name in arrays},
+    }  # fmt: skip
 
 
 def brute_force(y: np.ndarray, signs: np.ndarray, linear: np.ndarray, n: int = 200_000) -> float:

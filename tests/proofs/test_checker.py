@@ -310,10 +310,8 @@ def test_exponentials_and_logarithms_against_mpmath():
 def test_floats_become_integers_of_one_unit():
     rng = np.random.default_rng(0)
     a = rng.standard_normal((3, 2)) * 10.0 ** rng.integers(-200, 200, (3, 2))
-    (whole, zero), exponent = on_grid(a, np.zeros(2))
-    assert [Fraction(int(n)) * Fraction(2) ** exponent for n in whole.ravel()] == [
-        Fraction(v) for v in a.ravel()
-    ]
+    (whole, zero), unit = on_grid(a, np.zeros(2))
+    assert [int(n) * unit for n in whole.ravel()] == [Fraction(v) for v in a.ravel()]
     assert not zero.any()
 
 

@@ -16,8 +16,7 @@ from tests.proofs.simple import brute_force
 def cover(y, signs, H, *, linear=None, code=None, extra=20_000, wide=False):
     y = np.asarray(y, dtype=float)
     linear = np.zeros(y.shape[1]) if linear is None else linear
-    (whole, line), exponent = on_grid(y, linear)
-    unit = Fraction(2) ** exponent
+    (whole, line), unit = on_grid(y, linear)
     code = bytes(4 * y.shape[1]) if code is None else code
     found = check_cover(
         whole, np.asarray(signs, dtype=np.int64), line, Fraction(H) / unit, code, extra=extra, wide=wide

@@ -3,13 +3,16 @@
 import base64
 import json
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import covopt
 from covopt.errors import SolutionFileError
-from covopt.proofs import Proof
-from tests.proofs.simple import make_problem, make_proof
+from covopt.proofs import FirstProof, Proof
+from covopt.proofs.theorem import sealed
+from tests.proofs.simple import content_of, make_problem, make_proof
 
 
 @pytest.fixture
@@ -18,20 +21,37 @@ def proof():
     return make_proof(problem, np.array([-1.0, 1.0]), 1.5)
 
 
-def test_a_file_comes_back_as_it_was(proof, tmp_path):
-    proof.save(tmp_path / "proof.json")
+def test_a_file_of_version_1_is_read(proof, tmp_path):
+    (tmp_path / "proof.json").write_text(json.dumps(content_of(proof)))
     again = Proof.load(tmp_path / "proof.json")
-    assert again.to_dict() == proof.to_dict()
+    assert content_of(again) == content_of(proof)
     assert again.y.tobytes() == proof.y.tobytes()
-    assert again.tree == proof.tree
     none = np.zeros(0)
     empty = np.zeros((0, 0)), np.zeros(0, int), none
-    nothing = Proof("", np.zeros((2, 0)), *empty, -np.ones(1, int), np.ones(1), 0, 1.0, b"", 0.0)
-    assert Proof.from_dict(nothing.to_dict()).to_dict() == nothing.to_dict()
+    nothing = FirstProof("", np.zeros((2, 0)), *empty, -np.ones(1, int), np.ones(1), 0, 1.0, b"", 0.0)
+    assert content_of(Proof.from_dict(content_of(nothing))) == content_of(nothing)
+
+
+def test_a_closed_proof_comes_back_as_it_was(tmp_path):
+    proof = covopt.min_norm([[0.0], [1.0], [2.5]], [0.0, 1.0, 0.1]).prove()
+    proof.save(tmp_path / "proof.json")
+    again = Proof.load(tmp_path / "proof.json")
+    assert again.text == proof.text == (tmp_path / "proof.json").read_text()
+    assert again.boxes == proof.boxes > 0
+    assert again.own.x_unit == again.own.y_unit == Fraction(1, 10)  # of short decimals
+    spaced = json.dumps(proof.to_dict(), indent=1)  # the readers refuse that; here its content is read
+    (tmp_path / "proof.json").write_text(spaced)
+    assert covopt.load(tmp_path / "proof.json").text == proof.text
+    content = proof.to_dict()
+    content["theorem"]["bound"] = "100 1"
+    with pytest.raises(SolutionFileError, match="the digest is not that of the theorem"):
+        Proof.from_dict(content)
+    with pytest.raises(SolutionFileError, match="the bound is larger than what H gives"):
+        Proof(sealed(content)).boxes  # noqa: B018
 
 
 CHANGES = {
-    "format": "covopt-solution", "version": 2, "digest": 3, "V": [[1.0, 0.0], [0.0]], "y": [[1.0, 2.0, 3.0]] * 2,
+    "format": "covopt-solution", "version": 3, "digest": 3, "V": [[1.0, 0.0], [0.0]], "y": [[1.0, 2.0, 3.0]] * 2,
     "signs": [1, 2], "linear": "0", "piece": [0, 7], "factor": [1.0, None], "exponent": 10**6, "H": -1.0, "tree": "A",
     "lower_bound": "high",
 }  # fmt: skip
@@ -45,7 +65,7 @@ MORE = [
 
 @pytest.mark.parametrize(("name", "value"), [*CHANGES.items(), *MORE])
 def test_a_damaged_entry_is_one_sentence(proof, tmp_path, name, value):
-    content = {**proof.to_dict(), name: value}
+    content = {**content_of(proof), name: value}
     (tmp_path / "bad.json").write_text(json.dumps(content))
     with pytest.raises(SolutionFileError) as error:
         Proof.load(tmp_path / "bad.json")
@@ -55,7 +75,7 @@ def test_a_damaged_entry_is_one_sentence(proof, tmp_path, name, value):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_missing_entry_is_one_sentence(proof, name):
-    content = proof.to_dict()
+    content = content_of(proof)
     del content[name]
     with pytest.raises(SolutionFileError):
         Proof.from_dict(content)
@@ -79,7 +99,7 @@ def test_what_is_no_json_is_one_sentence_soon(tmp_path, text):
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_that_are_not_finite_are_refused(proof, tmp_path, number):
-    text = json.dumps({**proof.to_dict(), "linear": [0.0, 12345.5]}).replace("12345.5", number)
+    text = json.dumps({**content_of(proof), "linear": [0.0, 12345.5]}).replace("12345.5", number)
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(SolutionFileError, match=r"finite|JSON"):
         Proof.load(tmp_path / "bad.json")
@@ -97,4 +117,4 @@ def test_missing_and_large_files(tmp_path, monkeypatch):
 
 
 def test_the_tree_is_base64(proof):
-    assert base64.b64decode(proof.to_dict()["tree"]) == bytes(8)
+    assert base64.b64decode(content_of(proof)["tree"]) == bytes(8)

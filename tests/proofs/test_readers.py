@@ -1,7 +1,5 @@
 """The other readers of closed proofs, JavaScript and Coq, say what the one in Python says."""
 
-import base64
-import copy
 import json
 import random
 import shutil
@@ -12,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covopt.proofs.checker.covopt_check import Refused, canonical, check, network_facts, read
+from benchmarks.adversary.forging import forge
+from covopt.proofs.checker.covopt_check import Refused, check, network_facts, read
 from covopt.proofs.coq import THEORY, write_coq
-from tests.proofs.closing import CASES, make_content, sealed
+from covopt.proofs.theorem import sealed
+from tests.proofs.closing import CASES, make_content
 
 CHECKERS = Path(__file__).parents[2] / "checkers"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -29,58 +29,6 @@ def sentence(text: str) -> str:
     except Refused as error:
         return f"NO    {error}"
     return f"YES   {leaves} leaves, theorem {own.digest[:16]}"
-
-
-def places(content, path=()):
-    """Where texts are: all but the digest, which ``sealed`` sets."""
-    for name, value in content.items() if isinstance(content, dict) else enumerate(content):
-        if isinstance(value, dict | list):
-            yield from places(value, (*path, name))
-        elif isinstance(value, str) and name != "digest":
-            yield (*path, name)
-
-
-def forge(content: dict, rng: random.Random) -> str:
-    """One change: of an integer, the tree, a name, or the text; the digest fits most of the time."""
-    forged = copy.deepcopy(content)
-    *path, name = rng.choice(list(places(forged)))
-    inner = forged
-    for step in path:
-        inner = inner[step]
-    if name == "tree":
-        data = bytearray(base64.b64decode(inner[name]))
-        at = rng.randrange(len(data))
-        data = rng.choice(
-            [data[:at], data + b"\0", data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]]
-        )
-        inner[name] = base64.b64encode(data).decode()
-    else:
-        words = inner[name].split(" ")
-        k = rng.randrange(len(words))
-        if words[k].lstrip("-").isdigit():
-            value = int(words[k])
-            near = [
-                value + 1,
-                value - 1,
-                -value,
-                2 * value,
-                value ^ 1 << rng.randrange(8),
-                10 ** rng.choice([3, 30, 4100]),
-                0,
-            ]
-            words[k] = rng.choice(
-                [str(new) for new in near] + ["", "1.0", "0" + words[k], "+1", f"{value} 1"]
-            )
-        else:
-            words[k] = rng.choice(["", "none", "free", "penalized", "squared", "hinge", "huber", "softmax"])
-        inner[name] = " ".join(words)
-    if rng.random() < 0.1:
-        del inner[name]
-    text = sealed(forged) if rng.random() < 0.9 else canonical(forged)
-    if rng.random() < 0.1:
-        at = rng.randrange(len(text))
-        text = text[:at] + rng.choice([" ", "0", '"', "{", "\\u0041", ""]) + text[at + 1 :]
-    return text
 
 
 @needs_node

@@ -20,16 +20,16 @@ def fractions(values: Any) -> Any:
     return [fractions(value) for value in values] if isinstance(values, list) else Fraction(values)
 
 
-def on_grid(*arrays: Any) -> tuple[list[np.ndarray], int]:
-    """Write floats, or fractions that are sums of floats, as integers n of one unit: value = n · 2^exponent."""
+def on_grid(*arrays: Any) -> tuple[list[np.ndarray], Fraction]:
+    """Write floats or fractions as integers n of one unit: value = n · unit."""
     cells = [[value.as_integer_ratio() for value in np.ravel(array).tolist()] for array in arrays]
-    depth = max((d.bit_length() for part in cells for _, d in part), default=1)
-    whole = [[n << (depth - d.bit_length()) for n, d in part] for part in cells]
-    spare = min(((n & -n).bit_length() - 1 for part in whole for n in part if n), default=0)
-    found = [np.array([n >> spare for n in part] + [0], dtype=object)[:-1] for part in whole]
-    return [
-        part.reshape(np.shape(array)) for part, array in zip(found, arrays, strict=True)
-    ], spare - depth + 1
+    bottom = math.lcm(*(d for part in cells for _, d in part))
+    whole = [[n * (bottom // d) for n, d in part] for part in cells]
+    common = math.gcd(*(n for part in whole for n in part)) or 1
+    found = [np.array([*(n // common for n in part), None], dtype=object)[:-1] for part in whole]
+    return [part.reshape(np.shape(array)) for part, array in zip(found, arrays, strict=True)], Fraction(
+        common, bottom
+    )
 
 
 def dot(first: Iterable[Any], second: Iterable[Any]) -> Any:

@@ -115,13 +115,8 @@ def check_cover(
     Raises ValueError for a malformed tree.
     """
     tree = read_tree(code, y.shape[1])
-    proved, _, seen, spent = check_boxes(*begin(y, sign, linear, H, tree, wide), tree, extra)
-    return Cover(proved - H, seen, spent)
-
-
-def check_boxes(rows: Rows, boxes: Boxes, tree: Tree, extra: int) -> tuple[Fraction, Fraction, int, int]:
-    """Return what these boxes and all below them prove, the last H, and the numbers of boxes and of extra cuts."""
-    stack, proved, seen, spent = [boxes], rows.H, 0, 0
+    rows, boxes = begin(y, sign, linear, H, tree, wide)
+    stack, proved, seen, spent = [boxes], H, 0, 0
     while stack:
         boxes = stack.pop()
         size = len(boxes.node)
@@ -147,7 +142,7 @@ def check_boxes(rows: Rows, boxes: Boxes, tree: Tree, extra: int) -> tuple[Fract
             boxes, cut = take(boxes, cut >= 0), cut[cut >= 0]
             halves = half(rows, boxes, cut, tree, up=False), half(rows, boxes, cut, tree, up=True)
             stack.append(Boxes(*(np.concatenate(pair) for pair in zip(*halves, strict=True))))
-    return proved, rows.H, seen, spent
+    return Cover(proved - H, seen, spent)
 
 
 def begin(

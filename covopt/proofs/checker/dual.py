@@ -29,7 +29,7 @@ def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
     What this changes is not lost: h is bounded for the point that is returned.
     Raises ValueError when no such point was found: outside the domain the bound is −∞.
     """
-    bounds = _domain(problem)
+    bounds = domain(problem)
     whole = [sum(parts, ZERO) for parts in fractions(dual.reshape(len(dual), -1))]
     moved = [_clip(value, bound) for value, bound in zip(whole, bounds, strict=True)]
     rest = -sum(moved, ZERO) if problem.output_bias == "free" else ZERO
@@ -41,7 +41,8 @@ def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
     return moved
 
 
-def _domain(problem: Problem) -> list[tuple[Bound, Bound]]:
+def domain(problem: Problem) -> list[tuple[Bound, Bound]]:
+    """Return between which numbers each multiplier may be for C*(−2 lam λ) to be finite."""
     if problem.loss is None:
         return [(None, None)] * len(problem.X)
     bounds: list[tuple[Bound, Bound]] = []
@@ -70,33 +71,37 @@ def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> F
     """
     targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
     square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
+    t = multiple(problem, dual, gauge)
     if problem.loss is None:
-        linear = abs(dot(dual, targets))  # −λ has the same h
-        if not linear or gauge <= 0:
-            return ZERO
-        t = min(1 / gauge, linear / square) if square else 1 / gauge
-        return 2 * t * linear - t * t * square
-    weights, quarters = weights_of(problem), QUARTERS.get(str(problem.loss))
+        return max(ZERO, 2 * t * abs(dot(dual, targets)) - t * t * square)  # −λ has the same h
+    value = -lam * t * t * square
+    for s, y, u in zip(weights_of(problem), targets, (-2 * lam * t * u for u in dual), strict=True):
+        if u and problem.loss == "logistic":
+            value -= s * sum(p * log_above(p) for p in (-u * y / s, 1 + u * y / s) if p)
+        elif u:
+            value -= u * y + u * u / s * Fraction(QUARTERS[str(problem.loss)], 4)
+    return max(ZERO, value)
+
+
+def multiple(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
+    """Return the t with t · gauge ≤ 1 and tλ in its domain for which the value of tλ is largest, nearly."""
+    targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
+    square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
     longest = 1 / gauge if gauge > 0 else Fraction(1)
-    for u, (low, high) in zip(dual, _domain(problem), strict=True):  # multiples end with the domain
+    if problem.loss is None:
+        return min(longest, abs(dot(dual, targets)) / square) if square else longest
+    weights, quarters = weights_of(problem), QUARTERS.get(str(problem.loss))
+    for u, (low, high) in zip(dual, domain(problem), strict=True):  # multiples end with the domain
         end = high if u > 0 else low
         longest = longest if not u or end is None else min(longest, end / u)
-    terms = list(zip(weights, targets, (-2 * lam * u for u in dual), strict=True))
+    terms = zip(weights, targets, (-2 * lam * u for u in dual), strict=True)
     floats = [(float(s), float(y), float(u)) for s, y, u in terms if u]
 
     def rise(t: float) -> float:
         slopes = (u * conjugate_slope(quarters, s, y, t * u) for s, y, u in floats)
         return -float(2 * lam * square) * t - sum(slopes)
 
-    t = Fraction(best_multiple(rise, float_below(longest)))
-    value = -lam * t * t * square
-    for s, y, slope in terms:
-        u = t * slope
-        if u and problem.loss == "logistic":
-            value -= s * sum(p * log_above(p) for p in (-u * y / s, 1 + u * y / s) if p)
-        elif u:
-            value -= u * y + u * u / s * Fraction(QUARTERS[str(problem.loss)], 4)
-    return max(ZERO, value)
+    return Fraction(best_multiple(rise, float_below(longest)))
 
 
 def loss_above(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction | None:

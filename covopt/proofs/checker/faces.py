@@ -94,7 +94,7 @@ def square_above(rows: np.ndarray, dual: np.ndarray, start: Fraction = Fraction(
         raise ValueError(f"faces are walked for rows of at most {DIMENSION} numbers, not of {rows.shape[1]}")
     (z,), first = on_grid(np.pad(rows, ((0, 0), (0, DIMENSION - rows.shape[1]))))
     (weights,), second = on_grid(dual.reshape(len(dual), -1))
-    unit = Fraction(4) ** (first + second)
+    unit = (first * second) ** 2
     planes = planes_of(z.tolist(), weights.tolist())
     square = start / unit
     at_once = len(dual) == 0 or weights.shape[1] == 1

@@ -39,14 +39,14 @@ def check_network(
     (output,), third = on_grid(output_weights)
     heights = np.maximum(rows.dot(hidden.T), 0) if len(hidden) else np.zeros((len(rows), 0), dtype=object)
     values = heights.dot(output) if len(hidden) else np.zeros(problem.Y.shape, dtype=object)
-    unit, shift = Fraction(2) ** (first + second + third), fractions(output_bias)
+    unit, shift = first * second * third, fractions(output_bias)
     outputs = [
         [v * unit + Fraction(problem.bias) * b for v, b in zip(row, shift, strict=True)]
         for row in values.tolist()
     ]
     pairs = zip(outputs, fractions(problem.Y), strict=True)
     residual = [[f - y for f, y in zip(row, goal, strict=True)] for row, goal in pairs]
-    cost = (hidden**2).sum() * Fraction(4) ** second + (output**2).sum() * Fraction(4) ** third
+    cost = (hidden**2).sum() * second**2 + (output**2).sum() * third**2
     if problem.output_bias == "penalized":
         cost += dot(shift, shift)
     worst = max(abs(value) for row in residual for value in row)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from covopt.proofs.checker.dual import LOSSES, dual_value, move_into_domain
 from covopt.proofs.checker.faces import square_above
 from covopt.proofs.checker.network import lift
 from covopt.proofs.problem import Problem
-from covopt.proofs.proof import Proof
+from covopt.proofs.version_1 import FirstProof
 
 
 class CheckedBound(NamedTuple):
@@ -41,11 +41,10 @@ class CheckedBound(NamedTuple):
 
 
 def check_proof(
-    problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int = 100_000, cover_by: Any = check_cover
+    problem: Problem, dual: np.ndarray, proof: FirstProof, *, extra: int = 100_000
 ) -> CheckedBound:
-    """Check a proof; nothing in it is believed. Boxes may be cut ``extra`` times beyond its tree; ``cover_by``:
-    :mod:`covopt.proofs.parts`. Raises ValueError when the proof is about another table or dual point, or malformed,
-    or the dual point has no value.
+    """Check a proof of version 1; nothing in it is believed. Boxes may be cut ``extra`` times beyond its tree. Raises
+    ValueError when the proof is about another table or dual point, or malformed, or the dual point has no value.
     """
     if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
         raise ValueError("proofs are about one output, and about losses of one output")
@@ -54,9 +53,9 @@ def check_proof(
     moved = move_into_domain(problem, dual)
     norm, inside, outside = _transfer(fractions(lift(problem)), moved, proof)
     live = proof.signs != 0
-    (y, linear), depth = on_grid(proof.y[live], proof.linear)
-    grid, unit = Fraction(2) ** depth, Fraction(2) ** proof.exponent
-    cover = cover_by(y, proof.signs[live], linear, Fraction(proof.H) / grid, proof.tree, extra=extra)
+    (y, linear), grid = on_grid(proof.y[live], proof.linear)
+    unit = Fraction(2) ** proof.exponent
+    cover = check_cover(y, proof.signs[live], linear, Fraction(proof.H) / grid, proof.tree, extra=extra)
     cover = cover._replace(excess=cover.excess * grid)
     paid = (norm * inside + outside) * unit
     gauge = norm * (Fraction(proof.H) + cover.excess) * unit + paid
@@ -79,7 +78,7 @@ def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
 
 
 def _transfer(
-    rows: Sequence[Sequence[Fraction]], dual: Sequence[Fraction], proof: Proof
+    rows: Sequence[Sequence[Fraction]], dual: Sequence[Fraction], proof: FirstProof
 ) -> tuple[Fraction, Fraction, Fraction]:
     """Return ‖V‖, the terms in its bracket other than H, and the last sum; y, H and both are in units 2^exponent."""
     V, y, g, factor = (fractions(array) for array in (proof.V, proof.y, proof.linear, proof.factor))

@@ -359,11 +359,11 @@ Fixpoint count {X : Type} (l : list X) : int :=
 Section Certificate.
 Variable cert : PArray.array int.
 
-(* token i: four of 15 bits in a word; words are disguised, for Coq's table of shared terms is slow where their low bits
+(* token i: three of 21 bits in a word; words are disguised, for Coq's table of shared terms is slow where their low bits
    are alike *)
 Definition fetch (i : int) : int :=
-  let k := (i >> 2)%uint63 in
-  ((((PArray.get cert k) lxor (k * 0x1e3779b97f4a7c15)) >> (15 * (i land 3))) land 32767)%uint63.
+  let k := (i / 3)%uint63 in
+  ((((PArray.get cert k) lxor (k * 0x1e3779b97f4a7c15)) >> (21 * (i - 3 * k))) land 2097151)%uint63.
 
 Variables one unit H : T. (* of slopes, of normals; H *)
 Variable cols : list (list T). (* the basis *)
@@ -401,7 +401,7 @@ Qed.
 Fixpoint normal (i : int) (b : box) : list T :=
   match b with
   | [] => []
-  | _ :: b' => sub (token ((fetch i << 15) + fetch (i + 1))%uint63) unit :: normal (i + 2)%uint63 b'
+  | _ :: b' => sub (token ((fetch i << 21) + fetch (i + 1))%uint63) unit :: normal (i + 2)%uint63 b'
   end.
 
 Fixpoint square (p : list T) : T :=
@@ -573,7 +573,7 @@ Definition covered (fuel : nat) (dim : nat) (corner : T) (rs : list (bool * list
   | Some i =>
       match walks fuel (flip rs) (faces dim corner) i with
       | None => false
-      | Some i' => ((i' + 3) >> 2 =? PArray.length cert)%uint63
+      | Some i' => ((i' + 2) / 3 =? PArray.length cert)%uint63
       end
   end.
 

@@ -14,7 +14,7 @@ from covopt.errors import InputError
 from covopt.proofs.checker.covopt_check import DEEPEST, check_cover, fields, read
 
 THEORY = ("Statement", "Losses", "Cover", "Reflect", "Fit")
-FIELD_BITS = 15  # four of them in a word of 63 bits; a slope is one, a normal's coordinate two
+FIELD_BITS, FIELDS = 21, 3  # in a word of 63 bits; a slope is one field, a normal's coordinate two
 MOST_WORDS = 4_194_303  # of an array in Coq
 DISGUISE = 0x1E3779B97F4A7C15  # times the place: Coq is slow where many words have the same low bits
 LOSSES = {"squared": "Squared", "hinge": "Hinge", "squared-hinge": "SquaredHinge"}
@@ -74,11 +74,11 @@ def _words(own: Any) -> list[str]:
         for number in numbers[:D]:
             found += divmod(number, 1 << FIELD_BITS)
         found += numbers[D:]
-    found += [0] * (-len(found) % 4)
-    if len(found) > 4 * MOST_WORDS:
-        raise InputError(f"Coq's arrays hold {MOST_WORDS} words; the proof has {len(found) // 4}")
-    parts = (found[k : k + 4] for k in range(0, len(found), 4))
-    words = (sum(part << FIELD_BITS * k for k, part in enumerate(four)) for four in parts)
+    found += [0] * (-len(found) % FIELDS)
+    if len(found) > FIELDS * MOST_WORDS:
+        raise InputError(f"Coq's arrays hold {MOST_WORDS} words; the proof has {len(found) // FIELDS}")
+    parts = (found[k : k + FIELDS] for k in range(0, len(found), FIELDS))
+    words = (sum(part << FIELD_BITS * k for k, part in enumerate(each)) for each in parts)
     return [str(word ^ (k * DISGUISE % 2**63)) for k, word in enumerate(words)]
 
 

@@ -1,0 +1,166 @@
+"""A dual point in few bits, and a closed cover of all directions that bounds its h."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.exact.elimination import row_reduce
+from covopt.oracles.cones import BoxBound, box_gauge
+from covopt.proofs import Problem
+from covopt.proofs.checker.cover import read_tree
+from covopt.proofs.checker.covopt_check import read
+from covopt.proofs.checker.dual import domain, move_into_domain, multiple
+from covopt.proofs.closing import close
+from covopt.proofs.theorem import counted, exactly, sealed, text, theorem_of
+
+RTOL = 5e-10  # of H, above the best value found; no rounding below costs more than a quarter of it
+NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
+MOST_SLOPE = 21  # bits; a field in Coq
+TURNED = 10  # bits of a basis beyond those of the narrowest box
+MAX_BOXES, MAX_CUTS = 2_000_000, 50_000  # of the search, and of leaves that it leaves open
+
+
+class Covered(NamedTuple):
+    """What a file says before it has a bound and a network; the same as read; and the problem in its rationals."""
+
+    content: dict[str, Any]
+    own: Any
+    problem: Problem
+
+
+def cover(
+    problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
+    n_threads: int = 1,
+) -> Covered:  # fmt: skip
+    """Round a dual point to few bits, and close a cover of all directions for it.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one output.
+    dual : ndarray of shape (N,) or (N, 2)
+        λ in the user's units, of one double or two.
+    neurons : ndarray of shape (m, D), optional
+        Where the search may begin: those of the network.
+    max_boxes : int
+        Where they run out H is larger.
+    n_threads : int
+        Of the search.
+
+    Raises
+    ------
+    InputError
+        When the dual point cannot be moved into its domain.
+    """
+    rows = np.column_stack([problem.X, np.full(len(problem.X), float(problem.bias))])[counted(problem)]
+    (N, D), theorem = rows.shape, theorem_of(problem)
+    content = {
+        "digest": "", "format": "covopt-proof", "network": None, "theorem": theorem, "version": 2,
+        "proof": _proof(np.zeros(N, dtype=int).tolist(), 1, np.eye(D, dtype=int).tolist(), (1, 1, 1)),
+    }  # fmt: skip
+    about = exactly(read(sealed(content)), problem)
+    try:
+        moved = np.array([*move_into_domain(problem, dual), None], dtype=object)[:-1][counted(problem)]
+    except ValueError as error:
+        raise InputError(f"there is no exact proof of this bound: {error}") from error
+    if neurons is not None:
+        lengths = np.linalg.norm(neurons, axis=1)
+        neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
+        neurons = np.pad(neurons, ((0, 0), (0, D - neurons.shape[1])))
+    found = box_gauge(
+        rows, moved.astype(float), neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
+    )
+    best, upper = abs(found.best_value), found.upper_bound
+    h = Fraction(upper if best * (1.0 + NEAR) <= upper else best * (1.0 + RTOL)) or Fraction(1)
+    multipliers, H = _shortened(about, moved, h, theorem)
+    basis, advised = _advice(found, D)
+    sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
+    # rounding a slope is felt in second order
+    slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / RTOL)))
+    normal = math.ceil(math.log2(4.0 * math.sqrt(D) / RTOL))
+    content["proof"] = _proof(multipliers, H, basis, (1, min(slope, MOST_SLOPE), normal))
+    own = read(sealed(content))
+    close(own, advised, min(max_boxes, MAX_CUTS))
+    content["proof"] |= {
+        "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, normal)),
+        "tree": base64.b64encode(own.tree).decode(),
+    }  # fmt: skip
+    return Covered(content, own, about)
+
+
+def _proof(multipliers: Sequence[int], H: int, basis: list[list[int]], bits: Sequence[int]) -> dict[str, Any]:
+    """Return the entry ``proof`` of a file, without a tree."""
+    D = len(basis)
+    columns = [
+        [*column, *(int(i == j) for j in range(D))] for i, column in enumerate(zip(*basis, strict=True))
+    ]
+    inverse = [row[D:] for row in row_reduce(columns, D)[0]]
+    scale = math.lcm(*(value.denominator for row in inverse for value in row))
+    return {
+        "H": str(H), "basis": [text(row) for row in basis], "bits": text(bits), "multipliers": text(multipliers),
+        "inverse": [text(int(value * scale) for value in row) for row in inverse], "scale": str(scale), "tree": "",
+    }  # fmt: skip
+
+
+def _shortened(
+    problem: Problem, dual: np.ndarray, h: Fraction, theorem: dict[str, Any]
+) -> tuple[list[int], int]:
+    """Return L and H, integers: the dual point in a unit that is as large as rounding allows, in its domain.
+
+    Rounding by half a unit changes h by at most half of it times Σ|x̃_i|, mostly by the root of the sum of squares.
+    """
+    targets = problem.Y[:, 0].tolist()
+    linear = sum((u * y for u, y in zip(dual, targets, strict=True)), Fraction(0))
+    if problem.loss is None and linear < 0:
+        dual, linear = -dual, -linear  # of the same h
+    e = Fraction(*map(int, theorem["x_unit"].split()))
+    t = multiple(problem, dual.tolist(), h)
+    rows = sum((x * x for row in problem.X.tolist() for x in row), len(dual) * Fraction(problem.bias) ** 2)
+    wanted = [rows / h**2, (4 * t * e) ** 2]
+    if linear:
+        wanted.append(sum(y * y for y in targets) / linear**2)
+    finest = max(wanted) / Fraction(RTOL) ** 2  # its root is the number of units in 1
+    scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
+    reach, rest, found = scale / t, 0, []
+    bounds = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]
+    whole = [round(u * scale) for u in dual.tolist()]
+    if problem.output_bias == "free" and problem.bias:
+        rest = -sum(whole)
+    for value, (low, high) in zip(whole, bounds, strict=True):
+        new = value + rest
+        new = new if low is None else max(new, math.ceil(low))
+        new = new if high is None else min(new, math.floor(high))
+        found.append(new)
+        rest = rest and rest + value - new
+    return found, max(1, math.ceil(reach / e))
+
+
+def _advice(found: BoxBound, D: int) -> tuple[list[list[int]], list[bytes]]:
+    """Return the coordinates of a search as a basis of integers, and its cuts for each of the roots of a file.
+
+    Directions along which the rows vanish have coordinates of their own here, and roots without cuts.
+    """
+    V = found.transfer.V
+    r, bare = V.shape[1], [b"\0"] * (4 * D)
+    if found.tree is None or r == 0:
+        return np.eye(D, dtype=int).tolist(), bare
+    code = found.tree.tobytes()
+    starts = [*read_tree(code, r).roots, len(code)]
+    for k in range(4 * r):
+        bare[k // (2 * r) * 2 * D + k % (2 * r)] = code[starts[k] : starts[k + 1]]
+    most, stack = 0, []
+    for token in code:
+        cuts = stack.pop() if stack else (0,) * r
+        if token:
+            cuts = (*cuts[: token - 1], cuts[token - 1] + 1, *cuts[token:])
+            most = max(most, *cuts)
+            stack += [cuts, cuts]
+    turned = np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, r:]])
+    return [[round(x * 2.0 ** (most + TURNED)) for x in column] for column in turned.T.tolist()], bare

@@ -1,0 +1,179 @@
+"""Make a closed cover: slopes, normals and further cuts for a tree of boxes, until every leaf closes in integers.
+
+Nothing here is trusted: what is made is read again by :mod:`covopt.proofs.checker.covopt_check`, whose functions walk
+the boxes here as well. Slopes and normals come from floating point (:func:`covopt.proofs.choice.advise`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from covopt.proofs.checker.covopt_check import DEEPEST, closed, half, pull, rows_of, start
+from covopt.proofs.choice import advise
+
+CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
+SAFE = 500  # bits of integers that become floats
+FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
+RAISE = 30  # H grows by 2^-30, 2^-29, … of it until what is left open closes
+
+
+class Node:
+    """A box: cut along a coordinate, or a leaf with its normal and slopes."""
+
+    __slots__ = ("axis", "cuts", "leaf", "lower", "state", "upper")
+
+    def __init__(self, state: Any, cuts: tuple[int, ...]):
+        self.state, self.cuts = state, cuts
+        self.axis = -1
+        self.leaf: Any = None
+        self.lower: Any = None
+        self.upper: Any = None
+
+    def cut(self, axis: int) -> list[Node]:
+        """Cut the box; return the upper half and the lower."""
+        cuts = (*self.cuts[:axis], self.cuts[axis] + 1, *self.cuts[axis + 1 :])
+        (box, rows, linear), self.axis, self.state = self.state, axis, None
+        self.upper, self.lower = (Node(half(box, rows, linear, axis, up), cuts) for up in (True, False))
+        return [self.upper, self.lower]
+
+    def closes(self, normal: list[int], slopes: list[int], own: Any) -> bool:
+        """Whether it is closed with these; then it keeps them, and its box where a larger H might open it again."""
+        box, rows, linear = self.state
+        self.leaf = (normal, slopes) if closed(box, rows, linear, normal, slopes, own) else None
+        if self.leaf is None:
+            return False
+        ends = zip(pull(own.basis, normal), box, strict=True)
+        if sum([min(p * low, p * high) for p, (low, high) in ends]) >= 0:
+            self.state = None
+        return True
+
+
+def close(own: Any, advised: Sequence[bytes], most: int) -> None:
+    """Give ``own`` a tree that closes, and an H that may have to be larger.
+
+    Parameters
+    ----------
+    own : namespace
+        As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set.
+    advised : sequence of bytes
+        Cuts of each root in preorder, a byte a node: 0 a leaf, j + 1 a cut along coordinate j.
+    most : int
+        Cuts beyond those. Where they run out H is raised to what closes then.
+    """
+    own.corner = 1 << CORNER
+    rows, D = rows_of(own), len(own.basis)
+    roots: list[Node] = []
+    waiting: list[Node] = []
+    loose: list[Node] = []
+    for k, code in enumerate(advised):
+        signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
+        roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
+        stack = roots[-1:]
+        for token in code:
+            node = stack.pop()
+            if token:
+                stack += node.cut(token - 1)
+            else:
+                waiting.append(node)
+    advisor, spent = Advisor(own, [r for _, r in rows]), 0
+    while waiting:
+        choices, value = advisor(waiting)
+        if value > 1.0 + FALSE:  # the statement is false with this H
+            own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
+            waiting, loose = waiting + loose, []
+            continue
+        pairs = zip(waiting, choices, strict=True)
+        left = [(node, *choice) for node, choice in pairs if not node.closes(*choice[:2], own)]
+        loose += [node for node in waiting if node.state and node.leaf]
+        spent += len(left)
+        if spent <= most and all(axis >= 0 and sum(node.cuts) < DEEPEST for node, _, _, axis in left):
+            waiting = [part for node, _, _, axis in left for part in node.cut(axis)]
+        elif left:
+            raise_until_closed(own, left)
+            waiting, loose = loose + [node for node, *_ in left if node.state], []
+        else:
+            break
+    own.corner = 1 << max(1, *(each - 1 for node in preorder(roots) for each in node.cuts))
+    own.tree = packed(roots, own)
+
+
+def raise_until_closed(own: Any, left: list[Any]) -> None:
+    """Raise H until boxes close with the normals chosen for them, or with those of their facets."""
+    step = 1 + (own.H >> RAISE)
+    while left:
+        own.H, step, still = own.H + step, 2 * step, []
+        for node, normal, slopes, axis in left:
+            box = node.state[0]
+            facet = next(j for j, (low, high) in enumerate(box) if low == high)
+            size = math.isqrt(sum(x * x for x in own.basis[facet])) + 1
+            side = own.unit if box[facet][0] > 0 else -own.unit
+            outward = [side * x // size if side * x > 0 else -(-side * x // size) for x in own.basis[facet]]
+            if not (node.closes(normal, slopes, own) or node.closes(outward, slopes, own)):
+                still.append((node, normal, slopes, axis))
+        left = still
+
+
+class Advisor:
+    """Slopes, normals and cuts for boxes, by :func:`covopt.proofs.choice.advise`."""
+
+    def __init__(self, own: Any, rows: list[list[int]]):
+        self.own, self.place = own, {id(r): i for i, r in enumerate(rows)}
+        size = max((abs(x).bit_length() for r in rows for x in r), default=0)
+        self.shift = max(0, size - SAFE)
+        self.rows = np.array([[float(x >> self.shift) for x in r] for r in rows])
+        self.unit = float(max(abs(x) for column in own.basis for x in column))
+        self.basis = np.array([[x / self.unit for x in column] for column in own.basis])
+
+    def __call__(self, nodes: list[Node]) -> tuple[list[tuple[list[int], list[int], int]], float]:
+        """Return (normal, slopes, axis) for each box, and the largest value met of σG/(H|u|)."""
+        own, shift, D = self.own, self.shift, len(self.basis)
+        H = max(float(own.H >> shift), 1.0) * self.unit
+        states = [node.state for node in nodes]
+        count = np.array([len(rows) for _, rows, _ in states])
+        entries = [row for _, rows, _ in states for row in rows]
+        sigma = np.array([sign for sign, _, _, _ in entries], dtype=float)
+        place = np.array([self.place[id(r)] for _, r, _, _ in entries], dtype=np.int64)
+        corner = float(own.corner)
+        lo, hi = (np.array([float(row[k] >> shift) for row in entries]) / (H * corner) for k in (2, 3))
+        linear = np.array([[float(x >> shift) for x in line] for _, _, line in states]).reshape(-1, D) / H
+        ends = np.array([[[float(x) for x in pair] for pair in box] for box, _, _ in states]) / corner
+        width = np.array([[float(high - low) for low, high in box] for box, _, _ in states]) / corner
+        slopes, normals, axes, value = advise(
+            self.rows / H, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
+            self.basis,
+        )  # fmt: skip
+        whole = np.rint(slopes * own.one).astype(np.int64).tolist()
+        short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
+        ends_ = np.cumsum(count).tolist()
+        parts = [whole[end - size : end] for end, size in zip(ends_, count.tolist(), strict=True)]
+        return list(zip(short, parts, axes.tolist(), strict=True)), value
+
+
+def preorder(roots: Sequence[Node]) -> Iterator[Node]:
+    """All nodes, the lower half first."""
+    stack = list(roots[::-1])
+    while stack:
+        node = stack.pop()
+        yield node
+        if node.axis >= 0:
+            stack += [node.upper, node.lower]
+
+
+def packed(roots: Sequence[Node], own: Any) -> bytes:
+    """Return the bits of a tree, as the file has them."""
+    D = len(own.basis)
+    width, bits = (D + 1).bit_length(), []
+    for node in preorder(roots):
+        bits.append(f"{node.axis + 1:0{width}b}")
+        if node.axis < 0:
+            normal, slopes = node.leaf
+            bits += [f"{p + own.unit:0{own.normal_bits}b}" for p in normal]
+            bits += [f"{a:0{own.slope_bits}b}" for a in slopes]
+    text = "".join(bits)
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8, "big")
