@@ -134,7 +134,7 @@ def verify(
     Y: Any = None,
     *,
     exact: bool = False,
-    proof: Proof | str | os.PathLike[str] | None = None,
+    proof: Proof | FirstProof | str | os.PathLike[str] | None = None,
     expect: Mapping[str, Any] | None = None,
     time_limit_s: float | None = None,
 ) -> Verification:
@@ -189,8 +189,7 @@ def verify(
         return verify_path(solution, X, Y, exact=exact, expect=expect, time_limit_s=time_limit_s)
     if expect and not isinstance(solution, Solution):
         raise InputError("expect is about solutions and paths: leave it out")
-    if proof is not None and not isinstance(proof, Proof | FirstProof):
-        proof = Proof.load(proof)
+    given = Proof.load(proof) if isinstance(proof, str | os.PathLike) else proof
     checks: list[Check] = []
     try:
         with limited(time_limit_s):
@@ -202,8 +201,8 @@ def verify(
                     X,
                     Y,
                     checks,
-                    exact=exact or proof is not None,
-                    proof=proof,
+                    exact=exact or given is not None,
+                    proof=given,
                     expect=expect,
                     limit=time_limit_s,
                 )

@@ -61,7 +61,7 @@ def cover(
     """
     rows = np.column_stack([problem.X, np.full(len(problem.X), float(problem.bias))])[counted(problem)]
     (N, D), theorem = rows.shape, theorem_of(problem)
-    content = {
+    content: dict[str, Any] = {
         "digest": "", "format": "covopt-proof", "network": None, "theorem": theorem, "version": 2,
         "proof": _proof(np.zeros(N, dtype=int).tolist(), 1, np.eye(D, dtype=int).tolist(), (1, 1, 1)),
     }  # fmt: skip
@@ -155,7 +155,7 @@ def _advice(found: BoxBound, D: int) -> tuple[list[list[int]], list[bytes]]:
     starts = [*read_tree(code, r).roots, len(code)]
     for k in range(4 * r):
         bare[k // (2 * r) * 2 * D + k % (2 * r)] = code[starts[k] : starts[k + 1]]
-    most, stack = 0, []
+    most, stack = 0, list[tuple[int, ...]]()
     for token in code:
         cuts = stack.pop() if stack else (0,) * r
         if token:

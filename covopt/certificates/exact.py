@@ -69,7 +69,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
 def _claims(solution: Any, data: Data, proof: Proof | FirstProof | None) -> list[Claim]:
     problem, net = problem_of(solution, data), solution.network
     reason = float_link(problem, solution.potential)
-    about, bound, said = problem, None, None
+    about, bound, said = problem, None, Claim("", False, "")
     far = FarRows.of(data.lifted) is not None
     if reason is not None:
         said = Claim("exact lower bound", True, f"NOT exact: {reason}")
