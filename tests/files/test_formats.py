@@ -72,7 +72,6 @@ def test_newer_files_are_refused_in_one_way(name, tmp_path):
 def test_the_writers_and_the_registry_agree():
     from covopt.api import solution_path
     from covopt.completely_positive import certificate
-    from covopt.proofs import proof
     from covopt.solution import content
 
     for module in (content, solution_path, certificate):
@@ -80,7 +79,8 @@ def test_the_writers_and_the_registry_agree():
     assert FORMATS[content.FORMAT].versions[1:] == (
         content.SCHEMA_LOSS, content.SCHEMA_SCALED, content.SCHEMA_TWO_DOUBLES
     )  # fmt: skip
-    assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
+    made = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]).prove().to_dict()
+    assert FORMATS[made["format"]].versions == (1, made["version"])
 
 
 def test_json_is_written_whole_or_not_at_all(tmp_path):

@@ -5,16 +5,11 @@
 
 Exit code 0: the theorem that is printed holds (and is about the table). 1: it is not shown.
 
-Why it holds. The table is x = e (X_i, B), y = f Y_i, with rational units e, f. With r_i = |L_i| (X_i, B), s_i = sign
-L_i, G(u) = sum_i s_i max(r_i.u, 0) and |G(u)| <= H |u| for all u, every network g(x) = sum_j v_j max(w_j.x, 0) has
-sum L_i g(x_i) = e sum_j v_j G(w_j) <= e H sum |v_j| |w_j| <= e H/2 sum (v_j^2 + |w_j|^2): what it does on the table
-bounds its norm (``largest_bound``).
-
-|G(u)| <= H |u|: the facets of the cube [-2^K, 2^K]^D, cut as the file says, cover all directions (both sides are
-homogeneous). On a leaf every row that changes sign is replaced by its chord of slope a/A in [0, 1] (where it counts
-positively, plus the largest error) or by the line a/A below it (where it counts negatively), and |u| by p.u/P with
-|p| <= P. What remains is linear; its maximum over the box must be at most zero. All that in coordinates z, u = sum of
-z_k times column k of an invertible integer matrix ("basis"): r.u = (r M).z and p.u = (p M).z.
+Why it holds. The table is x = e (X_i, B), y = f Y_i. With r_i = |L_i| (X_i, B), s_i = sign L_i, G(u) = sum_i s_i
+max(r_i.u, 0) and |G(u)| <= H |u| for all u, every network g(x) = sum_j v_j max(w_j.x, 0) has sum L_i g(x_i) =
+e sum_j v_j G(w_j) <= e H/2 sum (v_j^2 + |w_j|^2): see ``largest_bound``. For |G(u)| <= H |u| the facets of a cube are
+cut into boxes. There a row that changes sign is replaced by its chord of slope a/A plus the largest error, or by the
+line a/A below it, and |u| by p.u/P, |p| <= P; what remains is linear (``closed``). docs/proofs.md has all of it.
 """
 
 import base64
@@ -25,10 +20,10 @@ import re
 import sys
 import time
 from fractions import Fraction
-from types import SimpleNamespace
+from types import SimpleNamespace as Record
 
-LARGEST, LONGEST = 1 << 26, 4000  # bytes of a file, digits of an integer
-WIDEST, DEEPEST = 255, 400  # D, cuts above a leaf
+# fmt: off
+LARGEST, LONGEST, WIDEST, DEEPEST = 1 << 26, 4000, 255, 400  # bytes; digits of an integer; D; cuts above a leaf
 BEGINNING = re.compile(r'\{"digest":"[0-9a-f]{64}","format":"covopt-proof","network":')
 INTEGERS = re.compile("(?:0|-?[1-9][0-9]*)(?: (?:0|-?[1-9][0-9]*))*")
 SHARES = {"squared": 1, "huber": 2, "hinge": 0, "squared-hinge": 1}  # quarters of c^2/s in the conjugate
@@ -60,11 +55,9 @@ def integers(text, name, length=None, least=None):
 
 
 def ratio(text, name, least=1):
-    numerator, denominator = integers(text, name, 2)
-    demand(
-        numerator >= least and denominator > 0, f"{name}: no fraction with a numerator of at least {least}"
-    )
-    return Fraction(numerator, denominator)
+    top, bottom = integers(text, name, 2)
+    demand(top >= least and bottom > 0, f"{name}: no fraction with a numerator of at least {least}")
+    return Fraction(top, bottom)
 
 
 def matrix(rows, name, width, height):
@@ -88,19 +81,15 @@ def read(text):
     names = "digest format network proof theorem version"
     digest, _, network, proof, theorem, version = entries(content, "the file", names)
     demand(type(version) is int and version == 2, "not a covopt-proof of version 2")
-    demand(
-        digest == hashlib.sha256(canonical(theorem).encode()).hexdigest(),
-        "the digest is not that of the theorem",
-    )
-    own = SimpleNamespace(digest=digest, network=None, loss=None)
+    same = digest == hashlib.sha256(canonical(theorem).encode()).hexdigest()
+    demand(same, "the digest is not that of the theorem")
+    own = Record(digest=digest, network=None, loss=None)
     names = "X Y bias bound loss output_bias x_unit y_unit"
     X, Y, bias, bound, loss, own.output_bias, x_unit, y_unit = entries(theorem, "theorem", names)
     own.Y, (own.bias,), own.bound = integers(Y, "Y"), integers(bias, "bias", 1), ratio(bound, "bound", 0)
     own.X = matrix(X, "X", None, len(own.Y))
-    demand(
-        len({len(row) for row in own.X}) == 1 and len(own.X[0]) < WIDEST,
-        "X: rows of different or large length",
-    )
+    widths = {len(row) for row in own.X}
+    demand(len(widths) == 1 and max(widths) < WIDEST, "X: rows of different or large length")
     own.x_unit, own.y_unit = ratio(x_unit, "x_unit"), ratio(y_unit, "y_unit")
     demand(own.output_bias in ("none", "penalized", "free"), "output_bias: none, penalized or free")
     if loss is not None:
@@ -121,9 +110,8 @@ def read(text):
     own.basis, own.inverse = matrix(basis, "basis", D, D), matrix(inverse, "inverse", D, D)
     (scale,) = integers(scale, "scale", 1, 1)
     product = [[sum(c[i] * w[j] for c, w in zip(own.basis, own.inverse)) for j in range(D)] for i in range(D)]
-    demand(
-        product == [[scale * (i == j) for j in range(D)] for i in range(D)], "inverse: is none of the basis"
-    )
+    diagonal = [[scale * (i == j) for j in range(D)] for i in range(D)]
+    demand(product == diagonal, "inverse: is none of the basis")
     try:
         own.tree = base64.b64decode(tree, validate=True)
     except (TypeError, ValueError):
@@ -132,14 +120,9 @@ def read(text):
     if network is not None:
         names = "hidden hidden_unit output output_bias output_unit"
         hidden, hidden_unit, output, shift, output_unit = entries(network, "network", names)
-        own.network = net = SimpleNamespace(
-            output=integers(output, "output"), shift=integers(shift, "shift", 1)[0]
-        )
+        own.network = net = Record(output=integers(output, "output"), shift=integers(shift, "shift", 1)[0])
         net.hidden = matrix(hidden, "hidden", D, len(net.output))
-        net.hidden_unit, net.output_unit = (
-            ratio(hidden_unit, "hidden_unit"),
-            ratio(output_unit, "output_unit"),
-        )
+        net.hidden_unit, net.output_unit = ratio(hidden_unit, "hidden_unit"), ratio(output_unit, "output_unit")
         demand(own.output_bias != "none" or net.shift == 0, "network: an output bias that there is not")
     return own
 
@@ -168,44 +151,39 @@ def pull(basis, r):
 
 def rows_of(own):
     """Return s_i, r_i in the coordinates of the basis."""
-    rows = ([abs(L) * x for x in [*row, own.bias]] for row, L in zip(own.X, own.multipliers))
-    return [(1 if L >= 0 else -1, pull(own.basis, row)) for row, L in zip(rows, own.multipliers)]
+    pairs = [(L, [abs(L) * x for x in [*row, own.bias]]) for row, L in zip(own.X, own.multipliers)]
+    return [(1 if L >= 0 else -1, pull(own.basis, row)) for L, row in pairs]
 
 
-def put(rows, linear, row):
-    """A row whose sign is known goes into the linear part, or out."""
-    sign, r, lo, hi = row
-    if lo >= 0:
-        return [x + sign * y for x, y in zip(linear, r)]
-    if hi > 0:
-        rows.append(row)
-    return linear
+def decided(box, rows, linear):
+    """Return a box without the rows whose sign is known: they are in the linear part, or out."""
+    kept = []
+    for row in rows:
+        sign, r, lo, hi = row
+        if lo >= 0:
+            linear = [x + sign * y for x, y in zip(linear, r)]
+        elif hi > 0:
+            kept.append(row)
+    return box, kept, linear
 
 
 def start(axis, side, corner, signed):
-    """A facet: the box, its undecided rows, its linear part."""
+    """Return a facet: the box, its undecided rows, its linear part."""
     box = [(-corner, corner)] * len(signed[0][1])
     box[axis] = (side * corner, side * corner)
-    rows: list = []
-    linear = [0] * len(box)
-    for sign, r in signed:
-        ends = [(x * low, x * high) for x, (low, high) in zip(r, box)]
-        linear = put(rows, linear, (sign, r, sum(map(min, ends)), sum(map(max, ends))))
-    return box, rows, linear
+    ends = [[sorted((x * low, x * high)) for x, (low, high) in zip(r, box)] for _, r in signed]
+    ranges = [map(sum, zip(*pairs)) for pairs in ends]
+    return decided(box, [(*row, *span) for row, span in zip(signed, ranges)], [0] * len(box))
 
 
 def half(box, rows, linear, axis, upper):
-    """One half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
+    """Return one half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
     low, high = box[axis]
-    middle = (low + high) // 2  # any number in between would do
+    middle, box = (low + high) // 2, box.copy()  # any number in between would do
     step = middle - low if upper else middle - high
-    box = box.copy()
     box[axis] = (middle, high) if upper else (low, middle)
-    kept: list = []
-    for sign, r, lo, hi in rows:
-        t = r[axis] * step
-        linear = put(kept, linear, (sign, r, lo + t, hi) if t >= 0 else (sign, r, lo, hi + t))
-    return box, kept, linear
+    moved = [(sign, r, r[axis] * step, lo, hi) for sign, r, lo, hi in rows]
+    return decided(box, [(w, r, lo + t, hi) if t >= 0 else (w, r, lo, hi + t) for w, r, t, lo, hi in moved], linear)
 
 
 def closed(box, rows, linear, normal, slopes, own):
@@ -253,9 +231,8 @@ def check_cover(own, closed=closed):
             if token == 0:
                 numbers, at = fields(data, at, (D, own.normal_bits), (len(undecided), own.slope_bits))
                 leaves, normal = leaves + 1, [p - own.unit for p in numbers[:D]]
-                demand(
-                    closed(box, undecided, linear, normal, numbers[D:], own), f"leaf {leaves} does not close"
-                )
+                good = closed(box, undecided, linear, normal, numbers[D:], own)
+                demand(good, f"leaf {leaves} does not close")
             else:
                 demand(token <= D and depth < DEEPEST, "the tree is too deep, or cut along no coordinate")
                 stack.append((*half(box, undecided, linear, token - 1, True), depth + 1))
@@ -307,10 +284,10 @@ def same_table(own, path):
         found = [[float(word) for word in line] for line in lines[len(lines) - len(own.X) :]]
     except ValueError:
         raise Refused("the table has words that are no numbers") from None
-    stated = [[double(own.x_unit * x) for x in row] for row in own.X]
-    return len(lines) <= len(own.X) + 1 and found == [
-        [*x, double(own.y_unit * y)] for x, y in zip(stated, own.Y)
+    stated = [
+        [*(double(own.x_unit * x) for x in row), double(own.y_unit * y)] for row, y in zip(own.X, own.Y)
     ]
+    return len(lines) <= len(own.X) + 1 and found == stated
 
 
 def in_words(own):

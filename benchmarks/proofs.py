@@ -1,0 +1,87 @@
+"""Closed proofs: what they take to be made and to be read, by Python, JavaScript and Coq, and how large they are.
+
+    python -m benchmarks.proofs [WORD …]
+
+Processor seconds, as a table in Markdown; a reader that is not installed has a dash. Words choose tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import covopt
+from covopt.datasets import load_diabetes_table, make_smooth
+from covopt.proofs.coq import THEORY, write_coq
+
+CHECKERS = Path(__file__).resolve().parents[1] / "checkers"
+
+
+def tables() -> dict[str, Any]:
+    """Return what solves each table."""
+    rng = np.random.default_rng(0)
+    X, y = make_smooth(60)
+    return {
+        "20 × 2, two decimals": lambda: covopt.min_norm(
+            rng.normal(size=(20, 2)).round(2), rng.normal(size=20).round(2)
+        ),
+        "60 × 2 of the README": lambda: covopt.min_norm(X, y),
+        "the same, squared loss, λ_max/100": lambda: covopt.fit(X, y, lam="0.01max"),
+        "the demo, 432 × 2": lambda: covopt.min_norm(*load_diabetes_table()[:2]),
+    }
+
+
+def seconds(command: list[str], folder: Path) -> float | None:
+    """Return the processor seconds of a command, None where its program is not there."""
+    if shutil.which(command[0]) is None:
+        return None
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measured(solution: Any, folder: Path) -> list[str]:
+    """Make a proof, give it to all readers, and return a row without its name."""
+    solution.prove(max_boxes=100)  # compiled
+    began = time.process_time()
+    proof = solution.prove()
+    made = time.process_time() - began
+    proof.save(folder / "proof.json")
+    write_coq(proof.text, folder)
+    for name in THEORY:
+        seconds(["coqc", "-R", ".", "Covopt", f"{name}.v"], folder)
+    times = [
+        seconds([sys.executable, str(CHECKERS / "covopt_check.py"), "proof.json"], folder),
+        seconds(["node", str(CHECKERS / "verify.mjs"), "proof.json"], folder),
+        seconds(["coqc", "-R", ".", "Covopt", "Check.v"], folder),
+    ]
+    below = 1.0 - proof.lower_bound / solution.lower_bound
+    cells = ["–" if value is None else f"{value:.2f}" for value in times]
+    return [f"{proof.boxes:,}", f"{len(proof.text) / 1000:,.0f} kB", f"{below:.1e}", f"{made:.1f}", *cells]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*")
+    words = parser.parse_args().words
+    print("| table | leaves | file | bound below covopt's | made | Python | node | Coq |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, solve in tables().items():
+        if all(word in name for word in words):
+            with tempfile.TemporaryDirectory() as folder:
+                print("|", " | ".join([name, *measured(solve(), Path(folder))]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
