@@ -44,7 +44,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return names with commas, the first of them where there are many.
+    """Return names with commas; of many the first and the last, which most often is the target.
 
     Parameters
     ----------
@@ -54,10 +54,12 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     Examples
     --------
     >>> listed(["a", "b"]), listed([f"x{i}" for i in range(30)], 2)
-    ('a, b', 'x0, x1, … (30 in all)')
+    ('a, b', 'x0, …, x29 (30 in all)')
     """
-    shown = ", ".join(one_line(name, 40) for name in names[:most])
-    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown
+    shown = [one_line(name, 40) for name in names[: most if len(names) <= most else most - 1]]
+    if len(names) > most:
+        shown += ["…", f"{one_line(names[-1], 40)} ({len(names)} in all)"]
+    return ", ".join(shown)
 
 
 def one_line(said: object, most: int = 160) -> str:

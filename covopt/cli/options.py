@@ -117,7 +117,7 @@ OPTIONS = (
     Option("fit path train gap", "target", str, ..., "Target column: numbers, or labels for classification.", "Y"),
     Option("cells reduce", "target", Text, None, "Columns of the table that are no inputs.", "Y"),
     Option("solve fit path depth train cells reduce gap", "features", Text, None,
-           "Input columns; by default every other numeric column.", "A,B"),
+           "Input columns; by default every other numeric column, with -A,-B all of these but A and B.", "A,B"),
     Option("fit path train gap", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
     Option("solve fit path depth train cells predict reduce verify gap", "sep", Text, None,
            "What separates the columns of a text table.", "C"),

@@ -48,7 +48,9 @@ def _loss_of(table: Any) -> tuple[Any, list[str]]:
     name = "logistic" if len(classes) <= 2 else "softmax-cross-entropy"
     held = f"{table.target_names[0]} holds {counted(len(classes), 'class', 'classes')}"
     numbers = "" if table.Y.dtype.kind == "O" else "; --loss squared takes them as numbers"
-    return make_loss(name), [f"{'loss':<14} {name}, for {held}, {listed([str(c) for c in classes])}{numbers}"]
+    return make_loss(name), [
+        f"{'classes':<14} {held}, {listed([str(c) for c in classes])}: the loss is {name}{numbers}"
+    ]
 
 
 def settle_units(given: SimpleNamespace, table: Any) -> tuple[bool, list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from covopt.checks.validation import suggest
-from covopt.checks.wording import one_line
+from covopt.checks.wording import listed, one_line
 from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index
 from covopt.data.readers import UNNAMED
 from covopt.data.rows import Raw
@@ -18,6 +18,7 @@ from covopt.errors import InputError, TableWarning
 
 logger = logging.getLogger("covopt")
 
+WITHOUT = "--features=-{0} (features='-{0}')"
 NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
 
 
@@ -50,7 +51,7 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
         left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
         chosen = [c for c in chosen if c not in nameless]
     said += [
-        f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
+        f"column {c!r} counts the rows and is used as a feature; leave it out with {WITHOUT.format(c)} "
         "if it says nothing about the target."
         for c in chosen
         if is_counter(c, frame[c])
@@ -59,8 +60,8 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
     if still:
         more = f" ({len(still)} columns are like this)" if len(still) > 1 else ""
         said.append(
-            f"column {still[0]!r} holds {frame[still[0]].iloc[0]} in every row{more} and is used as "
-            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...)."
+            f"column {still[0]!r} holds {frame[still[0]].iloc[0]} in every row{more} and is used as a feature, "
+            f"though it can tell no rows apart; leave it out with {WITHOUT.format(still[0])}."
         )
     told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
     if told and chosen:
@@ -81,10 +82,23 @@ def because(left_out: dict[str, str]) -> str:
     return f" ({said})" if said else ""
 
 
-def listed_columns(columns: Sequence[str]) -> str:
-    """Return the names of the first twenty columns, and how many there are."""
-    shown = ", ".join(one_line(name, 60) for name in columns[:20])
-    return f"{shown}, … ({len(columns)} in all)" if len(columns) > 20 else shown
+def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> list[str]:
+    """Return the columns that are no features where all others are wanted; none where features are named.
+
+    Parameters
+    ----------
+    features : str, sequence of str or None
+    columns : sequence of str
+
+    Examples
+    --------
+    >>> taken_away("-id,-weight", ["id", "weight", "y"]), taken_away("id", ["id", "weight", "y"])
+    (['id', 'weight'], [])
+    """
+    names = features.split(",") if isinstance(features, str) else list(features or ())
+    names = [name.strip() for name in names]
+    less = [name[1:] for name in names if name.startswith("-") and name not in columns]
+    return less if len(less) == len(names) else []
 
 
 def resolve(
@@ -122,7 +136,7 @@ def resolve(
             other = next((c for c in "|; \t:" if len(columns) == 1 and name in columns[0].split(c)), "")
             raise InputError(
                 f"{argument}: {path} has no column {name!r}{suggest(name, columns) or '.'} "
-                f"Available: {listed_columns(columns)}."
+                f"Available: {listed(columns)}."
                 + (
                     f" Are columns separated by {other!r}? Then give --sep {other!r} (sep=...)."
                     if other
@@ -134,7 +148,7 @@ def resolve(
     if repeated:
         raise InputError(f"{argument} names the column {repeated[0]!r} twice.")
     if not names:
-        raise InputError(f"{argument} names no column. Available: {listed_columns(columns)}.")
+        raise InputError(f"{argument} names no column. Available: {listed(columns)}.")
     return names
 
 

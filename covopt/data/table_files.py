@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.data.column_choice import because, features_by_default, listed_columns, resolve
+from covopt.checks.wording import listed
+from covopt.data.column_choice import WITHOUT, because, features_by_default, resolve, taken_away
 from covopt.data.columns import content_of, holds_classes, to_numbers
 from covopt.data.indicators import one_hot, with_indicators
 from covopt.data.readers import raw_blocks, read_raw
@@ -21,7 +22,7 @@ from covopt.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-_FEATURE = "Convert it to numbers, or leave it out with --features (features=...)."
+_FEATURE = f"Convert it to numbers, or leave it out with {WITHOUT}."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
 _WEIGHT = "Convert it to numbers."
 
@@ -168,12 +169,17 @@ def _choose(
     labels: bool | None,
     weight: str | None,
 ) -> Table:
+    less = taken_away(features, list(raw.frame.columns))
+    features = None if less else features
     raw = with_indicators(raw, features)
     frame, groups = raw.frame, raw.groups
     columns = list(frame.columns)
     if not columns or len(frame) == 0:
         raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
-    targets = resolve("target", target, columns, groups, path)
+    targets, less = (
+        resolve(of, names, columns, groups, path)
+        for of, names in (("target", target), ("features", less or None))
+    )
     chosen = resolve("features", features, columns, groups, path)
     weighing = [] if weight is None else resolve("--sample-weight", weight, columns, groups, path)
     if len(weighing) > 1:
@@ -188,18 +194,19 @@ def _choose(
     left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
     if features is None:
         chosen, left_out = features_by_default(
-            raw, [c for c in columns if c not in targets and c not in weighing]
+            raw, [c for c in columns if c not in (*targets, *weighing, *less)]
         )
+        left_out |= dict.fromkeys((c for c in less if c not in targets), "not asked for")
         if not chosen:
             besides = f" besides the target {', '.join(map(repr, targets))}"
-            which = besides if targets else f"; its columns: {listed_columns(columns)}"
+            which = besides if targets else f"; its columns: {listed(columns)}"
             raise InputError(f"{path} has no numeric column{which}{because(left_out)}.")
     left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
 
     def numbers(name: str, remedy: str) -> np.ndarray:
         return to_numbers(frame[name], name, str(path), raw.rows.one, remedy)
 
-    X = np.column_stack([numbers(c, _FEATURE) for c in chosen])
+    X = np.column_stack([numbers(c, _FEATURE.format(c)) for c in chosen])
     weights = numbers(weighing[0], _WEIGHT) if weighing else None
     if labels is None:
         labels = len(targets) == 1 and holds_classes(frame[targets[0]])

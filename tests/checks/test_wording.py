@@ -39,4 +39,4 @@ def test_summaries_of_one_point():
 def test_ten_columns_are_all_named():
     names = [f"column{j}" for j in range(10)]
     assert listed(names) == ", ".join(names)
-    assert listed(names * 3).endswith("column9, … (30 in all)")
+    assert listed(names * 3).endswith("…, column9 (30 in all)")

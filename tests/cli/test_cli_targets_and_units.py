@@ -50,7 +50,7 @@ def test_which_targets_are_classes(values, classes):
 def test_the_target_chooses_the_loss_and_the_summary_says_so(people):
     asked = ("fit", people, "--features", "age", "--lam", "0.5max")
     done = run(*asked, "--target", "rich")
-    assert "loss           logistic, for rich holds 2 classes, high, low\n" in done.stdout
+    assert "classes        rich holds 2 classes, high, low: the loss is logistic\n" in done.stdout
     three = run(*asked, "--target", "town", "--json")
     assert json.loads(three.stdout)["loss_name"] == "softmax-cross-entropy"
     assert json.loads(run(*asked, "--target", "amount", "--json").stdout)["loss_name"] == "squared"

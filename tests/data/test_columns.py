@@ -62,8 +62,19 @@ def test_numbers_in_another_writing_are_refused(write, text):
     message = refused(path)
     assert ODD[text] in message
     assert "column 'a' is not numeric: line 2 holds" in message
-    assert "or leave it out with --features" in message
+    assert "or leave it out with --features=-a (features='-a')" in message
+    assert read_table(path, target="y", features="-a").left_out == {"a": "not asked for"}
     assert read_table(path, target="y", features="b").left_out == {"a": "not asked for"}
+
+
+def test_columns_can_be_taken_away_from_all(write):
+    path = write("id,a,b,town,-c,y\n1,5,1,Bern,0,2\n2,4,3,Thun,1,5\n")
+    read = read_table(path, target="y", features="-id, -b")
+    assert read.feature_names == ("a", "-c")
+    assert read.left_out == {"town": "text, as in 'Bern'", "id": "not asked for", "b": "not asked for"}
+    assert read_table(path, target="y", features="-c").feature_names == ("-c",)  # its own name
+    assert "no column 'idd'; did you mean 'id'" in refused(path, features="-idd")
+    assert "no column '-id'" in refused(path, features="-id,a")
 
 
 def test_numbers_with_a_unit_are_refused(write):
