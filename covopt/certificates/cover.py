@@ -128,17 +128,18 @@ def _shortened(
         wanted.append(sum(y * y for y in targets) / linear**2)
     finest = max(wanted) / Fraction(RTOL) ** 2  # its root is the number of units in 1
     scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
-    reach, rest, found = scale / t, 0, []
-    bounds = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]
-    whole = [round(u * scale) for u in dual.tolist()]
-    if problem.output_bias == "free" and problem.bias:
-        rest = -sum(whole)
-    for value, (low, high) in zip(whole, bounds, strict=True):
-        new = value + rest
-        new = new if low is None else max(new, math.ceil(low))
-        new = new if high is None else min(new, math.floor(high))
-        found.append(new)
-        rest = rest and rest + value - new
+    reach, found = scale / t, []
+    ends = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]
+
+    def clipped(value: int, low: Fraction | None, high: Fraction | None) -> int:
+        value = value if low is None else max(value, math.ceil(low))
+        return value if high is None else min(value, math.floor(high))
+
+    whole = [clipped(round(u * scale), *pair) for u, pair in zip(dual.tolist(), ends, strict=True)]
+    rest = -sum(whole) if problem.output_bias == "free" else 0
+    for value, pair in zip(whole, ends, strict=True):
+        found.append(clipped(value + rest, *pair))
+        rest += value - found[-1]
     return found, max(1, math.ceil(reach / e))
 
 

@@ -14,7 +14,7 @@ from benchmarks.adversary.forging import forge
 from covopt.proofs.checker.covopt_check import Refused, check, network_facts, read
 from covopt.proofs.coq import THEORY, write_coq
 from covopt.proofs.theorem import sealed
-from tests.proofs.closing import CASES, make_content
+from tests.proofs.closing import CASES, implied, make_content
 
 CHECKERS = Path(__file__).parents[2] / "checkers"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -28,6 +28,7 @@ def sentence(text: str) -> str:
         own, leaves = check(text)
     except Refused as error:
         return f"NO    {error}"
+    assert implied(own), text  # what is accepted is true
     return f"YES   {leaves} leaves, theorem {own.digest[:16]}"
 
 
@@ -170,8 +171,10 @@ def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
     }  # fmt: skip
     (tmp_path / "proof.json").write_text(sealed(content))
     own = read(sealed(content))
-    table = [[*(x / 10 for x in row), y / 10] for row, y in zip(own.X, own.Y, strict=True)]
-    (tmp_path / "table.csv").write_text("a,y\n" + "\n".join(",".join(map(str, row)) for row in table))
+    table = [[*(own.x_unit * x for x in row), own.y_unit * y] for row, y in zip(own.X, own.Y, strict=True)]
+    (tmp_path / "table.csv").write_text(
+        "a,y\n" + "\n".join(",".join(str(float(value)) for value in row) for row in table)
+    )
     (tmp_path / "other.csv").write_text("a,y\n" + "\n".join("1,2" for _ in table))
     content["proof"]["H"] = str(int(content["proof"]["H"]) // 2)
     (tmp_path / "forged.json").write_text(sealed(content))

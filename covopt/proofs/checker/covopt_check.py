@@ -28,20 +28,16 @@ BEGINNING = re.compile(r'\{"digest":"[0-9a-f]{64}","format":"covopt-proof","netw
 INTEGERS = re.compile("(?:0|-?[1-9][0-9]*)(?: (?:0|-?[1-9][0-9]*))*")
 SHARES = {"squared": 1, "huber": 2, "hinge": 0, "squared-hinge": 1}  # quarters of c^2/s in the conjugate
 
-
 class Refused(Exception):
     """No proof."""
-
 
 def demand(fact, reason):
     if not fact:
         raise Refused(reason)
 
-
 def entries(content, name, names):
     demand(isinstance(content, dict) and set(content) == set(names.split()), f"{name}: must have {names}")
     return [content[each] for each in names.split()]
-
 
 def integers(text, name, length=None, least=None):
     """Integers travel as decimal text: JSON's numbers are doubles in many readers."""
@@ -53,24 +49,19 @@ def integers(text, name, length=None, least=None):
     demand(least is None or min(values) >= least, f"{name}: less than {least}")
     return values
 
-
 def ratio(text, name, least=1):
     top, bottom = integers(text, name, 2)
     demand(top >= least and bottom > 0, f"{name}: no fraction with a numerator of at least {least}")
     return Fraction(top, bottom)
 
-
 def matrix(rows, name, width, height):
     demand(isinstance(rows, list) and len(rows) == height, f"{name}: not {height} rows")
     return [integers(row, name, width) for row in rows]
 
-
 def canonical(content):
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
-
 def read(text):
-    """Return the content of a file, its integers read."""
     demand(len(text) <= LARGEST and BEGINNING.match(text), "not a covopt-proof of version 2, or too large")
     try:
         content = json.loads(text)
@@ -105,8 +96,8 @@ def read(text):
     (own.H,), own.multipliers = integers(H, "H", 1, 1), integers(multipliers, "multipliers", len(own.X))
     corner, own.slope_bits, normal = integers(bits, "bits", 3, 1)
     demand(max(corner, own.slope_bits, normal) <= 1000, "bits: at most 1000")
-    own.normal_bits, own.corner = normal + 1, 1 << corner
-    own.one, own.unit = (1 << own.slope_bits) - 1, (1 << normal) - 1
+    own.normal_bits, own.corner, own.unit = normal + 1, 1 << corner, (1 << normal) - 1
+    own.one = (1 << own.slope_bits) - 1
     own.basis, own.inverse = matrix(basis, "basis", D, D), matrix(inverse, "inverse", D, D)
     (scale,) = integers(scale, "scale", 1, 1)
     product = [[sum(c[i] * w[j] for c, w in zip(own.basis, own.inverse)) for j in range(D)] for i in range(D)]
@@ -126,7 +117,6 @@ def read(text):
         demand(own.output_bias != "none" or net.shift == 0, "network: an output bias that there is not")
     return own
 
-
 def largest_bound(own):
     """Return the bound that H and the multipliers give: the norm is at least 2/(e H) sum L_i g(x_i)."""
     factor, total = 2 / (own.x_unit * own.H), sum(own.multipliers)
@@ -143,29 +133,23 @@ def largest_bound(own):
         bound += c * y - c * c / s * Fraction(SHARES[own.loss], 4)
     return bound
 
-
 def pull(basis, r):
     """r.u = pull(r).z for u = sum of z_k times column k of the basis."""
     return [sum([x * y for x, y in zip(r, column)]) for column in basis]
 
-
 def rows_of(own):
-    """Return s_i, r_i in the coordinates of the basis."""
     pairs = [(L, [abs(L) * x for x in [*row, own.bias]]) for row, L in zip(own.X, own.multipliers)]
     return [(1 if L >= 0 else -1, pull(own.basis, row)) for L, row in pairs]
-
 
 def decided(box, rows, linear):
     """Return a box without the rows whose sign is known: they are in the linear part, or out."""
     kept = []
     for row in rows:
-        sign, r, lo, hi = row
-        if lo >= 0:
-            linear = [x + sign * y for x, y in zip(linear, r)]
-        elif hi > 0:
+        if row[2] >= 0:
+            linear = [x + row[0] * y for x, y in zip(linear, row[1])]
+        elif row[3] > 0:
             kept.append(row)
     return box, kept, linear
-
 
 def start(axis, side, corner, signed):
     """Return a facet: the box, its undecided rows, its linear part."""
@@ -175,7 +159,6 @@ def start(axis, side, corner, signed):
     ranges = [map(sum, zip(*pairs)) for pairs in ends]
     return decided(box, [(*row, *span) for row, span in zip(signed, ranges)], [0] * len(box))
 
-
 def half(box, rows, linear, axis, upper):
     """Return one half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
     low, high = box[axis]
@@ -184,7 +167,6 @@ def half(box, rows, linear, axis, upper):
     box[axis] = (middle, high) if upper else (low, middle)
     moved = [(sign, r, r[axis] * step, lo, hi) for sign, r, lo, hi in rows]
     return decided(box, [(w, r, lo + t, hi) if t >= 0 else (w, r, lo, hi + t) for w, r, t, lo, hi in moved], linear)
-
 
 def closed(box, rows, linear, normal, slopes, own):
     """Whether A P (G(u) - H |u|) <= 0 on the box; normal and slopes in units 1/P and 1/A."""
@@ -204,7 +186,6 @@ def closed(box, rows, linear, normal, slopes, own):
         total += value * (high if value > 0 else low)
     return total <= 0
 
-
 def fields(data, at, *runs):
     """Return runs of (count, bits) unsigned integers from bit ``at`` on, the most significant bit first."""
     after = at + sum([count * bits for count, bits in runs])
@@ -216,7 +197,6 @@ def fields(data, at, *runs):
             found.append(word & mask)
             word >>= bits
     return found[::-1], after
-
 
 def check_cover(own, closed=closed):
     """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""
@@ -241,13 +221,10 @@ def check_cover(own, closed=closed):
     demand(rest < 8 and not any(fields(data, at, (1, rest))[0]), "the tree goes on after its last leaf")
     return leaves
 
-
 def check(text):
-    """Return what a file proves, and how many leaves it has. Raises Refused."""
     own = read(text)
     demand(own.bound <= largest_bound(own), "the bound is larger than what H gives")
     return own, check_cover(own)
-
 
 def network_facts(own):
     """Return the norm of the file's network, the largest residual, and its objective (the norm without a loss)."""
@@ -267,14 +244,11 @@ def network_facts(own):
             objective += own.weights[i] * losses[own.loss]
     return norm, worst, norm if own.loss is None else objective + own.lam * norm
 
-
 def double(value):
-    """Return the nearest double."""
     try:
         return float(value)
     except OverflowError:
         return float("inf")
-
 
 def same_table(own, path):
     """Whether the last column of a CSV is Y and the others are X, read as doubles, line by line."""
@@ -284,14 +258,10 @@ def same_table(own, path):
         found = [[float(word) for word in line] for line in lines[len(lines) - len(own.X) :]]
     except ValueError:
         raise Refused("the table has words that are no numbers") from None
-    stated = [
-        [*(double(own.x_unit * x) for x in row), double(own.y_unit * y)] for row, y in zip(own.X, own.Y)
-    ]
+    stated = [[*(double(own.x_unit * x) for x in row), double(own.y_unit * y)] for row, y in zip(own.X, own.Y)]
     return len(lines) <= len(own.X) + 1 and found == stated
 
-
 def in_words(own):
-    """Return the theorem in words."""
     norm = "sum_j v_j^2 + |w_j|^2" + (" + b^2" if own.output_bias == "penalized" else "")
     shift = "" if own.output_bias == "none" else " + c b"
     network = f"f(x) = sum_j v_j max(w_j.(x, c), 0){shift}, c = {double(own.x_unit * own.bias):g}"
@@ -302,7 +272,6 @@ def in_words(own):
     name = own.loss + (f" (delta {double(own.delta):.15g})" if own.loss == "huber" else "")
     mean = f"{'mean' if len(set(own.weights)) == 1 else 'weighted mean'} {name} loss over the {points}"
     return f"For every network {network}, of any width\nthe {mean} + {double(own.lam):.15g} ({norm})\nis {least}."
-
 
 def main(arguments):
     if len(arguments) not in (1, 2):
@@ -318,11 +287,9 @@ def main(arguments):
     print(in_words(own))
     if own.network is not None:
         norm, worst, objective = map(double, network_facts(own))
-        print(f"The network in the file has norm {norm:.15g}, misses the points by at most {worst:.2g}")
-        print(f"and attains {objective:.15g}.")
+        print(f"The network in the file: norm {norm:.15g}, residual {worst:.2g}; it attains {objective:.15g}.")
     print(f"YES   {leaves} leaves, {time.process_time() - began:.2f} s, theorem {own.digest[:16]}")
     return 0
-
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
