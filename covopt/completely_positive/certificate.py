@@ -14,7 +14,7 @@ from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_note
 from covopt.errors import SolutionFileError
-from covopt.files import read_json, write_json
+from covopt.files import write_json
 from covopt.files.formats import check_format
 from covopt.files.layouts import CP_RANK
 from covopt.files.schema import check_content, fractions, numbers, shown
@@ -223,18 +223,3 @@ class CPRankCertificate(Brief):
         path : path-like
         """
         write_json(path, self.to_dict())
-
-
-def load_cp_rank(path: str | os.PathLike[str]) -> CPRankCertificate:
-    """Read a certificate written by :meth:`CPRankCertificate.save`.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Raises
-    ------
-    SolutionFileError
-        Where the file is missing, not JSON, no CP-rank certificate, damaged, or of a newer schema.
-    """
-    return CPRankCertificate.from_dict(read_json(path))

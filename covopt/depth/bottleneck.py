@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_count, check_positive
+from covopt.checks.validation import check_count
 from covopt.depth.chain import as_chain, jacobian, to_outputs
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, check_inputs
@@ -60,26 +60,6 @@ class BottleneckStructure:
     singular_values: list[np.ndarray]
     tails: np.ndarray
     tail_bounds: np.ndarray
-
-    def share_within(self, eps: float) -> float:
-        """Return the share of layers with ‖W_ℓ − UVᵀ‖_F ≤ ε.
-
-        Parameters
-        ----------
-        eps : float
-            Positive.
-        """
-        return float((self.excess <= check_positive("eps", eps) ** 2).mean())
-
-    def promised_within(self, eps: float) -> float:
-        """Return the share of layers that must be within ε by the bound alone: 1 − bound/(ε²L), at least 0.
-
-        Parameters
-        ----------
-        eps : float
-            Positive.
-        """
-        return max(0.0, 1.0 - self.bound / (check_positive("eps", eps) ** 2 * len(self.excess)))
 
 
 def bottleneck_structure(network: Any, X: Any, k: int | None = None) -> BottleneckStructure:

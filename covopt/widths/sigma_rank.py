@@ -57,11 +57,6 @@ class SigmaRank(Brief):
         """Whether the bounds meet."""
         return self.lower == self.upper
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether the pair is known to lie in S: a decomposition was found."""
-        return self.upper is not None
-
     def summary(self) -> str:
         """Return a few lines for people."""
         if self.upper is None:

@@ -8,7 +8,7 @@ import pytest
 from bank import EXCLUDED, KNOWN
 
 import covopt
-from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, load_cp_rank
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import SolutionFileError
@@ -49,7 +49,7 @@ def test_the_reason_against(name, solved):
 @pytest.mark.parametrize("name", KNOWN | EXCLUDED)
 def test_a_file_gives_the_certificate_back(name, solved, tmp_path):
     solved[name].save(tmp_path / "c.json")
-    again = load_cp_rank(tmp_path / "c.json")
+    again = covopt.load(tmp_path / "c.json")
     assert again.to_dict() == solved[name].to_dict()
     assert verify_cp_rank(tmp_path / "c.json") == solved[name].verify()
     assert covopt.verify(tmp_path / "c.json").ok
