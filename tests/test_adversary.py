@@ -1,6 +1,8 @@
 """A small part of ``python -m benchmarks.adversary``: what once was refuted, and a few instances of every class."""
 
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -157,6 +159,12 @@ def test_an_error_of_another_kind_is_a_crash():
 
     assert judge(broken, rng()).kind == CRASHED
     assert judge(refusing, rng()).kind == REFUSED
+
+
+def test_the_command_runs_instances_in_processes_and_counts_them():
+    command = [sys.executable, "-m", "benchmarks.adversary", "--instances", "2", "--classes", "price/grid"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "| all | 2 | 2 | 0 | 0 | 0 |" in done.stdout
 
 
 def test_a_plan_depends_on_its_arguments_alone():

@@ -12,66 +12,17 @@ was refuted or crashed.
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any
 
 import numpy as np
 
-from benchmarks.adversary.classes import CLASSES, Task, plan, run_one
-from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, Outcome
+from benchmarks.adversary.classes import CLASSES, plan, run_one
+from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED
+from benchmarks.adversary.pool import run_all
 
 KINDS = (HELD, REFUTED, REFUSED, CRASHED)
-SECONDS = 120  # of processor time for one instance; most take milliseconds, some of them seconds
-TOGETHER = 500  # instances of one process
-
-
-def _work(pipe: Connection, tasks: list[Task]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"not done after {SECONDS} s of processor time")
-
-    signal.signal(signal.SIGPROF, stop)
-    for task in tasks:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        outcome = run_one(task)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        pipe.send(outcome)
-
-
-def _together(tasks: list[Task]) -> list[Outcome]:
-    """Run some in a process of their own; one that it dies of costs itself, not the run."""
-    context, outcomes = get_context("spawn"), []
-    while len(outcomes) < len(tasks):
-        pipe, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(theirs, tasks[len(outcomes) :]), daemon=True)
-        process.start()
-        theirs.close()
-        try:
-            while True:
-                outcomes.append(pipe.recv())
-        except EOFError:
-            process.join()
-        if len(outcomes) < len(tasks):
-            outcomes.append(Outcome(CRASHED, f"the process ended with code {process.exitcode}"))
-    return outcomes
-
-
-def run_all(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Yield the outcomes, some hundred at a time."""
-    parts = [tasks[i : i + TOGETHER] for i in range(0, len(tasks), TOGETHER)]
-    with ThreadPoolExecutor(jobs) as pool:
-        for part, outcomes in zip(parts, pool.map(_together, parts), strict=True):
-            yield from zip(part, outcomes, strict=True)
 
 
 def main() -> int:
