@@ -26,7 +26,7 @@ class Status(MessageEnum):
     """Outcome of a solve; a string, so that ``solution.status == "certified"`` compares its code.
 
     ``CERTIFIED`` is the only status that claims optimality, and only within the tolerance that
-    was asked for: the gap was recomputed from the raw data with a valid upper bound on h(Λ).
+    was asked for: the gap was recomputed from the raw data with a valid upper bound on the dual norm h(Λ).
     """
 
     CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed from the data")

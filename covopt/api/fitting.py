@@ -70,9 +70,9 @@ def fit(
         not depend on the units of the table. ``"cv"`` takes the λ of the least mean loss in five folds, of ten from
         λ_max/2 to λ_max/1000.
     depth : int
-        L, the number of weight layers. With more than two nobody can prove the optimum: the network is found by
-        descent (status ``HEURISTIC``), and what brackets the least objective from below is valid and rarely tight:
-        a :class:`covopt.depth.DeepFit`. A share of λ_max stays one of the shallow λ_max.
+        L, the number of weight layers. With more than two a :class:`covopt.depth.DeepFit` is returned: its network
+        is found by descent (status ``HEURISTIC``), its lower bound is valid and rarely tight. A share of λ_max is
+        one of the shallow λ_max.
     loss : {"squared", "logistic", "softmax-cross-entropy", "huber", "hinge", "squared-hinge"} or Loss
         See :mod:`covopt.losses`; ``Huber(delta=...)`` sets its parameter.
     bias : float
@@ -86,8 +86,9 @@ def fit(
         latter two the objective is C(f) + λ Σ|v|ω(w), ``cost`` is Σ|v|ω(w), and the means in ω weigh the samples as
         the loss does.
     solver : {"auto", "column-generation"}
-        Column generation, with the exact oracle; with the variation norm and too many faces for it, with branch and
-        bound while that ends, else by local search (status ``HEURISTIC``: the lower bound is valid but not tight).
+        Column generation with the exact oracle. Where the table has too many faces for it, branch and bound or
+        boxes prove what local search found; where these do not end the status is ``HEURISTIC``, and the lower bound
+        is valid but not tight.
     tol : float
         Relative duality gap, (objective − lower bound) / objective, in (0, 1).
     time_limit_s : float, optional

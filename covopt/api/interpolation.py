@@ -62,10 +62,10 @@ def min_norm(
         prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
         ``cost`` is then Σ|v|ω(w), and ``undetermined`` tells which parameters the data leave open.
     solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL|SCS|MOSEK", "frank-wolfe:VARIANT"}
-        Column generation with the exact oracle (also what "auto" takes; where faces are too many with branch and
-        bound, else local search); the same by local search, bracketed from below by a semidefinite relaxation, in any
-        dimension; one second-order cone program over all cells: slow, for reference; or what
-        :func:`covopt.frank_wolfe` returns, a solver over the covariances of the hidden layer.
+        "auto" is column generation with the exact oracle; where the table has too many faces for it, branch and
+        bound or boxes prove what local search found. "relaxation" brackets local search by a semidefinite program.
+        "conic:…" solves one cone program over all cells: slow, for reference. "frank-wolfe:…" is
+        :func:`covopt.frank_wolfe`, over the covariances of the hidden layer.
     tol : float
         Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful; with it
         Newton's method on the tight set finishes the solve (a vertex of the set of minimisers, gaps of 1e-12).

@@ -19,9 +19,9 @@ SHARE = 0.01  # of the time that has passed, that certificates for checkpoints m
 class Checkpoint:
     """A file that a solve writes from time to time, and goes on from where it exists.
 
-    It is the file of a :class:`~covopt.Solution`, the network and the bracket so far, so that :func:`covopt.load` and
-    :func:`covopt.verify` read it; beside that it has the state of the solver's rounds. The answer of a solve that
-    goes on is certified as any other: nothing in the file is believed.
+    It is the file of a :class:`~covopt.Solution`, the network and the bracket so far: :func:`covopt.load` and
+    :func:`covopt.verify` read it. A solve that goes on starts from its network and its dual point. Its answer is
+    certified as any other: nothing in the file is believed.
 
     A solve that comes to its end removes the file; one that is stopped (time limit, Ctrl-C, callback) leaves it.
 

@@ -23,7 +23,7 @@ _TARGET_RTOL = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Data(Brief):
-    """Inputs and targets of an interpolation problem, in the user's units.
+    """Inputs and targets of a table, in the user's units.
 
     Make one with :meth:`validate`; the constructor checks nothing.
 

@@ -46,7 +46,11 @@ RUNGS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gap:
-    """How far a network is from the best one.
+    """How far a network is from the best one: what :func:`covopt.gap` returns.
+
+    ``objective`` is your network's. No network of any width is below ``lower_bound``; ``excess`` is the first over
+    the second, minus one. ``ladder`` has the objective of each better network on the way, and the bound last.
+    ``gap`` is the relative distance of the best network from the bound: what is not known.
 
     Attributes
     ----------

@@ -37,9 +37,9 @@ def price(
 
         h(\Lambda) = \max_{\|w\|_2 \le 1} \Bigl\|\sum_i \Lambda_i\, \sigma(w \cdot (x_i, \beta))\Bigr\|_2
 
-    Every lower bound on the norm of a network is a dual point Λ divided by (a bound on) h(Λ); a column of column
-    generation is a w where the norm exceeds one. The rows may be anything: far from the origin, in units that differ
-    by many orders, repeated or nearly so.
+    This is the dual norm. Every lower bound on the norm of a network is a dual point Λ divided by a bound on h(Λ); a
+    column of column generation is a w where the norm exceeds one. The rows may be anything: far from the origin, in
+    units that differ by many orders, repeated or nearly so.
 
     Parameters
     ----------

@@ -39,7 +39,10 @@ _BY_OUTPUTS = (
 
 @dataclass(eq=False, repr=False)
 class Solution(Predicts):
-    """A minimal-norm network with the proof of its optimality; numbers are in the user's units.
+    """A network with the proof of its optimality; numbers are in the user's units.
+
+    ``cost`` is ‖W‖² and ``objective`` what was minimised: the same for interpolation, mean loss + λ‖W‖² for a fit. No
+    network of any width has an objective below ``lower_bound``. ``gap`` is (objective − lower bound) / objective.
 
     Attributes
     ----------
