@@ -1,6 +1,6 @@
 """What is certified, and how fast: the table of docs/limits.md.
 
-    python -m benchmarks.reach [--only WORD …] [--limit 30] [--write]
+    python -m benchmarks.reach [--only WORD …] [--limit 10] [--write]
 
 Each row is one call of ``covopt.min_norm`` or ``covopt.fit``, verified by ``covopt.verify``. Seconds, and the limit,
 are of the processor, one thread, so that a busy machine tells nearly the same; kernels are compiled before the clock
@@ -62,7 +62,7 @@ def iris_numbers() -> Table:
 Row = tuple[str, Callable[[], Table], str, list[float]]  # table, its maker, loss, shares of λ_max
 ROWS: list[Row] = [
     *(("normal points", lambda n=n, d=d: normal(n, d), "interpolation", []) for n, d in (
-        (1000, 1), (250, 2), (1000, 2), (2000, 2), (100, 3), (200, 3), (100, 4), (50, 7), (16, 8), (40, 20), (60, 10),
+        (1000, 1), (250, 2), (1000, 2), (100, 3), (50, 4), (50, 6), (16, 8), (60, 10),
     )),
     ("normal points, 3 outputs", lambda: normal(50, 2, 3), "interpolation", []),
     ("iris, classes as numbers", iris_numbers, "interpolation", []),
@@ -70,11 +70,11 @@ ROWS: list[Row] = [
     ("kinks and noise", lambda: kinks(1000, 2), "squared", [0.03]),
     ("kinks and noise", lambda: kinks(200, 3), "squared", [0.03]),
     ("kinks and noise", lambda: kinks(200, 6), "squared", [0.1, 0.03]),
-    ("kinks and noise", lambda: kinks(10_000, 8), "squared", [0.5, 0.1]),
+    ("kinks and noise", lambda: kinks(10_000, 8), "squared", [0.5]),
     ("diabetes, bmi and s5", lambda: bundled("diabetes", columns=[2, 8]), "squared", [0.03]),
     ("diabetes", lambda: bundled("diabetes"), "squared", [0.5, 0.1, 0.03]),
-    ("breast cancer", lambda: bundled("breast_cancer"), "logistic", [0.1, 0.03]),
-    ("digits 0 and 1", lambda: bundled("digits", n_class=2), "logistic", [0.1, 0.03]),
+    ("breast cancer", lambda: bundled("breast_cancer"), "logistic", [0.5, 0.1]),
+    ("digits 0 and 1", lambda: bundled("digits", n_class=2), "logistic", [0.1]),
     ("iris, 3 classes", lambda: bundled("iris"), "softmax-cross-entropy", [0.1, 0.03]),
     ("wine, 3 classes", lambda: bundled("wine"), "softmax-cross-entropy", [0.1, 0.03]),
     ("digits, 10 classes", lambda: bundled("digits"), "softmax-cross-entropy", [0.1]),
@@ -112,16 +112,18 @@ def lines(words: list[str], limit: float) -> Iterator[str]:
             began = time.process_time()
             solution = solved(X, y, loss, share, limit)
             seconds = time.process_time() - began
-            if not covopt.verify(solution, time_limit_s=limit).ok:
-                raise SystemExit(f"not verified: {head}")
-            yield f"{head} {said(solution)} | {seconds:.2g} |"
+            check = covopt.verify(solution, time_limit_s=limit)
+            if check.in_time and not check.ok:
+                raise SystemExit(f"not verified: {head}\n{check.summary()}")
+            late = "" if check.in_time else "; `verify` needs longer"
+            yield f"{head} {said(solution)}{late} | {seconds:.2g} |"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--only", nargs="+", default=[""], help="rows that have one of these in them")
-    parser.add_argument("--limit", type=float, default=30.0, help="processor seconds of a row (default 30)")
+    parser.add_argument("--limit", type=float, default=10.0, help="processor seconds of a row (default 10)")
     parser.add_argument("--write", action="store_true", help="put the table into docs/limits.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore", covopt.errors.NotCertifiedWarning)
