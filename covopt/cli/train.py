@@ -35,8 +35,8 @@ SAID = {  # what --json says of each question, and where it stands
         "ratio": "ratio", "time_s": "time_s",
     },
     "plateau": {
-        "certified": "certified", "floor": "floor", "starts_at": "starts_at", "starts_by": "starts_by",
-        "best_width": "best_width", "time_s": "time_s",
+        "certified": "certified", "floor": "floor", "starts_at": "starts_at", "best_width": "best_width",
+        "time_s": "time_s",
     },
 }  # fmt: skip
 

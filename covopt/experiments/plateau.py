@@ -66,11 +66,6 @@ class Plateau(Brief):
     time_s: float = 0.0
 
     @property
-    def reaches_floor(self) -> bool:
-        """Whether some width comes within ``tol`` of the certified floor."""
-        return _first(self.table, self.floor, self.tol) is not None
-
-    @property
     def starts_at(self) -> int | None:
         """First width whose best cost is within ``tol`` of the floor; None where no width reached it."""
         return _first(self.table, self.floor, self.tol)
@@ -79,11 +74,6 @@ class Plateau(Brief):
     def best_width(self) -> int | None:
         """First width within ``tol`` of the best cost found; None when no network of any width can be compared."""
         return _first(self.table, float(self.table["best_cost"].min()), self.tol)
-
-    @property
-    def starts_by(self) -> str | None:
-        """What ``starts_at`` is measured by: "certified floor", or None where it cannot be told."""
-        return "certified floor" if self.reaches_floor else None
 
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -109,9 +99,7 @@ class Plateau(Brief):
 
     def _start(self) -> str:
         if self.starts_at is not None:
-            return (
-                f"the plateau starts at width {self.starts_at}: within {self.tol:g} of the {self.starts_by}"
-            )
+            return f"the plateau starts at width {self.starts_at}: within {self.tol:g} of the certified floor"
         if self.best_width is None:
             return "no network of these widths could be brought onto the points"
         best = float(self.table["best_cost"].min())
@@ -220,8 +208,8 @@ def plateau(
     --------
     >>> import numpy as np
     >>> found = plateau(np.eye(2), np.eye(2), [1, 2, 3], bias=0.0, seeds=4)
-    >>> found.starts_at, found.starts_by, round(float(found.floor), 4)
-    (2, 'certified floor', 4.0)
+    >>> found.starts_at, round(float(found.floor), 4)
+    (2, 4.0)
     """
     pd = required("pandas", "covopt.training", "train")
     began = time.perf_counter()

@@ -27,7 +27,6 @@ def test_b_4_needs_four_neurons():
     assert found.certified
     assert found.floor == pytest.approx(16, rel=1e-6)
     assert found.starts_at == 4
-    assert found.starts_by == "certified floor"
     best = found.table.best_cost.to_numpy()
     assert (best[:1] > 16 * 1.001).all()
     assert (best[1:] <= 16 * 1.001).all()
@@ -67,7 +66,6 @@ def test_reference_is_used_and_a_loose_one_says_so():
     )  # fmt: skip
     found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 2, 6: 6}, schedule=QUICK, reference=loose)
     assert not found.certified
-    assert found.starts_by is None
     assert found.starts_at is None
     assert found.best_width == 6
     assert (
