@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -34,6 +34,10 @@ class CertifiedEstimator(BaseEstimator):
     certificate_: Certificate
     dual_gap_: float
     n_iter_: int
+
+    def _set(self, given: dict[str, Any]) -> None:
+        """Keep the parameters of an ``__init__``, as ``locals()`` gives them."""
+        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
     def _seed(self) -> int | None:
         if isinstance(self.random_state, np.random.RandomState):
@@ -128,10 +132,39 @@ def merge_samples(
 class LossEstimator(CertifiedEstimator):
     """What regression and classification with a loss share."""
 
+    lam: float | str
+    loss: Any
     bias: float
     output_bias: str
     tol: float
     time_limit_s: float | None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,)
+            Numbers, of shape (n_samples, n_outputs) too; of a classifier labels of at least two classes.
+        sample_weight : array_like of shape (n_samples,), optional
+            Not negative; zero leaves a sample out. Of scores too, where λ is chosen by them.
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range; a single class, and a hinge with more than two.
+        """
+        X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
+        self._keep(self._train(X, targets, loss, weights, self._choose(X, y, targets, loss, weights)))
+        return self
+
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, Any, Any]:
+        """Return the validated samples and targets, the targets of a loss, that loss, and the weights."""
+        raise NotImplementedError
+
+    def _choose(self, X: Any, y: Any, targets: np.ndarray, loss: Any, weights: Any) -> float | str:
+        return self.lam
 
     def _train(
         self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float | str

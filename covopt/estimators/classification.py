@@ -75,33 +75,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         time_limit_s: float | None = None,
         random_state: Any = None,
     ):
-        self.lam = lam
-        self.loss = loss
-        self.bias = bias
-        self.output_bias = output_bias
-        self.tol = tol
-        self.time_limit_s = time_limit_s
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLUClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,)
-            Labels of at least two classes.
-        sample_weight : array_like of shape (n_samples,), optional
-            Not negative; zero leaves a sample out.
-
-        Raises
-        ------
-        InputError
-            A ValueError: for parameters out of range, a single class, and a hinge with more than two.
-        """
-        X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
-        self._keep(self._train(X, targets, loss, weights, self.lam))
-        return self
+        self._set(locals())
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, str, Any]:
         """Return the validated samples, their labels as targets of a loss, its name, and the weights."""

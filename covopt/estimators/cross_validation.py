@@ -14,7 +14,7 @@ from covopt.api.selection import fold_networks
 from covopt.api.task import Task
 from covopt.checks.validation import check_count, check_time_limit, check_tol
 from covopt.errors import InputError, TableWarning
-from covopt.estimators.base import LossEstimator, check_weights
+from covopt.estimators.base import LossEstimator
 from covopt.estimators.classification import ReLUClassifier
 from covopt.estimators.regression import ReLURegressor
 from covopt.losses import Loss
@@ -53,7 +53,8 @@ class _AlongThePath(LossEstimator):
             test = splits[fold][1]
             for j, network in enumerate(networks):
                 self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
-        return float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
+        self.lam_ = float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
+        return self.lam_
 
     def _grid(self, task: Task, limit: float | None) -> np.ndarray:
         if self.lams is not None:
@@ -165,41 +166,7 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
         time_limit_s: float | None = None,
         random_state: Any = None,
     ):
-        self.lams = lams
-        self.n_lams = n_lams
-        self.eps = eps
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.loss = loss
-        self.delta = delta
-        self.bias = bias
-        self.output_bias = output_bias
-        self.tol = tol
-        self.time_limit_s = time_limit_s
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLURegressorCV:
-        """Choose λ and train the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array_like of shape (n_samples,), optional
-            Of training and of scores.
-
-        Raises
-        ------
-        InputError
-            A ValueError: for parameters out of range.
-        """
-        X, y = self._validated(X, y)
-        loss, weights = self._made_loss(), check_weights(X, sample_weight)
-        targets = y.astype(np.float64)
-        self.lam_ = self._choose(X, y, targets, loss, weights)
-        self._keep(self._train(X, targets, loss, weights, self.lam_))
-        return self
+        self._set(locals())
 
 
 class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
@@ -254,38 +221,6 @@ class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
         time_limit_s: float | None = None,
         random_state: Any = None,
     ):
-        self.lams = lams
-        self.n_lams = n_lams
-        self.eps = eps
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.loss = loss
-        self.bias = bias
-        self.output_bias = output_bias
-        self.tol = tol
-        self.time_limit_s = time_limit_s
-        self.random_state = random_state
+        self._set(locals())
 
     _default_scoring = "accuracy"
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLUClassifierCV:
-        """Choose λ and train the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,)
-            Labels of at least two classes.
-        sample_weight : array_like of shape (n_samples,), optional
-            Of training and of scores.
-
-        Raises
-        ------
-        InputError
-            A ValueError: for parameters out of range, a single class, and a hinge with more than two.
-        """
-        X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
-        self.lam_ = self._choose(X, y, targets, loss, weights)
-        self._keep(self._train(X, targets, loss, weights, self.lam_))
-        return self

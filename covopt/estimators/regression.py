@@ -107,12 +107,7 @@ class MinNormReLURegressor(_Regressor):
         time_limit_s: float | None = None,
         random_state: Any = None,
     ):
-        self.bias = bias
-        self.output_bias = output_bias
-        self.duplicates = duplicates
-        self.tol = tol
-        self.time_limit_s = time_limit_s
-        self.random_state = random_state
+        self._set(locals())
 
     def fit(self, X: Any, y: Any) -> MinNormReLURegressor:
         """Solve for the network.
@@ -205,34 +200,11 @@ class ReLURegressor(_Regressor, LossEstimator):
         time_limit_s: float | None = None,
         random_state: Any = None,
     ):
-        self.lam = lam
-        self.loss = loss
-        self.delta = delta
-        self.bias = bias
-        self.output_bias = output_bias
-        self.tol = tol
-        self.time_limit_s = time_limit_s
-        self.random_state = random_state
+        self._set(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLURegressor:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array_like of shape (n_samples,), optional
-            Not negative; zero leaves a sample out.
-
-        Raises
-        ------
-        InputError
-            A ValueError: for parameters out of range.
-        """
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, Any, Any]:
         X, y = self._validated(X, y)
-        weights = check_weights(X, sample_weight)
-        self._keep(self._train(X, y.astype(np.float64), self._made_loss(), weights, self.lam))
-        return self
+        return X, y, y.astype(np.float64), self._made_loss(), check_weights(X, sample_weight)
 
     def _made_loss(self) -> str | Loss:
         if isinstance(self.loss, Loss):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.wording import one_line
+from covopt.checks.wording import counted, one_line
 from covopt.errors import CovoptError
 from covopt.network.along import pairs_at_a_time
 from covopt.oracles.base import heights
@@ -20,7 +20,6 @@ from covopt.plotting.pictures import (
     Picture,
     Points,
     by_sign,
-    count,
     label_of,
     limits,
     marked_of,
@@ -203,7 +202,7 @@ def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
         layers.append(Line(seen(grid), values, f"active to the {side}", color, width=width, reads=reads))
     network = kinks_of(marked.hidden, data.bias)
     outside = int((~((network >= low) & (network <= high))).sum())
-    note = f"\n{count(outside, 'neuron')} outside stand at the edge" if outside else ""
+    note = f"\n{counted(outside, 'neuron')} outside stand at the edge" if outside else ""
     return _against_bounds(
         solution, [*layers, *_sets(solution, marked, tight, where)],
         f"where the neuron bends ({label_of(data.feature_names[0])})",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.wording import counted
 from covopt.plotting.drawing import draw
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,
@@ -20,7 +21,6 @@ from covopt.plotting.pictures import (
     Points,
     Surface,
     by_sign,
-    count,
     label_of,
     limits,
     marked_of,
@@ -108,7 +108,7 @@ def curve(
     note = f" ({outside} outside the picture)" if outside else ""
     return Picture(
         layers, name, names[0] if len(names) == 1 else "outputs" if names else "f(x)",
-        f"the function: {count(len(kinks), 'neuron')}{note}", (low, high), caption=KINKS_1D,
+        f"the function: {counted(len(kinks), 'neuron')}{note}", (low, high), caption=KINKS_1D,
     )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], st
     notes = [f"the kinks of the {len(kept)} costliest drawn"] if len(kept) < within else []
     notes += [f"{len(slope) - within} without a kink here"] if within < len(slope) else []
     note = f" ({', '.join(notes)})" if notes else ""
-    return found, f"the function: {count(len(slope), 'neuron')}{note}"
+    return found, f"the function: {counted(len(slope), 'neuron')}{note}"
 
 
 def surface_of(

@@ -11,7 +11,7 @@ from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.plotting.classes import has_classes
 from covopt.plotting.drawing import draw, legend_below, widen
-from covopt.plotting.pictures import GREY, INK, NEGATIVE, POSITIVE, Line, Picture, count
+from covopt.plotting.pictures import GREY, INK, NEGATIVE, POSITIVE, Line, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def history_pictures(solution: Any) -> list[Picture]:
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
     close = high - low < LEAST_SPREAD * abs(high)  # the axis would show rounding
     ylim = (low - 0.05 * abs(high), high + 0.05 * abs(high)) if close else None
-    title = f"the bracket: {count(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
+    title = f"the bracket: {counted(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
     bounds = Picture(
         layers if found.n_rounds else [], "time (s)", cost_of(solution), title, None, ylim, columns=0, empty=NO_ROUND,
         caption="The answer lies between the two bounds; the last point is the certificate.",

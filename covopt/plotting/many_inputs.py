@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.plotting.classes import chances_of, classes_of, has_classes, is_sure, title_of
 from covopt.plotting.drawing import draw
 from covopt.plotting.function import plane_of, surface_of
@@ -16,7 +17,6 @@ from covopt.plotting.pictures import (
     Picture,
     Points,
     Regions,
-    count,
     label_of,
     limits,
     number_of,
@@ -61,7 +61,7 @@ def predicted(solution: Any) -> Picture:
 
 def not_drawn(left: int, noun: str) -> str:
     """Say that so many are not drawn."""
-    return f"{count(left, noun)} {'is' if left == 1 else 'are'} not drawn"
+    return f"{counted(left, noun)} {'is' if left == 1 else 'are'} not drawn"
 
 
 def drawn_outputs(solution: Any) -> list[int]:

@@ -224,11 +224,6 @@ def label_of(name: object, most: int = 40) -> str:
     return one_line(str(name), most)
 
 
-def count(n: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
 def number_of(value: float) -> str:
     """Return a number in few digits, whole where it is large, with an exponent where it is larger.
 

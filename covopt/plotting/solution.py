@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.checks.optional import required
 from covopt.errors import InputError
+from covopt.files import write_atomically
 from covopt.plotting.classes import NO_MARKS, has_classes, probabilities, regions, scores
 from covopt.plotting.drawing import DPI, draw, untangle
 from covopt.plotting.dual import dual_values, plot_dual
@@ -144,13 +145,6 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     InputError
         Where the extension is not one that matplotlib can write.
     """
-    import os
-
     check_figure_path(path)
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(part, format=path.suffix.lower().lstrip("."), dpi=DPI)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    suffix = Path(path).suffix.lower().lstrip(".")
+    write_atomically(path, lambda stream: figure.savefig(stream, format=suffix, dpi=DPI))

@@ -1,5 +1,0 @@
-"""``python -m covopt.cli``."""
-
-from covopt.cli import main
-
-main()
