@@ -327,6 +327,24 @@ def test_ctrl_c_while_lambda_max_is_looked_for_still_gives_a_network(monkeypatch
     assert point.status.code in ("interrupted", "certified")
     with pytest.raises(KeyboardInterrupt):
         covopt.lambda_max(X, y)
+    monkeypatch.setattr("covopt.api.selection.fold_networks", None)  # no fold is trained after an interrupt
+    with pytest.warns(CovoptWarning):
+        assert len(covopt.path(X, y, n_lams=5, folds=3)) == 1
+    with pytest.raises(KeyboardInterrupt):
+        covopt.fit(X, y, lam="cv")
+
+
+def test_ctrl_c_in_a_fold_ends_the_path_with_its_first_point(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("covopt.api.selection.fold_networks", interrupt)
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    with pytest.warns(CovoptWarning, match="interrupted"):
+        found = covopt.path(X, np.abs(X[:, 0]), n_lams=5, folds=3)
+    assert len(found) == 1
+    assert found.held_out is None
+    assert covopt.verify(found[0]).ok
 
 
 def test_a_deadline_is_raised_once_and_only_inside():

@@ -75,7 +75,7 @@ def held_out(
     Returns
     -------
     HeldOut or None
-        None where they were over before the end.
+        None where they were over before the end, or after an interrupt, which ``task.interrupted`` tells.
 
     Raises
     ------
@@ -85,20 +85,27 @@ def held_out(
     n, began = task.data.n_samples, now()
     if 2 * check_count("folds", folds) > n:
         raise InputError(f"cross-validation in {folds} folds needs {2 * folds} rows; the table has {n}.")
+    if task.interrupted:
+        return None
     fold = _folds(task, folds)
     losses, qualities = np.empty((len(lams), folds)), np.empty((len(lams), folds))
-    with contextlib.suppress(TimeUp), limited(time_limit_s):
-        for k in range(folds):
-            left = None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
-            test = np.flatnonzero(fold == k)
-            for j, network in enumerate(
-                fold_networks(task, np.flatnonzero(fold != k), lams, time_limit_s=left)
-            ):
-                checkpoint()
-                losses[j, k], qualities[j, k] = _judged(task, network, test)
-        quality = "accuracy" if task.loss.is_classification else "r2"
-        return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
-    return None
+    try:
+        with limited(time_limit_s):
+            for k in range(folds):
+                left = (
+                    None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
+                )
+                rows, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+                for j, network in enumerate(fold_networks(task, rows, lams, time_limit_s=left)):
+                    checkpoint()
+                    losses[j, k], qualities[j, k] = _judged(task, network, test)
+    except TimeUp:
+        return None
+    except KeyboardInterrupt:
+        task.interrupted = True
+        return None
+    quality = "accuracy" if task.loss.is_classification else "r2"
+    return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
 
 
 def fold_networks(

@@ -278,6 +278,8 @@ class Task:
             raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
         top = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s).met
         found = held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
+        if self.interrupted:
+            raise KeyboardInterrupt
         if found is None:
             raise InputError(
                 f'lam="cv": cross-validation takes longer than the {time_limit_s:.2g} s that it may; give a longer '
