@@ -95,8 +95,7 @@ def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> 
     >>> taken_away("-id,-weight", ["id", "weight", "y"]), taken_away("id", ["id", "weight", "y"])
     (['id', 'weight'], [])
     """
-    names = features.split(",") if isinstance(features, str) else list(features or ())
-    names = [name.strip() for name in names]
+    names = [name.strip() for name in features.split(",")] if isinstance(features, str) else []
     less = [name[1:] for name in names if name.startswith("-") and name not in columns]
     return less if len(less) == len(names) else []
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.memory import memory_left, plan, room
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
@@ -44,8 +44,7 @@ OF_A_LETTER, OF_A_NUMBER, OF_NPZ, OF_EXCEL = (
     10,
 )  # bytes of memory, the last two for a byte of the file
 NEVER_ASKED = 1 << 20  # bytes below which every machine has room
-AT_ONCE, LEAST_BLOCK, MOST_BLOCK = 1 << 22, 1 << 16, 1 << 23  # letters
-BLOCKS = 40  # what part of the memory a block may be
+FIRST, AT_ONCE = 1 << 16, 1 << 22  # letters
 
 
 def read_raw(path: Path, text: Text) -> Raw:
@@ -62,34 +61,15 @@ def read_raw(path: Path, text: Text) -> Raw:
     InputError
         For a file that is missing or cannot be read.
     """
-    return next(raw_blocks(path, text, whole=True))
-
-
-def raw_blocks(path: Path, text: Text, *, whole: bool = False) -> Iterator[Raw]:
-    """Read a table a block of rows after the other; what is no text comes as one.
-
-    Parameters
-    ----------
-    path : Path
-    text : Text
-    whole : bool
-        Whether all of it is one block.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_raw`.
-    """
     suffix = _suffix(path, text)
     try:
         if suffix in DELIMITERS:
-            yield from _text_blocks(path, suffix, text, whole)
-        elif suffix == ".npz":
-            yield _read_npz(path)
-        elif suffix in EXCEL:
-            yield _read_excel(path)
-        else:
-            yield _read_arrow(path, ARROW[suffix])
+            return _read_text(path, suffix, text)
+        if suffix == ".npz":
+            return _read_npz(path)
+        if suffix in EXCEL:
+            return _read_excel(path)
+        return _read_arrow(path, ARROW[suffix])
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -153,33 +133,10 @@ def check_unique(names: Sequence[str], path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- text
-def _text_blocks(path: Path, suffix: str, text: Text, whole: bool) -> Iterator[Raw]:
-    """Read blocks of whole lines, each below the line that names the columns; rows are called by their lines."""
+def _read_text(path: Path, suffix: str, text: Text) -> Raw:
     encoding = "utf-8-sig" if text.encoding.lower() in ("utf-8", "utf8") else text.encoding
     with _opened(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as stream:
-        if whole:
-            yield _frame_of(path, suffix, _all_of(path, stream), text)
-            return
-        size = max(LEAST_BLOCK, room(MOST_BLOCK * BLOCKS, 1.0) // BLOCKS)
-        head, before = "", 0
-        while not head.strip() and (line := _lines_of(path, stream, 1)):
-            head += line
-        block = _lines_of(path, stream, size)
-        while block or not before:  # the first even where nothing follows the names
-            if block.strip() or not before:
-                yield _frame_of(path, suffix, head + block, text, before)
-            before += max(block.count("\n") + block.count("\r") - block.count("\r\n"), 1)
-            block = _lines_of(path, stream, size)
-
-
-def _lines_of(path: Path, stream: IO[str], size: int) -> str:
-    """Read so many letters and on to the end of a line outside of quotes; nothing at the end of the file."""
-    found, most = stream.read(size - 1) + stream.readline(MOST_BLOCK), size - 1 + MOST_BLOCK
-    while found.count('"') % 2 and len(found) < most and (more := stream.readline(MOST_BLOCK)):
-        found += more
-    if len(found) >= most:
-        raise InputError(f"{path} has a line of more than {MOST_BLOCK >> 20} MiB; is it a table?")
-    return found
+        return _frame_of(path, suffix, _all_of(path, stream), text)
 
 
 def _all_of(path: Path, stream: IO[str]) -> str:
@@ -187,7 +144,7 @@ def _all_of(path: Path, stream: IO[str]) -> str:
     parts: list[str] = []
     length, per_letter = 0, float(OF_A_LETTER)
     on_disk = 0 if str(path) == STDIN or path.suffix.lower() in COMPRESSED else path.stat().st_size
-    while more := stream.read(AT_ONCE if parts else LEAST_BLOCK):
+    while more := stream.read(AT_ONCE if parts else FIRST):
         if not parts:
             fields = max(map(more.count, (",", ";", "\t"))) + more.count("\n") + 1
             per_letter += OF_A_NUMBER * fields / len(more)
@@ -224,8 +181,8 @@ def _zipped_name(path: Path) -> str:
     return names[0]
 
 
-def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0) -> Raw:
-    """Return the frame of a text, of whose lines so many are left out between the first and the second."""
+def _frame_of(path: Path, suffix: str, content: str, text: Text) -> Raw:
+    """Return the frame of a text, whose rows are called by their lines."""
     pd = required("pandas", "reading a table", "tables")
     if "\x00" in content:
         raise InputError(
@@ -253,7 +210,7 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0
                 float_precision="round_trip",
             )  # fmt: skip
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-            said = _too_wide(content, delimiter, len(names), before) or error
+            said = _too_wide(content, delimiter, len(names)) or error
             raise InputError(f"{path}: {said}") from None
     frame.columns = [str(c).strip() for c in frame.columns]
     if text.decimal == ",":
@@ -262,7 +219,7 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0
         lines = np.arange(2, len(frame) + 2)
     else:
         lines = np.array([line for line, _ in _records(content, delimiter)][1 : len(frame) + 1])
-    return Raw(frame, kind="line", labels=before + lines)
+    return Raw(frame, kind="line", labels=lines)
 
 
 def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -274,12 +231,12 @@ def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         before = reader.line_num
 
 
-def _too_wide(content: str, delimiter: str, width: int, skipped: int) -> str:
+def _too_wide(content: str, delimiter: str, width: int) -> str:
     """Say which line has more fields than the header; nothing where none has."""
     for line, record in _records(content, delimiter):
         if len(record) > width and any(field.strip() for field in record[width:]):
             return (
-                f"line {skipped + line} has {len(record)} fields, but the first line names {width} "
+                f"line {line} has {len(record)} fields, but the first line names {width} "
                 f"column{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) "
                 "names another separator."
             )

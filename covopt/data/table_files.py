@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from covopt.checks.wording import listed
 from covopt.data.column_choice import WITHOUT, because, features_by_default, resolve, taken_away
 from covopt.data.columns import content_of, holds_classes, to_numbers
 from covopt.data.indicators import one_hot, with_indicators
-from covopt.data.readers import raw_blocks, read_raw
+from covopt.data.readers import read_raw
 from covopt.data.rows import Raw, Text
 from covopt.data.tabular import check_finite
 from covopt.errors import InputError
@@ -139,26 +139,6 @@ def read_table(
         )
     found = _choose(raw, path, target, features, labels, weight)
     return _without_missing(found, path) if drop_missing else found
-
-
-def read_inputs(path: str | Path, features: Sequence[str], *, text: Text | None = None) -> Iterator[Table]:
-    """Read some columns of a file a block of rows after the other; what is no text comes as one.
-
-    Parameters
-    ----------
-    path, features, text
-        As for :func:`read_table`.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_table`, and for what is not finite.
-    """
-    path = Path(path)
-    for raw in raw_blocks(path, text or Text()):
-        found = _choose(raw, path, None, features, False, None)
-        found.check_inputs()
-        yield found
 
 
 def _choose(
