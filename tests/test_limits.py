@@ -117,7 +117,6 @@ SLOW_COMMANDS = {
     "train, deep": ("train", "large.csv", *TARGET, "--widths", "8x8", "--seeds", "4", *LIMITED),
     "path, one λ": ("path", "large.csv", *TARGET, "--lams", "0.001", "--out", "path.json", *LIMITED),
     "train --cross-check": (*TRAIN, "4", "--cross-check", *LIMITED),
-    "train --plateau": (*TRAIN, "2,4", "--plateau", *LIMITED),
     "depth": ("depth", "small.csv", *TARGET, "--depth", "3", *LIMITED),
     "prove, few rows": ("prove", "small.json", "--out", "proof.json", *LIMITED),
 }  # fmt: skip

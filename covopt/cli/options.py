@@ -179,8 +179,6 @@ OPTIONS = (
     Option("train", "dtype", Precision, "float64", "Precision."),
     Option("train", "cross_check", bool, False, "Certify the optimum, and compare every network with it.",
            flags=("--cross-check",)),
-    Option("train", "plateau", bool, False, "Best cost of each width over the certified floor.",
-           flags=("--plateau",)),
     Option("cells", "count_only", bool, False, "Count without enumerating.", flags=("--count-only",)),
     Option("cells", "n_jobs", int, 1, "Processes; -1 for one per core."),
     Option("reduce", "preserve", Preserve, "covariances",

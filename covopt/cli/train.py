@@ -28,21 +28,14 @@ COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
     "error_rate", "gap", "status",
 )  # fmt: skip
-SAID = {  # what --json says of each question, and where it stands
-    "training": {"time_s": "time_s"},
-    "cross-check": {
-        "certified": "proved", "objective": "certified", "lower_bound": "floor", "best_cost": "best_cost",
-        "ratio": "ratio", "time_s": "time_s",
-    },
-    "plateau": {
-        "certified": "certified", "floor": "floor", "starts_at": "starts_at", "best_width": "best_width",
-        "time_s": "time_s",
-    },
+SAID = {  # what --json says of a cross-check, and where it stands
+    "certified": "proved", "objective": "certified", "lower_bound": "floor", "best_cost": "best_cost",
+    "ratio": "ratio",
 }  # fmt: skip
 
 
 def train(given: SimpleNamespace) -> Answer:
-    """Train many networks at once; with --cross-check or --plateau against the certified optimum."""
+    """Train many networks at once; with --cross-check against the certified optimum."""
     from covopt.checks.optional import required
     from covopt.checks.speaking import tell
 
@@ -61,7 +54,7 @@ def train(given: SimpleNamespace) -> Answer:
         options |= {"X": X, "Y": Y, "bias": given.bias, "output_bias": given.output_bias}
         shown.say(f"{len(X)} points, {len(table.feature_names)} features")
         outcome = _run(given, sizes, lams, options, shown)
-    numbers = {name: value for name, value in outcome.record.items() if name not in ("widths", "networks")}
+    numbers = {name: value for name, value in outcome.record.items() if name != "networks"}
     tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
     outcome.lines += [*columns_lines(table), *said, *why]
     outcome.finished = outcome.code is Exit.CERTIFIED
@@ -76,17 +69,14 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
     """Return widths and λ, where the options go together."""
     from covopt.errors import InputError
 
-    certifies = given.cross_check or given.plateau
-    sizes, lams = widths_in(given.widths), strengths_in(given.lam)
+    certifies, sizes, lams = given.cross_check, widths_in(given.widths), strengths_in(given.lam)
     refused = {
-        "--cross-check and --plateau are two questions; give one of them.": given.cross_check and given.plateau,
-        "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau.":
+        "--checkpoint and --resume belong to plain training; leave them out with --cross-check.":
             certifies and (given.checkpoint is not None or given.resume),
         "--resume needs --checkpoint FILE, the file to go on from.": given.resume and given.checkpoint is None,
-        "--plateau takes no --sample-weight; use --cross-check.": given.plateau and given.sample_weight is not None,
         "training runs on this machine; leave --cluster out, or train with another --seed on each machine.":
             given.cluster is not None and not certifies,
-        f"--cross-check and --plateau take one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
+        f"--cross-check takes one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
         f"certificates are about two-layer networks; received --widths {given.widths}.":
             certifies and any(isinstance(size, tuple) for size in sizes),
     }  # fmt: skip
@@ -135,7 +125,7 @@ class _Callback:
 def _run(
     given: SimpleNamespace, sizes: list[Any], lams: list[Any], options: dict[str, Any], shown: Progress
 ) -> Answer:
-    """Ask one of three questions: plain training, against the certified optimum, or by width against it."""
+    """Ask one of two questions: plain training, or training against the certified optimum."""
     from covopt import training
 
     callback, proved = _Callback(shown, given.time_limit), True
@@ -145,46 +135,35 @@ def _run(
     }  # fmt: skip
     every = None if given.plot is None else max(1, (given.steps or 2000) // 100)
     place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
-    if given.plateau:
-        del options["sample_weight"]
-        found: Any = training.plateau(
-            widths=sizes, lam=lams[0] if lams else None, time_limit_s=callback.left(), callback=callback,
-            contradiction_file=place, **options, **trained,
-        )  # fmt: skip
-        question, complete, proved, draw = "plateau", found.complete, found.certified, found.plot
-        table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
-        table = table.rename(columns={"costs": "cost"}).astype({"cost": float})
-        more, lines = {"widths": found.table.drop(columns="costs").to_dict("records")}, [found.summary()]
-    elif given.cross_check:
+    if given.cross_check:
         shown.say("certifying the optimum")
         solution = _certify(lams, {**options, "time_limit_s": callback.left(), "callback": shown})
         if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
             raise KeyboardInterrupt
-        found = training.cross_check(
+        found: Any = training.cross_check(
             solution, widths=sizes, record_every=every, callback=callback, contradiction_file=place, **trained
         )
-        question, complete, proved, table, more = "cross-check", found.complete, found.proved, found.table, {}
+        more, proved = {name: getattr(found, attribute) for name, attribute in SAID.items()}, found.proved
         floor = None if solution.loss is None else found.floor
         draw = partial(_draw_curves, found.run, floor)
-        lines = [*_rows(table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
+        lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
     else:
         found = training.train(
             widths=sizes, lam=lams if lams else 0.0, callback=callback, record_every=every,
             checkpoint=given.checkpoint, resume=given.resume, checkpoint_every_s=given.checkpoint_every,
             **options, **trained,
         )  # fmt: skip
-        question, complete, table = "training", found.complete, found.table
+        table = found.table
         draw = partial(_draw_curves, found, None)
         counts = table["status"].value_counts().to_dict()
         more = {"best": None if set(counts) == {"diverged"} else found.best}
         said = ", ".join(f"{count} {status}" for status, count in counts.items())
         lines = [*_rows(table), f"{len(table)} networks (heuristic): {said}, {found.time_s:.2f} s"]
-        lines += [] if complete else ["stopped before the end of the schedule"]
-    numbers = {name: getattr(found, attribute) for name, attribute in SAID[question].items()}
+        lines += [] if found.complete else ["stopped before the end of the schedule"]
     return Answer(
-        Exit.CERTIFIED if complete and proved else Exit.NOT_CERTIFIED,
-        {"complete": complete, **numbers, **more, "networks": table.to_dict("records")},
-        lines, save=partial(_save_table, table), draw=draw,
+        Exit.CERTIFIED if found.complete and proved else Exit.NOT_CERTIFIED,
+        {"complete": found.complete, "time_s": found.time_s, **more, "networks": found.table.to_dict("records")},
+        lines, save=partial(_save_table, found.table), draw=draw,
     )  # fmt: skip
 
 

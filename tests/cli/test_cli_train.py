@@ -73,18 +73,6 @@ def test_cross_check(table, lam):
     assert {"floor", "cost", "ratio"} <= set(content["networks"][0])
 
 
-def test_plateau(table, tmp_path):
-    out, plot = tmp_path / "plateau.csv", tmp_path / "plateau.png"
-    done = run(table, "--target", "y", "--features", "a,b", "--widths", "1,16", "--lam", 0.05, *FAST, "--plateau",
-               "--out", out, "--plot", plot)  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "the plateau starts at width" in done.output
-    saved = pd.read_csv(out)
-    assert saved.columns.tolist() == ["width", "cost"]
-    assert saved.width.tolist() == [1, 1, 16, 16]
-    assert plot.exists()
-
-
 def test_shares_of_lambda_max(table):
     arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, "--json")
     lams = [
@@ -134,10 +122,8 @@ def test_interruption_prints_and_saves_what_there_is(table, tmp_path, monkeypatc
     assert len(pd.read_csv(out)) == 2
 
 
-@pytest.mark.parametrize("question", ["--cross-check", "--plateau"])
-def test_interrupted_certification_trains_nothing(table, monkeypatch, question):
+def test_interrupted_certification_trains_nothing(table, monkeypatch):
     import covopt.api
-    import covopt.experiments.plateau
     from covopt.status import Status
     from covopt.training.loop import Runner
 
@@ -147,13 +133,12 @@ def test_interrupted_certification_trains_nothing(table, monkeypatch, question):
         return dataclasses.replace(honest(*arguments, **options), status=Status.INTERRUPTED)
 
     monkeypatch.setattr(covopt.api, "min_norm", interrupted)
-    monkeypatch.setattr(covopt.experiments.plateau, "min_norm", interrupted)
     monkeypatch.setattr(Runner, "run", None)
-    arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, question)
+    arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, "--cross-check")
     assert "interrupted before there was anything to save" in refused(*arguments, code=3)
 
 
-@pytest.mark.parametrize("extra", [(), ("--cross-check",), ("--plateau",)])
+@pytest.mark.parametrize("extra", [(), ("--cross-check",)])
 def test_learning_rate_is_used(table, extra):
     arguments = (
         table,
@@ -191,18 +176,16 @@ def test_checkpoint_and_resume(table, tmp_path):
         ),
         (("--widths", "0"), "width"),
         (("--widths", "4", "--lam", "x"), "--lam must be numbers separated by commas; received 'x'"),
-        (("--widths", "4", "--cross-check", "--plateau"), "--cross-check and --plateau are two questions"),
-        (("--widths", "4", "--cross-check", "--lam", "1,2"), "take one λ; received --lam 1,2"),
+        (("--widths", "4", "--cross-check", "--lam", "1,2"), "takes one λ; received --lam 1,2"),
         (
             ("--widths", "4x4", "--cross-check"),
             "certificates are about two-layer networks; received --widths 4x4",
         ),
         (("--widths", "4", "--resume"), "--resume needs --checkpoint FILE"),
         (
-            ("--widths", "4", "--plateau", "--checkpoint", "c"),
+            ("--widths", "4", "--cross-check", "--checkpoint", "c"),
             "--checkpoint and --resume belong to plain training",
         ),
-        (("--widths", "4", "--plateau", "--sample-weight", "s"), "--plateau takes no --sample-weight"),
         (("--widths", "4", "--cluster", "local"), "training runs on this machine; leave --cluster out"),
         (("--widths", "4", "--out", "runs.json"), "runs.json: the file must end in .csv or .parquet or .tex"),
         (("--widths", "4", "--optimiser", "newton"), "optimiser must be one of"),
