@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from covopt.checks.optional import required
 from covopt.checks.wording import Brief
@@ -15,7 +14,6 @@ from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
-from covopt.parallel import map_tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from covopt.training.grid import Member
     from covopt.training.model import Architecture
     from covopt.training.schedule import Phase
-
-COUNTED = 32  # runs of more networks count effective neurons when asked
-COUNTED_ENTRIES = 300_000  # networks times points, more with each layer: beyond, too
 
 
 @dataclass(eq=False, repr=False)
@@ -62,7 +57,6 @@ class TrainingRun(Brief):
     random_state: int = 0
     time_s: float = 0.0
     complete: bool = True
-    _neurons: list[int | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -118,36 +112,10 @@ class TrainingRun(Brief):
         """One row for every network.
 
         Columns width, lam, learning_rate, seed, loss, squared_norm, objective, residual (max |f − y|; NaN for
-        classification, which has error_rate instead), gradient_norm, effective_neurons, gap (to the certified bound
-        of the reference, relative; NaN without one), status, steps, time_s (its share of the wall time).
-        ``effective_neurons`` are the hidden neurons left by ``network.reduce(X, preserve="outputs")``; in runs of
-        more than 32 networks, and of some on many points, they are missing until :meth:`count_neurons` is called.
+        classification, which has error_rate instead), gradient_norm, gap (to the certified bound of the reference,
+        relative; NaN without one), status, steps, time_s (its share of the wall time).
         """
-        pd = required("pandas", "covopt.training", "train")
-        entries = len(self) * len(self.X) * (self.architecture.depth - 1) ** 2
-        if self._neurons is None and len(self) <= COUNTED and entries <= COUNTED_ENTRIES:
-            self.count_neurons()
-        table = self._numbers.copy()
-        neurons = self._neurons or [None] * len(self)
-        table.insert(table.columns.get_loc("gap"), "effective_neurons", pd.array(neurons, dtype="Int64"))
-        return table
-
-    def count_neurons(self, *, n_jobs: int = 1) -> list[int | None]:
-        """Reduce every network on the data and remember how many hidden neurons are left.
-
-        Parameters
-        ----------
-        n_jobs : int
-            As in joblib; -1 takes all cores.
-
-        Returns
-        -------
-        list of int or None
-            None for networks that diverged.
-        """
-        tasks = [(self.network(i), self.status[i] == "diverged") for i in range(len(self))]
-        self._neurons = list(map_tasks(_effective_neurons, tasks, n_jobs=n_jobs, shared=(self.X,)))
-        return self._neurons
+        return self._numbers.copy()
 
     @property
     def objectives(self) -> np.ndarray:
@@ -168,14 +136,6 @@ class TrainingRun(Brief):
         if not usable.any():
             raise InputError("every network diverged; lower learning_rate.")
         return int(np.argmin(np.where(usable, objective, np.inf)))
-
-
-def _effective_neurons(X: np.ndarray, network: Any, diverged: bool) -> int | None:
-    if diverged:
-        return None
-    with threadpool_limits(1, user_api="blas"):  # matrices this small only lose by more threads
-        reduced = network.reduce(X, preserve="outputs")
-    return len(reduced) if isinstance(reduced, ReLUNetwork) else sum(reduced.widths)
 
 
 def error_rate(loss: Loss, outputs: np.ndarray) -> float:

@@ -32,7 +32,7 @@ def test_grid_is_the_product_last_fastest():
     assert run.table.seed.tolist() == [7, 2] * 8
     assert list(run.table.columns) == [
         "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "residual", "gradient_norm",
-        "effective_neurons", "gap", "status", "steps", "time_s",
+        "gap", "status", "steps", "time_s",
     ]  # fmt: skip
 
 
@@ -85,25 +85,6 @@ def test_residual_and_error_rate():
         X, classes, widths=30, loss="softmax-cross-entropy", schedule=Phase("adam", 600, learning_rate=0.05)
     )
     assert run.table.error_rate[0] == (run.network(0).predict(X).argmax(1) != classes).mean() == 0.0
-
-
-def test_effective_neurons_after_reduce():
-    run = train(X, Y, widths=[3, 40], lam=0.01, schedule=SHORT)
-    reduced = [len(run.network(i).reduce(X, preserve="outputs")) for i in range(2)]
-    assert run.table.effective_neurons.tolist() == reduced
-    assert reduced[1] <= 12
-
-
-def test_effective_neurons_of_large_runs_are_counted_when_asked(monkeypatch):
-    monkeypatch.setattr("covopt.training.results.COUNTED", 1)
-    run = train(X, Y, widths=8, seeds=2, lam=0.01, schedule=SHORT)
-    assert run.table.effective_neurons.isna().all()
-    counted = run.count_neurons()
-    assert (
-        run.table.effective_neurons.tolist()
-        == counted
-        == [len(run.network(i).reduce(X, preserve="outputs")) for i in (0, 1)]
-    )
 
 
 def test_best_and_unknown_network():
@@ -207,7 +188,6 @@ def test_a_diverging_network_is_marked_and_the_others_go_on():
     assert run.status == ["stopped", "diverged", "stopped"]
     assert all(np.isfinite(layer).all() for layer in run.weights[1])
     assert np.isfinite(run.table.objective).all()
-    assert run.table.effective_neurons.isna().tolist() == [False, True, False]
     for place, rate in ((0, 0.01), (2, 0.02)):
         alone = train(X, Y, widths=8, lam=0.01, learning_rate=rate, schedule=schedule)
         same_weights(run.weights[place], alone.weights[0], atol=1e-11)
