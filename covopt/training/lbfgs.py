@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,18 +49,8 @@ class LBFGSResult:
     status: np.ndarray
 
 
-def minimise(
-    function: Function,
-    theta: Tensor,
-    *,
-    mask: Tensor | None = None,
-    steps: int,
-    memory: int = 10,
-    tol_gradient: float = 1e-8,
-    callback: Callable[[BatchedLBFGS], Any] | None = None,
-    state: dict[str, Tensor] | None = None,
-) -> LBFGSResult:
-    r"""Minimise B functions of P variables by L-BFGS with strong-Wolfe line searches.
+class BatchedLBFGS:
+    r"""Minimise B functions of P variables by L-BFGS with strong-Wolfe line searches: start, then advance until done.
 
     .. math:: \min_{\theta_b} f_b(\theta_b), \qquad b = 1 \dots B,
 
@@ -73,47 +63,13 @@ def minimise(
         names: members that are done drop out.
     theta : Tensor of shape (B, P)
         Starting points, on any device, of any floating dtype; not changed.
-    mask : Tensor of shape (B, P), boolean, optional
+    mask : Tensor of shape (B, P), boolean, or None
         Entries that may move.
     steps : int
         Most accepted steps of a member.
     memory : int
         Curvature pairs that a member keeps.
     tol_gradient : float
-    callback : callable, optional
-        Called with the :class:`BatchedLBFGS` after every evaluation; a true answer stops.
-    state : dict, optional
-        :meth:`BatchedLBFGS.state` of an interrupted run: it goes on as if never interrupted.
-
-    Returns
-    -------
-    LBFGSResult
-
-    Examples
-    --------
-    >>> import torch
-    >>> curvature = torch.tensor([[1.0, 100.0], [3.0, 5.0]])
-    >>> def function(theta, indices):
-    ...     a = curvature[indices]
-    ...     return 0.5 * (a * (theta - 1.0) ** 2).sum(1), a * (theta - 1.0)
-    >>> found = minimise(function, torch.zeros(2, 2), steps=50, tol_gradient=1e-5)
-    >>> found.status.tolist(), bool((found.theta - 1.0).abs().max() < 1e-5)
-    (['converged', 'converged'], True)
-    """
-    run = BatchedLBFGS(function, theta, mask, steps, memory, tol_gradient)
-    if state is None:
-        run.start()
-    else:
-        run.load(state)
-    while not run.done:
-        run.advance()
-        if callback is not None and callback(run):
-            break
-    return run.result()
-
-
-class BatchedLBFGS:
-    """The state of a run; :func:`minimise` drives it.
 
     Attributes
     ----------

@@ -6,8 +6,21 @@ from scipy import optimize
 
 torch = pytest.importorskip("torch")
 
-from covopt.training.lbfgs import minimise  # noqa: E402
+from covopt.training.lbfgs import BatchedLBFGS  # noqa: E402
 from covopt.training.line_search import Searches, advance  # noqa: E402
+
+
+def minimise(function, theta, *, mask=None, steps, memory=10, tol_gradient=1e-8, callback=None, state=None):
+    run = BatchedLBFGS(function, theta, mask, steps, memory, tol_gradient)
+    if state is None:
+        run.start()
+    else:
+        run.load(state)
+    while not run.done:
+        run.advance()
+        if callback is not None and callback(run):
+            break
+    return run.result()
 
 
 def autograd(objective):
