@@ -41,6 +41,8 @@ html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "covopt"
 html_show_copyright = False
+html_extra_path = ["checked"]  # a page that checks proofs, and some proofs
+(HERE / "checked").mkdir(exist_ok=True)
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["copy.js"]
@@ -123,10 +125,28 @@ def write_math(writer: HTML5Translator, node: math | math_block) -> None:
     raise SkipNode
 
 
+def make_proofs(_app: object) -> None:
+    """Put the page that checks proofs into the site, and three proofs to try."""
+    from covopt.datasets import make_smooth
+
+    target = HERE / "checked"
+    shutil.copy(HERE.parent / "checkers" / "verify.html", target)
+    line = [[x / 10] for x in range(10)]
+    made = {
+        "points": lambda: covopt.min_norm(line, [0.0, 0.3, 0.1, 0.4, 0.1, 0.5, 0.9, 0.2, 0.6, 0.5]),
+        "smooth": lambda: covopt.min_norm(*make_smooth(60)),
+        "classes": lambda: covopt.fit(line, list("aabbaabbba"), lam=0.02, loss="hinge", output_bias="free"),
+    }
+    for name, solve in made.items():
+        if not (target / f"{name}.json").exists():
+            solve().prove().save(target / f"{name}.json")
+
+
 def setup(app) -> None:
     """Connect the handlers."""
     app.add_directive("gallery", Gallery)
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("builder-inited", fetch_notebooks, priority=1)
+    app.connect("builder-inited", make_proofs, priority=2)
     app.connect("autodoc-process-docstring", keep_bars)
     app.connect("autodoc-skip-member", skip_requests)

@@ -227,6 +227,20 @@ MUTATIONS = [
         "tests/proofs/test_cover.py -k choice",
     ),
     Mutation(
+        "leaves of a closed proof without the chord",
+        "covopt/proofs/checker/covopt_check.py",
+        "            b += max(-a * lo, (one - a) * hi)",
+        "            b += 0",
+        "tests/proofs/test_readers.py -k python",
+    ),
+    Mutation(
+        "normals of a closed proof of any length",
+        "covopt/proofs/checker/covopt_check.py",
+        "    if sum([p * p for p in normal]) > unit * unit:",
+        "    if False:",
+        "tests/proofs/test_readers.py -k python",
+    ),
+    Mutation(
         "normals of a proof of any length",
         "covopt/proofs/checker/cover.py",
         "    p[(p * p).sum(axis=1) > one * one] = 0\n",
@@ -250,8 +264,8 @@ MUTATIONS = [
     Mutation(
         "a proof forgets the penalised output bias",
         "covopt/proofs/checker/dual.py",
-        "        return 2 * t * linear - t * t * square",
-        "        return 2 * t * linear",
+        "2 * t * abs(dot(dual, targets)) - t * t * square",
+        "2 * t * abs(dot(dual, targets))",
         "tests/proofs/test_checker.py -k penalised",
     ),
     Mutation(
