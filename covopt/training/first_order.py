@@ -108,7 +108,6 @@ class FirstOrder:
     ) -> None:
         self.phase, self.networks = phase, networks
         rates = [rate_of(phase, member) for member in members]
-        self._rate = rates[0] if len(set(rates)) == 1 else None
         like = networks.inputs
         self._rates = torch.tensor(rates, dtype=like.dtype, device=like.device)[:, None]
         self._draws = None if phase.samples is None else Draws(phase, number, members, networks, random_state)
@@ -134,11 +133,7 @@ class FirstOrder:
     ) -> None:
         if self.phase.momentum:
             gradient = state["m"].mul_(self.phase.momentum).add_(gradient)
-        factor = self.phase.factor(t)
-        if self._rate is not None:
-            theta.add_(gradient, alpha=-self._rate * factor)
-        else:
-            theta.addcmul_(gradient, self._rates, value=-factor)
+        theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
 
     def _adam(
         self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int
@@ -149,13 +144,8 @@ class FirstOrder:
         v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
         root = math.sqrt(1.0 - second ** (t + 1))
-        torch.sqrt(v, out=scratch).add_(self.phase.eps * root)
-        size = self.phase.factor(t) * root / (1.0 - first ** (t + 1))
-        if self._rate is not None:
-            theta.addcdiv_(m, scratch, value=-self._rate * size)
-        else:
-            torch.div(m, scratch, out=scratch)
-            theta.addcmul_(scratch, self._rates, value=-size)
+        torch.sqrt(v, out=scratch).add_(self.phase.eps * root).div_(self._rates)
+        theta.addcdiv_(m, scratch, value=-self.phase.factor(t) * root / (1.0 - first ** (t + 1)))
 
 
 def rate_of(phase: Phase, member: Member) -> float:
