@@ -307,5 +307,4 @@ def test_every_command_has_a_line_and_an_example_that_parses():
             assert (program, called) == ("covopt", name)
             command = group.get_command(context, name)
             command.make_context(name, arguments, parent=context)
-            if name != "bench":  # its help is that of benchopt
-                assert example in run(name, "--help").stdout
+            assert example in run(name, "--help").stdout
