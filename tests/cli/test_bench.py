@@ -2,14 +2,20 @@
 
 import importlib
 import importlib.util
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import covopt
+from covopt.cli import commands
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
@@ -53,6 +59,20 @@ def arrays(network):
 
 X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
 Y4 = np.array([1.0, -1.0, 0.5, 2.0])
+
+
+def test_bench_is_listed_in_a_checkout_only(tmp_path):
+    assert "bench" in CliRunner().invoke(commands.app, ["--help"]).output
+    shutil.copytree(
+        Path(covopt.__file__).parent, tmp_path / "covopt", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    command = [sys.executable, "-m", "covopt", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    ).stdout
+    assert "cp-rank" in said
+    assert "bench" not in said
 
 
 # ------------------------------------------------------------------ objective
@@ -175,3 +195,15 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
     assert (frame["objective_gap"] >= -1e-9).all() and frame.groupby("objective_name")[
         "objective_gap"
     ].min().max() <= 1e-6
+
+
+def test_the_command_hands_on_to_benchopt_and_names_a_folder_that_is_none(tmp_path, monkeypatch):
+    pytest.importorskip("benchopt")
+    asked = []
+    monkeypatch.setattr(
+        commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
+    )
+    assert CliRunner().invoke(commands.app, ["bench", "--solver", "covopt", "--timeout", "5"]).exit_code == 3
+    assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
+    refused = CliRunner().invoke(commands.app, ["bench", "--benchmark", str(tmp_path)])
+    assert refused.exit_code == 1 and "is no benchmark: run covopt bench in a checkout" in refused.stderr

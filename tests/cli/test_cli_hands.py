@@ -307,4 +307,5 @@ def test_every_command_has_a_line_and_an_example_that_parses():
             assert (program, called) == ("covopt", name)
             command = group.get_command(context, name)
             command.make_context(name, arguments, parent=context)
-            assert example in run(name, "--help").stdout
+            if name != "bench":  # its help is that of benchopt
+                assert example in run(name, "--help").stdout
