@@ -81,10 +81,13 @@ def test_one_thing_has_one_name_in_every_public_function(name):
 
 def test_a_repr_never_prints_rows():
     X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12.0)
-    solution = covopt.min_norm(X, y)
+    solution, path = covopt.min_norm(X, y), covopt.path(X, y, n_lams=2, folds=2)
+    deep = covopt.DeepReLUNetwork([np.ones((30, 2)), np.ones((1, 30))])
     for value in (
+        path, path.held_out, deep, covopt.Checkpoint("run.checkpoint"), covopt.sparsity_bounds(X, y),
+        covopt.ReLURegressor(lam="0.5max").fit(X, y), *covopt.a_priori_bounds(X, y),
         solution, solution.data, solution.network, solution.certificate, solution.tight_set(), solution.prove(),
-        covopt.price(X, solution.dual, bias=1.0), covopt.path(X, y, n_lams=2), covopt.covariance(solution.network, X),
+        covopt.price(X, solution.dual, bias=1.0), covopt.covariance(solution.network, X),
         covopt.cell_lp(X, y, solution.network.hidden_weights), covopt.cp_rank(np.eye(12) + 1.0),
         covopt.sigma_rank(np.eye(12), np.eye(12)), covopt.verify(solution), covopt.enumerate_cells(X),
     ):  # fmt: skip

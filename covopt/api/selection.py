@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from covopt.checks.validation import check_count
+from covopt.checks.wording import counted
 from covopt.data.scaling import standardise
 from covopt.errors import InputError
 from covopt.limits import TimeUp, checkpoint, limited, now
@@ -51,6 +52,12 @@ class HeldOut(NamedTuple):
     losses: np.ndarray
     qualities: np.ndarray
     quality: str
+
+    def __repr__(self) -> str:
+        n, folds = self.losses.shape
+        return (
+            f"HeldOut: {counted(n, 'λ', 'λ')} on {counted(folds, 'fold')}, the least loss at {self.best:.6g}"
+        )
 
     @property
     def best(self) -> float:

@@ -53,7 +53,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise SolutionFileError(f"{name} cannot be used: {error}") from None
     except (ValueError, RecursionError) as error:
         reason = "it nests too deeply" if isinstance(error, RecursionError) else error
-        raise SolutionFileError(f"{name} is not a JSON file: {reason}") from None
+        raise SolutionFileError(f"{name} is not a JSON file, as covopt saves them: {reason}") from None
 
 
 def parse_json(raw: bytes | str) -> Any:
