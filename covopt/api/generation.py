@@ -14,7 +14,7 @@ from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import HURRY_S, TimeUp, limited, patiently
 from covopt.oracles.base import Oracle
-from covopt.oracles.cascade import exact_oracle, suits_boxes
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
@@ -23,7 +23,6 @@ from covopt.solvers.improve import MANY_ROWS, Improvement
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes, quick_network
-from covopt.solvers.thin import Thin, generate_thin
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -114,10 +113,7 @@ def _generate(
 
         return solve_all_cells(problem, task.solver.removeprefix(CONIC), task.tol, limit)
     is_relaxed = task.solver == "relaxation"
-    thin = Thin.of(problem.rows) if plane is None and task.rounds is None and not is_relaxed else None
-    if thin is not None and not problem.is_scalar and not thin.is_far:
-        thin = None  # with several outputs the oracle's bounds are sharper for the rows as they are
-    if thin is not None or task.rounds is not None or is_relaxed:
+    if task.rounds is not None or is_relaxed:
         if has_no_room(problem):
             raise NoRoom
         if is_out_of_reach(problem, limit):
@@ -129,16 +125,9 @@ def _generate(
     loop = Improvement(
         problem, lambda: task.oracle(problem), effort=task.effort, proves=not is_relaxed, **options
     )
+    loop.run()
     if is_relaxed:
-        loop.run()
         return loop.point, f"{NAME} with local search, bound by a semidefinite relaxation"
-    if thin is None or (problem.is_scalar and suits_boxes(problem.rows.shape[1])):
-        loop.run()
-    if thin is not None and loop.point.status in (Status.GAP, Status.HEURISTIC, Status.TIME_LIMIT):
-        with contextlib.suppress(BudgetError):
-            oracle = exact_oracle(thin.closer, problem.vector_outputs, beside=master_bytes(problem))
-            return generate_thin(problem, thin, oracle, **options).merged(loop.point), NAME
-        loop.run()
     point = loop.point
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)

@@ -18,7 +18,6 @@ from covopt.oracles.faces import count_faces
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.points import Point
-from covopt.solvers.thin import Thin
 from covopt.status import Status
 
 DIRECTIONS = 8
@@ -117,15 +116,17 @@ def quick_network(problem: Problem, seconds: float, random_state: int | None = N
     """
     rng = np.random.default_rng(0 if random_state is None else random_state)
     point = Point.nothing(problem, Status.TIME_LIMIT, finished=True)
-    thin = Thin.of(problem.rows)
-    if thin is not None:  # in coordinates of size one: others are lost in what all rows have in common
-        problem = replace(problem, rows=thin.rows)
+    # in coordinates in which the rows are round: far from the origin others are lost in what all have in common
+    units, triangle = np.linalg.qr(problem.rows)
+    inside = replace(problem, rows=units)
     n, found = float(len(problem.rows)), None
     if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
-        found = _kinks_at_points(problem, rng)
-    found = found or _along_a_line(problem, rng)
+        found = _kinks_at_points(inside, rng)
+    found = found or _along_a_line(inside, rng)
     if found is not None:
-        point.neurons, point.weights = found if thin is None else thin.units(*found)
+        neurons = np.linalg.solve(triangle, found[0].T).T
+        lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
+        point.neurons, point.weights = neurons / lengths, found[1] * lengths
         point.upper_bound = problem.network_value(point.weights, point.offset)
     return point
 

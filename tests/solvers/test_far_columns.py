@@ -12,14 +12,11 @@ import covopt
 from covopt.certificates.exact import exact_checks
 from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.exact.two_doubles import whole
-from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
-from covopt.solvers.generation import generate
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.quick import quick_network
-from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin
 
 
 def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -205,46 +202,6 @@ def test_sums_along_the_middle_go_to_the_last_digit(keep_sums):
         assert sums[1] < 1e-5
         assert sums[0] > 1.0
         assert not keep_sums or abs(sum(exact)) < Fraction(1, 2**95)
-
-
-def test_frames_are_those_of_the_cost():
-    X, _ = table(("year", "yes/no"), 20)
-    thin = Thin.of(np.column_stack([X, np.ones(20)]))
-    assert thin is not None and not thin.is_far
-    unit = ThinUnit(thin)
-    neurons = unit.normalise(np.random.default_rng(0).standard_normal((4, 3)))
-    frames = np.stack([np.linalg.qr(np.column_stack([p, np.eye(3)]))[0].T for p in neurons])
-    frames[1, 2:] = 0.0
-    dims = np.array([3, 2, 3, 3])
-    unit.fit_frames(neurons, np.zeros((4, 20)), frames, dims)
-    for p, frame_, d in zip(neurons, frames, dims, strict=True):
-        turned = frame_[:d] @ thin.turn.T
-        assert np.abs(turned @ turned.T - np.eye(d)).max() < 1e-9
-        assert np.array_equal(frame_[0], p)
-
-
-def test_the_oracle_is_that_of_the_rows():
-    X, y = table(("income", "plain"), 15)
-    rows = np.column_stack([X, np.ones(15)]) / 1e6
-    thin = Thin.of(rows)
-    dual = y - y.mean()
-    ours = ThinOracle(thin, exact_oracle(thin.closer, 0)).price(dual * thin.size)
-    assert ours.upper_bound == pytest.approx(exact_oracle(rows, 0).price(dual).upper_bound, rel=1e-9)
-    outputs = np.maximum(ours.neurons @ thin.rows.T, 0.0) @ (dual * thin.size)
-    assert outputs == pytest.approx(ours.values, rel=1e-6, abs=1e-12)
-
-
-@pytest.mark.parametrize("offset_cost", [np.inf, 0.0, 1e-3])
-def test_other_coordinates_have_the_same_answer(offset_cost):
-    X, y = table(("income", "plain"), 12)
-    problem = Problem.through(np.column_stack([X, np.ones(12)]) / 1e6, y, offset_cost)
-    thin = Thin.of(problem.rows)
-    ours = generate_thin(problem, thin, exact_oracle(thin.closer, 0), tol=1e-6)
-    other = generate(problem, exact_oracle(problem.rows, 0), tol=1e-6)
-    assert ours.gap <= 1e-6
-    assert ours.upper_bound == pytest.approx(other.upper_bound, rel=2e-6)
-    assert ours.lower_bound == pytest.approx(other.upper_bound, rel=2e-6)
-    assert problem.missed(*ours.network) < 1e-9
 
 
 def test_the_history_is_in_the_users_units():
