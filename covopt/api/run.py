@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.generation import generate_in_time
+from covopt.api.generation import GENERATION, other_solvers, sharpened
 from covopt.api.resuming import STOPPED, CheckpointFile
 from covopt.api.rounds import Callback, Watch
 from covopt.api.stopping import Allowance, Clock, best_in_time, in_time, noting
@@ -20,7 +20,7 @@ from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
 from covopt.errors import InputError
 from covopt.exact.far_rows import without_middle
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.limits import now, patiently
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.remembered import remember, remembering
@@ -30,8 +30,7 @@ from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import Network, finish_network
-from covopt.solvers.improve import DESCENT, Improvement, descent_of
-from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
@@ -104,39 +103,16 @@ class Run:
     # ------------------------------------------------------------------ the solver
     def _point(self, options: dict[str, Any]) -> tuple[Point, str]:
         """Return what the solver ends with, and its name."""
-        task, problem, clock = self.task, self.problem, self.clock
-        if self.noise is not None:
-            return self._label_noise_point(options)
-        if problem.interpolates:
-            return generate_in_time(problem, task, options, clock)
-        options["time_limit_s"] = clock.for_solver(problem.rows.shape[1])
-        loop = Improvement(problem, lambda: task.oracle(problem), effort=task.effort, **options)
-        if task.rounds is not None:
-            try:
-                with limited(options["time_limit_s"]):
-                    return task.rounds.solve(problem, **options), f"frank-wolfe:{task.rounds.variant}"
-            except TimeUp:  # before the first round
-                loop.rescue()
-                loop.point.status = Status.TIME_LIMIT
-                return loop.point, f"frank-wolfe:{task.rounds.variant}"
-        return loop.run(is_over=task.interrupted), loop.name
-
-    def _label_noise_point(self, options: dict[str, Any]) -> tuple[Point, str]:
-        """Columns by the exact oracle alone; no neurons where no round of them ends."""
-        task, problem, clock = self.task, self.problem, self.clock
-        status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
-        limit = clock.limit if task.interpolates else clock.for_solver(problem.rows.shape[1])
-        try:
-            if task.interrupted:
-                raise KeyboardInterrupt
-            with limited(None if task.interpolates else limit):
-                found = solve_label_noise(problem, task.oracle(problem), time_limit_s=limit, **options)
-                return found, "column-generation"
-        except TimeUp:
-            pass
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        return dataclasses.replace(descent_of(problem, None).point, status=status), "constant"
+        task, problem = self.task, self.problem
+        loop = Improvement(
+            problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
+            time_limit_s=self.clock.for_solver(problem.rows.shape[1]), **options,
+        )  # fmt: skip
+        others = other_solvers(task, loop, self.noise)
+        point = loop.run(others, is_over=task.interrupted, rescues=self.noise is None)
+        if problem.interpolates and task.solver in GENERATION and self.noise is None:
+            point = sharpened(problem, point)
+        return point, loop.name
 
     # ------------------------------------------------------------------ the user's units
     def _solution(self, point: Point, name: str, clock: Clock, *, finishes: bool = True) -> Solution:

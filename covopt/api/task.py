@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.fit_targets import aligned, check_size, name_of
+from covopt.api.generation import GENERATION
 from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
 from covopt.api.resuming import CheckpointFile
 from covopt.api.rounds import Callback
@@ -40,15 +41,15 @@ from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver
+from covopt.solvers.improve import RELAXATION
 from covopt.solvers.quick import master_bytes
 
 FOR_CHOICE = 0.4  # of the time, for cross-validation
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 FRANK_WOLFE = "frank-wolfe:"
-GENERATION = ("auto", "column-generation")
 SOLVERS = (
-    *GENERATION, "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
+    *GENERATION, RELAXATION, "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
     *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
 )  # fmt: skip
 

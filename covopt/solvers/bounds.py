@@ -98,7 +98,8 @@ class Bounds:
         boxes = problem.is_scalar and rank > MOST_DIMENSIONS
         ways: list[Callable[[], None]] = []
         # with several outputs and many rows it does not end
-        if not boxes and (problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)):
+        several = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
+        if not boxes and several and self.asked.any():
             ways.append(self.by_policy)
         if problem.interpolates and (not boxes or suits_signs(*self.rows.shape)):
             ways.append(self.by_few_points)
@@ -120,9 +121,7 @@ class Bounds:
 
     def by_few_points(self) -> None:
         """Solve for a few points."""
-        budget = SUBSET_BUDGET if self.problem.is_scalar else SUBSET_BUDGET_VECTOR
-        found = few_points(self.problem, self.dual, budget, self.left / 3, self.random_state)
-        self.offer(found, 1.0)
+        self.offer(more_and_more_points(self.problem, self.left / 3, self.random_state, self.dual)[0], 1.0)
 
     def by_quadratics(self) -> None:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
@@ -184,9 +183,9 @@ def few_points(
 
 
 def more_and_more_points(
-    problem: Problem, time_limit_s: float, random_state: int | None = None
+    problem: Problem, time_limit_s: float, random_state: int | None = None, guess: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
-    """Return the best dual, and its value, of exact solutions of more and more points.
+    """Return the best dual, and its value, of exact solutions of more and more points, those that a guess counts on.
 
     Examples
     --------
@@ -195,8 +194,12 @@ def more_and_more_points(
     True
     """
     best, highest = np.zeros(problem.dual_shape), 0.0
-    guess, began = problem.project_dual(problem.targets), now()
-    most, budget = memory_left() / SUBSET_BYTES, FIRST_BUDGET
+    began, most, budget = now(), memory_left() / SUBSET_BYTES, FIRST_BUDGET
+    if guess is None or not guess.any():
+        guess = problem.project_dual(problem.targets)
+    is_once = time_limit_s == np.inf
+    if is_once:
+        budget = SUBSET_BUDGET if problem.is_scalar else SUBSET_BUDGET_VECTOR
     with contextlib.suppress(TimeUp):
         while guess.any() and (left := time_limit_s - (now() - began)) > 0.0:
             started = now()
@@ -205,7 +208,7 @@ def more_and_more_points(
                 best, highest = dual, problem.dual_value(dual)
             took = now() - started
             growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
-            if growth < 2.0 or budget > most or dual.any(axis=1).all():
+            if is_once or growth < 2.0 or budget > most or dual.any(axis=1).all():
                 break
             budget *= growth
     return best, highest

@@ -19,7 +19,7 @@ from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
-from covopt.solvers.bounds import Bounds
+from covopt.solvers.bounds import Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import generate
 from covopt.solvers.interpolating import InterpolatingDescent
@@ -35,7 +35,7 @@ STARTS = 4  # random networks where no columns follow
 SOON_S = 1.0  # for a network where the first round of columns took all the time
 MEETING_SHARE = 0.3  # of the time, for a network through the points
 SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
-COLUMNS, DESCENT = "column-generation", "descent with local search"
+COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
 
@@ -136,7 +136,11 @@ class Improvement:
             self.options["warm"] = self.descent.point.warm
         if follows or not is_far:
             yield from self._columns(oracle)
-        elif self.problem.is_scalar and np.isfinite(self.point.upper_bound):
+        elif (
+            self.proves
+            and np.isfinite(self.point.upper_bound)
+            and (problem.is_scalar or problem.interpolates)
+        ):
             found = self._bounded(dataclasses.replace(self.point), self.point.dual)
             if no_room:
                 found.status = Status.GAP
@@ -154,18 +158,32 @@ class Improvement:
         if np.isfinite(self.descent.point.upper_bound) or self.descent.rescue():
             yield self.descent.point
 
-    def run(self, *, is_over: bool = False) -> Point:
+    def run(
+        self,
+        others: Iterator[tuple[Point, str]] | None = None,
+        *,
+        is_over: bool = False,
+        rescues: bool = True,
+    ) -> Point:
         """Take steps until the gap is small, or a deadline, an interrupt or the callback says stop.
 
         Parameters
         ----------
+        others : iterator of (Point, str), optional
+            What other solvers find, and their names, instead of these steps.
         is_over : bool
             Whether somebody has said so before.
+        rescues : bool
+            Whether a network of small norm will do where none was found.
         """
         status = Status.INTERRUPTED if is_over else None
+        steps = self.steps() if others is None else (self._improved(*found) for found in others)
+        if self.point.gap <= self.tol:
+            self.point.status, self.name = Status.CERTIFIED, "closed form"
+            return self.point
         try:
             with limited(self.left):
-                for point in () if is_over else self.steps():
+                for point in () if is_over else steps:
                     if point.gap <= self.tol or point.status is Status.CALLBACK:
                         break
         except TimeUp as stop:
@@ -175,7 +193,8 @@ class Improvement:
         if status is not None or (not len(self.point.neurons) and self.point.status in ENDED):
             if self.last is not None:
                 self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
-            self.rescue()
+            if rescues:
+                self.rescue()
         if status is not None:
             self.point = dataclasses.replace(self.point, status=status)
         return self.point
@@ -183,11 +202,16 @@ class Improvement:
     def rescue(self) -> None:
         """Take over what a deadline left of a descent; where that is nothing, let it end within a second."""
         self._take_descent()
-        if not len(self.point.neurons):
-            soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
-            with patiently(), contextlib.suppress(TimeUp), limited(soon):
-                self.descent.rescue()
-            self._take_descent()
+        soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
+        with patiently():
+            if not len(self.point.neurons):
+                with contextlib.suppress(TimeUp), limited(soon):
+                    self.descent.rescue()
+                self._take_descent()
+            if self.problem.interpolates and not self.point.lower_bound > 0.0:
+                seed = self.options.get("random_state")
+                dual, lower = more_and_more_points(self.problem, soon, seed, self.point.dual)
+                self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
         if self.descent.point.upper_bound < self.point.upper_bound:
@@ -210,6 +234,7 @@ class Improvement:
         found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)
         is_proved = found.status is Status.CERTIFIED
         by = "boxes" if by_boxes else "branch and bound" if is_proved else "local search"
+        by += "" if self.proves else ", bound by a semidefinite relaxation"
         yield self._improved(found, f"{COLUMNS} with {by}")
         if found.status in (Status.GAP, Status.TIME_LIMIT):
             yield self._improved(self._bounded(dataclasses.replace(found), dual), f"{COLUMNS} with {by}")

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve
 
 from covopt.checks.memory import memory_left
-from covopt.limits import HURRY_S, checkpoint
+from covopt.limits import HURRY_S, checkpoint, seconds_left, unlimited
 from covopt.losses import make_loss
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
@@ -37,6 +37,7 @@ ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and 
 MET = 1e-13  # of max|y|: corrections end there
 PASSES = 1e-10  # and a network counts as one through the points
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each
+QUICK_S = 5.0  # for a network where these are more
 BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
 
@@ -67,6 +68,8 @@ class InterpolatingDescent:
         self.problem, self.seed = problem, 0 if random_state is None else random_state
         self.targets = problem.targets
         self.point = Point.nothing(problem, Status.TIME_LIMIT)
+        if not self.targets.any():  # no neurons are optimal
+            self.point.upper_bound = 0.0
         self.network: Network | None = None  # where a descent is
         self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
 
@@ -79,7 +82,11 @@ class InterpolatingDescent:
         """
         size = self.targets.size
         needed = BYTES * size * (size + self.n_neurons)
-        if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
+        if not self.targets.any():
+            return
+        if size > MOST_UNKNOWNS or needed > memory_left(needed):
+            self._take_quick(min(seconds_left(), QUICK_S))
+            yield self.point
             return
         for seed in range(self.seed, self.seed + starts):
             self._start(seed)
@@ -121,7 +128,8 @@ class InterpolatingDescent:
         Where corrections do not meet them, a quick network through what it misses stands beside it.
         """
         if self.network is None:
-            return False
+            with unlimited():
+                return self._take_quick(0.0)
         if self._meet(self.network):
             return True
         problem, (neurons, weights, offset) = self.problem, self.network
@@ -129,6 +137,11 @@ class InterpolatingDescent:
         quick = quick_network(rest, HURRY_S, self.seed)
         both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
         return self._offer(*sparsified(problem, *both, offset))
+
+    def _take_quick(self, seconds: float) -> bool:
+        """Take a network that costs more, in next to no time; on very many points it may miss some by a little."""
+        self.point = self.point.merged(quick_network(self.problem, seconds, self.seed))
+        return bool(np.isfinite(self.point.upper_bound))
 
     def _meet(self, network: Network) -> bool:
         return self._offer(*meet_points(self.problem, network))
