@@ -280,7 +280,7 @@ def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):
     solution = covopt.min_norm(X, np.sin(3 * X[:, 0]), tol=1e-9, callback=lambda state: state.round == 2)
     assert solution.gap > 1e-3
     monkeypatch.setattr(
-        "covopt.solvers.column_generation.ColumnGeneration.solve", lambda self: self.point
+        "covopt.solvers.generation.Generation.solve", lambda self: self.point
     )  # refining fails
     assert solution.is_unique is None
     assert "needs a gap of" in solution.uniqueness.reason

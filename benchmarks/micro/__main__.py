@@ -25,7 +25,7 @@ from sklearn.datasets import load_iris
 from threadpoolctl import threadpool_limits
 
 import covopt
-from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells
+from covopt.arrangement import count_cells, enumerate_cells
 from covopt.completely_positive import graphs
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
@@ -185,9 +185,6 @@ def _tasks() -> None:
         TASKS[f"cells of {n} x {d}"] = partial(cells, normal(n, d), enumerate_cells)
     TASKS["cells of iris, integers"] = partial(cells, iris, enumerate_cells)
     TASKS["cells of iris, counted"] = partial(cells, iris, count_cells)
-    TASKS["cells of 30 x 5 by linear programs, 10 s"] = partial(
-        cells, normal(30, 5), enumerate_by_lp, time_limit_s=10.0, half=True
-    )
     matrices = {
         "K50,50": graphs.complete_bipartite(50, 50), "octahedron": nx.octahedral_graph(),
         "random 30": normal(60, 30).clip(0).T @ normal(60, 30).clip(0),

@@ -2,13 +2,12 @@
 
 from covopt.arrangement.counting import count_cells
 from covopt.arrangement.enumeration import Arrangement, Separation, enumerate_cells, iter_cells
-from covopt.arrangement.lp_tree import enumerate_by_lp, interior_point
+from covopt.arrangement.inside import interior_point
 
 __all__ = [
     "Arrangement",
     "Separation",
     "count_cells",
-    "enumerate_by_lp",
     "enumerate_cells",
     "interior_point",
     "iter_cells",

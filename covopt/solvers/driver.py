@@ -78,11 +78,6 @@ class Driver(GenerationLoop):
         """Keep the best network of a step where it is the best so far; ``due`` asks for one even far from the end."""
 
     @abstractmethod
-    def _offer_weights(
-        self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
-    ) -> Any:
-        """Keep the network of these weights (m, k) where it is the best so far."""
-
     def _add_spanning(self) -> Any:
         """Add columns that stay where they are and whose atoms span all outputs, where outputs must be reached."""
 

@@ -35,12 +35,10 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.column_generation import ColumnGeneration
-from covopt.solvers.driver import Driver
+from covopt.solvers.generation import Generation
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
 from covopt.solvers.quick import master_bytes
-from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.seeds import random_vertices, spanning_directions
 
 ONE_AT_A_TIME = ("vanilla", "pairwise")
@@ -186,7 +184,7 @@ class Masses:
         self.move(change, self.masses[worst])
 
 
-class FrankWolfe(Driver):
+class FrankWolfe(Generation):
     """What these rounds add to a driver.
 
     Parameters
@@ -200,14 +198,14 @@ class FrankWolfe(Driver):
     start : (ndarray of shape (m, r), ndarray of shape (m,)), optional
         Unit neurons and masses.
     **options
-        Of :class:`~covopt.solvers.driver.Driver`.
+        Of :class:`~covopt.solvers.generation.Generation`.
 
     Examples
     --------
     >>> from covopt.oracles.vector_faces import VectorFaceOracle
     >>> rows = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, 1.0]])
     >>> problem = Problem.through(rows, np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))
-    >>> rounds = InterpolatingFrankWolfe(problem, VectorFaceOracle(rows), variant="sliding", tol=1e-6)
+    >>> rounds = FrankWolfe(problem, VectorFaceOracle(rows), variant="sliding", tol=1e-6)
     >>> point = rounds.solve()
     >>> round(2.0 * point.upper_bound, 6), point.status.code
     (4.0, 'certified')
@@ -249,7 +247,7 @@ class FrankWolfe(Driver):
 
     def _iterate(self) -> None:
         if self.variant not in ONE_AT_A_TIME:
-            super()._iterate()  # type: ignore[safe-super]
+            super()._iterate()
             return
         try:
             for masses in self._rounds():
@@ -308,7 +306,7 @@ class FrankWolfe(Driver):
 
     # ------------------------------------------------------------------ the best masses on all atoms
     def _start(self) -> bool:
-        if not super()._start():  # type: ignore[safe-super]
+        if not super()._start():
             return False
         if self.variant not in ONE_AT_A_TIME:
             self.is_patient = not self.moves
@@ -343,14 +341,6 @@ class FrankWolfe(Driver):
         return fresh
 
 
-class InterpolatingFrankWolfe(FrankWolfe, ColumnGeneration):
-    """The rounds without a ridge."""
-
-
-class FittedFrankWolfe(FrankWolfe, RegularisedGeneration):
-    """The rounds with a ridge: the sum of squares, whose outputs K₀ has minimised out."""
-
-
 @dataclass
 class CovarianceSolver:
     """One run of a variant: what a task asks instead of column generation, and what is left of it afterwards.
@@ -382,8 +372,7 @@ class CovarianceSolver:
         if problem.live.any():
             rows = problem.rows[problem.live]
             oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
-        kind = InterpolatingFrankWolfe if problem.interpolates else FittedFrankWolfe
-        rounds = kind(
+        rounds = FrankWolfe(
             problem, oracle, variant=self.variant, start=self.start, max_rounds=self.max_iter, **options
         )
         try:

@@ -1,14 +1,376 @@
-"""Column generation for any problem: what interpolates and what has a loss differ in their class alone."""
+"""Column generation for any problem: the driver's rounds, their first columns, and the networks of a step.
+
+With a loss every network is a feasible point, so whatever a step leads to is offered as it is. Where networks have to
+pass through the points it leads to weights and shifts of neurons whose outputs are right to first order. Where their
+cost comes within a few tolerances of the lower bound, a network is made of them: neurons shifted in their closed
+faces, weights and moves within faces corrected to interpolate.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from covopt.oracles.base import Oracle
-from covopt.problems.problem import Problem
-from covopt.solvers.column_generation import ColumnGeneration
-from covopt.solvers.points import Point
-from covopt.solvers.regularised.generation import RegularisedGeneration
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from covopt.checks.timing import stage
+from covopt.oracles.base import Oracle, Pricing
+from covopt.problems.problem import PASSES, Problem
+from covopt.solvers.driver import Driver
+from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.master.columns import most_columns
+from covopt.solvers.master.networks import completed, interpolate, mass, shifted
+from covopt.solvers.master.newton import Candidate, Step
+from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.regularised.following import Following
+from covopt.solvers.regularised.newton import applies
+from covopt.solvers.seeds import random_vertices, spanning_directions
+from covopt.status import Status
+
+ROUNDING = 1e-14
+FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
+REACHED = 0.01  # of that, what corrections aim at
+HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
+HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
+SMALL = 10**6  # unless their atoms have no more entries than this
+MANY_ROWS = 1200  # from which on a quick network is at hand after an interrupt, and another takes seconds
+SPANNED = 1e-6  # what first columns may miss of targets of size one
+NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
+CENTRE = 0.5  # of a feasible dual, that is well inside of everything
+WARM_FLOOR = 0.01  # least slack of a column of another solve
+WARM_TIGHT = 0.9  # columns of another solve that are kept: nearly tight, or in use
+
+
+class Generation(Driver):
+    """Solve a :class:`Problem` by column generation.
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : Oracle
+        Prices duals of the rows that are not zero: of shape (n,) for one output, else (n, q).
+    warm : WarmStart, optional
+        The end of another solve on the same rows, or a guess.
+    **options
+        Of :class:`~covopt.solvers.driver.Driver`.
+    """
+
+    def __init__(self, problem: Problem, oracle: Oracle, *, warm: WarmStart | None = None, **options: Any):
+        super().__init__(problem, oracle, **options)
+        self.warm, self.targets = warm, problem.targets
+        self.following: Following | None = None
+        # the best so far of those that miss the points by more than the tolerance is worth
+        self._rough: tuple[float, Any] = np.inf, None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns at present."""
+        return len(self.following.neurons) if self.following is not None else len(self.master.columns)
+
+    def solve(self) -> Point:
+        """See the base class; the point also says where another solve may start.
+
+        Where no network met the tolerance, it has the closest one that a certificate allows.
+        """
+        point = super().solve()
+        columns, cones = self.master.columns, self.master.cones
+        # stopped within a step its arrays may not fit
+        fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
+        if self.problem.interpolates:
+            self._offer_closest(point, fits=fits)
+        elif self.following is None and fits:
+            weights = cones.weights
+            heavy = np.linalg.norm(weights, axis=1) > NEGLIGIBLE * np.abs(weights).max(initial=0.0)
+            tight = np.linalg.norm(self.master.heights, axis=1) > WARM_TIGHT
+            kept = heavy | tight
+            point.warm = WarmStart(
+                columns.neurons[kept], weights[kept], cones.sizes[kept], self.master.shift(), self.master.dual,
+                None if self.master.edges is None else self.master.edges.force, self.point.dual,
+            )  # fmt: skip
+        return point
+
+    def _offer_closest(self, point: Point, *, fits: bool) -> None:
+        """Make a network of the last weights where there is none."""
+        columns = self.master.columns
+        fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
+        if not np.isfinite(point.upper_bound) and fits and self._rough[1] is None:
+            try:
+                self._offer_weights(
+                    columns.neurons, columns.atoms, self.master.cones.weights, self.master.shift()
+                )
+            except (LinAlgError, ValueError):
+                return
+        if not np.isfinite(point.upper_bound) and self._rough[0] <= PASSES:
+            self._keep_network(*self._rough[1])
+
+    # ------------------------------------------------------------------ the start
+    def _start(self) -> bool:
+        """First dual, first columns; False when a network without neurons is already optimal."""
+        problem = self.problem
+        if problem.interpolates:
+            return self._start_through()
+        nothing = np.zeros((0, problem.rows.shape[1]))
+        self.offer(nothing, np.zeros((0, problem.n_outputs)), problem.best_constant())
+        first = problem.project_dual(problem.constant_dual())
+        if not problem.live.any():
+            self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
+            return False
+        if self.warm is not None and applies(problem):
+            self.following = Following(self, self.warm, curved=self.unit.has_curvature)
+            return True
+        return self._start_columns(first)
+
+    def _iterate(self) -> None:
+        """Exact steps from a warm start, then, or where they end, interior-point steps."""
+        if self.following is not None:
+            if self.following.run():
+                return
+            self.following, self.warm = None, self.point.warm or self.warm
+            if not self._start_columns(self.problem.project_dual(self.problem.constant_dual())):
+                return
+        super()._iterate()
+
+    def _start_columns(self, first: np.ndarray) -> bool:
+        """First columns of the interior-point master; False where a bound shows that nothing is left to do."""
+        problem, master = self.problem, self.master
+        if self.warm is not None:
+            return self._start_warm(self.warm, first)
+        n = len(problem.rows)
+        most = most_columns(n, n * problem.n_outputs)  # an eighth of them leaves room for those that come
+        pricing = self.price(first, 0.0, max_neurons=max(min(n, most // 8), 20))
+        self.offer_dual(first, pricing)
+        if self.point.gap <= self.tol:
+            return False
+        # half of a feasible dual in the interior of everything: what starts are mixed with
+        self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
+        master.columns.append_different(self.normalise(pricing.neurons))
+        count = min(int(self.schedule.seeds_per_row * n), most // 8)
+        seeds = random_vertices(problem.rows[problem.live], count, self.rng)
+        master.columns.append_different(self.normalise(seeds), live=False)
+        master.dual = self.centre
+        level = self._level()
+        master.cones.add(master.heights, level, 0.0)
+        self._enter_edges(level)
+        return True
+
+    def _start_warm(self, warm: WarmStart, first: np.ndarray) -> bool:
+        """Offer what is known, and start from its columns and weights."""
+        problem, master = self.problem, self.master
+        columns = master.columns
+        self.offer(warm.neurons, warm.weights, warm.offset)
+        neurons = np.zeros((0, problem.rows.shape[1]))
+        if not self._offer_feasible(warm):
+            dual = problem.project_dual(warm.dual)
+            pricing = self.price(dual, WARM_TIGHT)
+            neurons = pricing.neurons
+            self.offer_dual(dual, pricing)
+        if self.point.gap <= self.tol:
+            return False
+        columns.append(self.normalise(warm.neurons))
+        weights = np.zeros((len(columns), problem.n_outputs))
+        if len(columns) == len(warm.weights):
+            weights = warm.weights
+        fresh = columns.append(self.normalise(neurons))
+        weights = np.concatenate([weights, np.zeros((fresh, problem.n_outputs))])
+        # inside of everything, as far as the columns tell
+        tallest = float(np.linalg.norm(columns.atoms @ first, axis=1).max(initial=0.0))
+        self.centre = first * (CENTRE / max(tallest, 1.0))
+        self.dual_gap = min(self.point.gap, 1.0)
+        master.dual = self._best_dual()
+        master.offset = warm.offset.copy()
+        level = self._level()
+        master.cones.add(master.heights, level, WARM_FLOOR)
+        master.cones.carry(weights, level)
+        self._enter_edges(level)
+        if master.edges is not None and warm.edges is not None:
+            master.edges.take(warm.edges, level)
+        return True
+
+    def _offer_feasible(self, warm: WarmStart) -> bool:
+        """Take over the dual of another λ, whose gauge is known, where it is in the domain of this one."""
+        if warm.feasible is None or not np.array_equal(
+            self.problem.project_dual(warm.feasible), warm.feasible
+        ):
+            return False
+        nothing = np.zeros((0, self.problem.rows.shape[1]))
+        self.offer_dual(warm.feasible, Pricing(nothing, np.zeros(0), 1.0, exact=True))
+        return True
+
+    def _level(self) -> float:
+        """Product of slack and multiplier that the bounds so far ask for."""
+        count = 2 * (len(self.master.columns) + (self.master.dual.size if self.master.edges else 0))
+        missing = self.point.upper_bound - max(self.point.lower_bound, 0.0)
+        return max(missing, self.tol * abs(self.point.upper_bound), 1e-300) / max(count, 1)
+
+    def _enter_edges(self, level: float) -> None:
+        if self.master.edges is not None:
+            self.master.enter_edges()
+            self.master.edges.centre(level)
+
+    # ------------------------------------------------------------------ the start, through points
+    def _start_through(self) -> bool:
+        """First dual, and first columns whose atoms span the targets; False when no neurons are optimal."""
+        problem, master, schedule = self.problem, self.master, self.schedule
+        n = len(problem.targets)
+        first = self.problem.project_dual(self.targets)
+        if np.abs(first).max(initial=0.0) <= 1e-14:
+            if problem.has_offset and n:
+                self.point.offset = self.targets.mean(axis=0)
+            self.point.upper_bound = 0.0
+            return False
+        pricing = self.price(first, 0.0, max_neurons=max(n, 20))
+        self.offer_dual(first, pricing)
+        master.columns.append_different(self.normalise(pricing.neurons))
+        if self.warm is not None:
+            master.columns.append_different(self.normalise(self.warm.neurons))
+        weights = self._add_spanning()
+        largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
+        master.cones.add(master.heights, schedule.start * max(largest, 1e-8), 1.0)
+        return True
+
+    def _add_spanning(self) -> np.ndarray:
+        """Add columns that stay where they are and span all outputs; return the least weights that interpolate."""
+        problem, columns = self.problem, self.master.columns
+        if not problem.interpolates:
+            return np.zeros((0, problem.n_outputs))
+        seeds = random_vertices(problem.rows, int(self.schedule.seeds_per_row * len(self.targets)), self.rng)
+        columns.append_different(self.normalise(seeds), live=False)
+        weights, missed = self._first_weights()
+        if missed > SPANNED:
+            columns.append_different(self.normalise(spanning_directions(problem.rows)), live=False)
+            weights, _ = self._first_weights()
+        return weights
+
+    def _first_weights(self) -> tuple[np.ndarray, float]:
+        """Least-norm weights that interpolate with the first columns, and what such weights miss of any targets."""
+        atoms = self.master.columns.atoms
+        if self.problem.has_offset:
+            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), np.sqrt(len(atoms)))])
+        fit = LeastNorm(atoms)
+        other = np.random.default_rng(0).standard_normal((len(self.targets), 1))
+        missed = float(np.abs(other - atoms.T @ fit.solve(other)).max(initial=0.0))
+        return fit.solve(self.targets)[: len(self.master.columns)], missed
+
+    # ------------------------------------------------------------------ networks
+    def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
+        """Keep a network where it is the best so far."""
+        value = self.problem.primal_value(self.problem.fitted(neurons, weights, offset), weights, offset)
+        self.keep(value, neurons, weights, offset)
+
+    @stage("networks")
+    def _offer_networks(self, step: Step, *, due: bool) -> None:
+        """Offer what a step leads to, the best one first, as far as first order promises something.
+
+        ``due`` asks for a network through the points even far from the end.
+        """
+        master, problem = self.master, self.problem
+        if problem.interpolates:
+            self._offer_near(step, due=due)
+            return
+        if not step.candidates:
+            self._offer_weights(
+                master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift()
+            )
+            return
+        promised = [
+            problem.primal_value(candidate.outputs, 0.0 * candidate.weights, candidate.offset)
+            + mass(step, candidate)
+            for candidate in step.candidates
+        ]
+        for chosen in np.argsort(promised):
+            if not promised[chosen] < self.point.upper_bound:
+                break
+            candidate = step.candidates[chosen]
+            neurons, weights, atoms = shifted(master.columns, step, candidate)
+            self._offer_weights(neurons, atoms, weights, candidate.offset)
+
+    def _offer_weights(
+        self,
+        neurons: np.ndarray,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        offset: np.ndarray,
+        *,
+        enough: float | None = None,
+    ) -> bool:
+        """Keep the network of weights (m, k) where it is the best so far; the lightest neurons are left out.
+
+        Weights that have to interpolate are corrected, to ``enough``; returns whether they do.
+        """
+        if not self.problem.interpolates:
+            sizes = np.linalg.norm(weights, axis=1)
+            weights = np.where((sizes > NEGLIGIBLE * sizes.max(initial=0.0))[:, None], weights, 0.0)
+            value = self.problem.primal_value(atoms.T @ weights + offset, weights, offset)
+            self.keep(value, neurons, weights, offset)
+            return True
+        weights, offset = interpolate(
+            self.problem.rows, neurons, atoms, self.targets, weights, offset,
+            has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
+        )  # fmt: skip
+        network = neurons, weights, offset
+        residual = self.problem.missed(*network)
+        if residual <= (self._negligible if enough is None else enough):
+            self._keep_network(*network)
+            return True
+        if residual < self._rough[0]:
+            self._rough = residual, network
+        return False
+
+    # ------------------------------------------------------------------ networks through points
+    @property
+    def _negligible(self) -> float:
+        """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
+        price = float(np.abs(self.point.dual).sum())
+        worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else FEASIBLE
+        return max(min(FEASIBLE, worth), ROUNDING)
+
+    def _offer_near(self, step: Step, *, due: bool) -> None:
+        """Make the best network of a step where its cost comes near the lower bound."""
+        if not step.candidates:
+            return
+        costs = [
+            mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
+            + self.problem.network_value(0.0 * candidate.weights, candidate.offset)
+            for candidate in step.candidates
+        ]  # fmt: skip
+        best = int(np.argmin(costs))
+        near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
+        # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
+        done = self.dual_gap <= self.tol < self.point.gap
+        if costs[best] <= near or due or done:
+            self._offer_candidate(step, step.candidates[best])
+
+    def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
+        """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
+        cones, columns = self.master.cones, self.master.columns
+        # a whole step takes light columns beyond zero, where they cost twice what they win: the iterate's do not
+        turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
+        candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
+        sizes = np.linalg.norm(candidate.weights, axis=1)
+        most = max(HEAVIEST * self.targets.size, SMALL // len(self.targets))
+        least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
+        kept = sizes > max(HEAVY * sizes.max(initial=0.0), least)
+        if self.dual_gap <= self.tol:
+            kept = cones.tightness > 1.0
+        every = np.ones(len(kept), dtype=bool)
+        for chosen in (kept, every):
+            if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
+                continue
+            whole = candidate
+            if self.problem.is_scalar:
+                whole = completed(
+                    columns, step, candidate, chosen, has_offset=self.problem.has_offset
+                )  # fmt: skip
+            neurons, weights, atoms = shifted(columns, step, whole, chosen)
+            # what the columns left out would have reached must not pass for a small misfit
+            enough = self._negligible * (1.0 if chosen.all() else REACHED)
+            met = self._offer_weights(neurons, atoms, weights, whole.offset, enough=enough)
+            if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
+                break
+
+    def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
+        self.keep(self.problem.network_value(weights, offset), neurons, weights, offset)
 
 
 def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:
@@ -21,6 +383,4 @@ def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:
     **options
         ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``unit`` and ``warm``.
     """
-    if problem.interpolates:
-        return ColumnGeneration(problem, oracle, **options).solve()
-    return RegularisedGeneration(problem, oracle, **options).solve()
+    return Generation(problem, oracle, **options).solve()

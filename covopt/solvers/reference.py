@@ -10,8 +10,8 @@ from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.column_generation import FEASIBLE
 from covopt.solvers.finish import interpolating
+from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.solvers.points import Point
 from covopt.status import Status

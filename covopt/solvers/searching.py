@@ -23,11 +23,9 @@ from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import CLOSE, WALKED, SearchedThenProved
 from covopt.problems.problem import Problem
-from covopt.solvers.column_generation import ColumnGeneration
-from covopt.solvers.driver import Driver
+from covopt.solvers.generation import Generation
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
-from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 
 ROUNDS = 2000
@@ -44,8 +42,8 @@ WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
 
 
-class Believing(Driver):
-    """Rounds of a :class:`Driver` that believe the local search and report what was proved.
+class Believing(Generation):
+    """Rounds of a :class:`Generation` that believe the local search and report what was proved.
 
     Attributes
     ----------
@@ -171,14 +169,6 @@ class Believing(Driver):
         return point
 
 
-class BelievingInterpolation(Believing, ColumnGeneration):
-    """:class:`ColumnGeneration` that believes the local search and reports what was proved."""
-
-
-class BelievingFit(Believing, RegularisedGeneration):
-    """:class:`RegularisedGeneration` that believes the local search and reports what was proved."""
-
-
 def search(
     problem: Problem,
     *,
@@ -239,8 +229,7 @@ def search(
             dataclasses.replace(state, lower_bound=lower, gap=gap), known
         )
 
-    kind = BelievingInterpolation if problem.interpolates else BelievingFit
-    generation: Believing = kind(
+    generation = Believing(
         problem, oracle, tol=tol, time_limit_s=time_limit_s, random_state=random_state, callback=observe,
         max_rounds=ROUNDS, **options,
     )  # fmt: skip

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
-from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells, interior_point, iter_cells
+from covopt.arrangement import count_cells, enumerate_cells, interior_point, iter_cells
 from covopt.errors import InputError, PrecisionWarning
 from tests.arrangement import families as fam
+from tests.arrangement.lp_tree import enumerate_by_lp
 
 small_tables = st.integers(1, 8).flatmap(
     lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
@@ -155,7 +156,7 @@ def test_large_nearly_degenerate_integers_are_exact():
     assert len(cells) == count_cells([[1, 0, 0], [0, 1, 0], [7, 7, 1], [1, 1, 0], [0, 0, 1], [1, 2, 3]])
 
 
-@pytest.mark.parametrize("function", [enumerate_cells, count_cells, iter_cells, enumerate_by_lp])
+@pytest.mark.parametrize("function", [enumerate_cells, count_cells, iter_cells])
 @pytest.mark.parametrize(
     ("X", "message"),
     [

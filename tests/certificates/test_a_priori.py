@@ -11,7 +11,7 @@ import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
 from covopt.problems.reduction import reduce_data
-from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.generation import Generation
 from tests.bank.closed_forms import CASES, random_cases
 from tests.oracles.table import face_oracle
 
@@ -39,7 +39,7 @@ def test_never_above_the_optimum():
         bounds = bounds_of(case)
         assert [b.value for b in bounds] == sorted((b.value for b in bounds), reverse=True)
         if len(problem.rows) and problem.targets.any():
-            point = ColumnGeneration(problem, face_oracle(problem.rows), tol=1e-6).solve()
+            point = Generation(problem, face_oracle(problem.rows), tol=1e-6).solve()
             assert bounds[0].value <= 2 * reduction.value_scale * point.upper_bound * (1 + 1e-10), case.name
 
 

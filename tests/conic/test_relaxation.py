@@ -8,7 +8,7 @@ from covopt.data import Data
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
-from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.generation import Generation
 from tests.bank.closed_forms import random_cases
 from tests.oracles.table import face_oracle
 
@@ -25,7 +25,7 @@ def test_never_above_the_optimum():
         problem, _ = reduce_data(Data.validate(case.X, case.targets, bias=case.bias), case.output_bias)
         if not len(problem.rows) or not problem.targets.any():
             continue
-        upper = ColumnGeneration(problem, face_oracle(problem.rows), tol=1e-7).solve().upper_bound
+        upper = Generation(problem, face_oracle(problem.rows), tol=1e-7).solve().upper_bound
         assert 0.25 * upper <= bound(problem) <= upper * (1 + 1e-10), case.name
 
 

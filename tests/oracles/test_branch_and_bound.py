@@ -41,13 +41,13 @@ def test_scalar_pricing_is_that_of_all_faces(seed, r, n, integer):
 def test_an_optimal_dual_has_many_equal_maxima(seed):
     """All of them have to be told apart from one bound: the hardest duals, and the ones that matter."""
     from covopt.problems.problem import Problem
-    from covopt.solvers.column_generation import ColumnGeneration
+    from covopt.solvers.generation import Generation
 
     rng = np.random.default_rng(seed)
     rows, targets = rng.standard_normal((14, 4)), rng.uniform(-1, 1, 14)
     problem = Problem.through(rows / np.linalg.norm(rows, axis=1).max(), targets)
     faces = face_oracle(problem.rows)
-    dual = ColumnGeneration(problem, faces, tol=1e-7).solve().dual[:, 0]
+    dual = Generation(problem, faces, tol=1e-7).solve().dual[:, 0]
     found = oracle(problem.rows).price(dual)
     assert found.exact
     assert found.upper_bound == pytest.approx(faces.price(dual).upper_bound, rel=1e-9)

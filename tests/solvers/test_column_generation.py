@@ -7,7 +7,7 @@ import covopt
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.problems.problem import Problem
-from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.generation import Generation
 from covopt.solvers.master.networks import completed, shifted
 from covopt.solvers.points import WarmStart
 from covopt.status import Status
@@ -30,7 +30,7 @@ def problem(seed=0, n=30, offset_cost=np.inf, kind="noise"):
 def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
     case = problem(offset_cost=offset_cost, kind=kind)
     states = []
-    point = ColumnGeneration(
+    point = Generation(
         case,
         face_oracle(case.rows),
         tol=1e-9,
@@ -55,10 +55,10 @@ def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
 def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
     case = problem(seed=1, offset_cost=offset_cost)
     oracle = face_oracle(case.rows)
-    first = ColumnGeneration(case, oracle, tol=1e-8, random_state=0).solve()
-    second = ColumnGeneration(case, oracle, tol=1e-8, random_state=5).solve()
+    first = Generation(case, oracle, tol=1e-8, random_state=0).solve()
+    second = Generation(case, oracle, tol=1e-8, random_state=5).solve()
     start = WarmStart.of(first.neurons, first.weights, first.offset, first.dual)
-    warm = ColumnGeneration(case, oracle, tol=1e-8, random_state=0, warm=start).solve()
+    warm = Generation(case, oracle, tol=1e-8, random_state=0, warm=start).solve()
     for other in (second, warm):
         assert other.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)
 
@@ -73,8 +73,8 @@ def test_a_bound_that_is_too_large_costs_only_the_gap():
             found = exact.price(dual, threshold=threshold, max_neurons=max_neurons)
             return Pricing(found.neurons, found.values, 1.01 * found.upper_bound, False)
 
-    optimum = ColumnGeneration(case, exact, tol=1e-9, random_state=0).solve()
-    point = ColumnGeneration(case, Loose(), tol=1e-6, random_state=0, max_rounds=30).solve()
+    optimum = Generation(case, exact, tol=1e-9, random_state=0).solve()
+    point = Generation(case, Loose(), tol=1e-6, random_state=0, max_rounds=30).solve()
     assert point.status is Status.GAP
     assert point.lower_bound <= optimum.lower_bound / 1.01 * (1 + 1e-6)
     assert point.upper_bound >= optimum.lower_bound * (1 - 1e-9)
@@ -83,30 +83,28 @@ def test_a_bound_that_is_too_large_costs_only_the_gap():
 def test_stopping_by_rounds_time_callback_and_ctrl_c():
     case = problem(n=60, kind="smooth")
     oracle = face_oracle(case.rows)
-    assert ColumnGeneration(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
-    assert ColumnGeneration(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
-    assert (
-        ColumnGeneration(case, oracle, tol=1e-9, callback=lambda *_: True).solve().status is Status.CALLBACK
-    )
+    assert Generation(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
+    assert Generation(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
+    assert Generation(case, oracle, tol=1e-9, callback=lambda *_: True).solve().status is Status.CALLBACK
 
     def interrupt(state, point):
         raise KeyboardInterrupt
 
-    assert ColumnGeneration(case, oracle, tol=1e-9, callback=interrupt).solve().status is Status.INTERRUPTED
+    assert Generation(case, oracle, tol=1e-9, callback=interrupt).solve().status is Status.INTERRUPTED
 
 
 @pytest.mark.parametrize("targets", [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
 def test_a_free_offset_where_targets_have_zeros(targets):
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
     case = Problem.through(rows, np.array(targets), 0.0)
-    point = ColumnGeneration(case, face_oracle(rows), tol=1e-9).solve()
+    point = Generation(case, face_oracle(rows), tol=1e-9).solve()
     assert point.status is Status.CERTIFIED
     assert point.lower_bound > 0.1
 
 
 def test_a_constant_target_needs_only_the_offset():
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
-    point = ColumnGeneration(Problem.through(rows, np.ones(3), 0.0), face_oracle(rows), tol=1e-9).solve()
+    point = Generation(Problem.through(rows, np.ones(3), 0.0), face_oracle(rows), tol=1e-9).solve()
     assert (len(point.neurons), point.offset.tolist(), point.upper_bound) == (0, [1.0], 0.0)
 
 
@@ -115,7 +113,7 @@ def test_a_free_offset_with_three_points_on_a_grid():
     rows = np.column_stack([X, np.ones(3)])
     y = np.array([1.1801655972128011, 1.7434452131360432, -0.17687203551915195])
     case = Problem.through(rows, y, 0.0)
-    point = ColumnGeneration(case, face_oracle(rows), tol=1e-8, random_state=0).solve()
+    point = Generation(case, face_oracle(rows), tol=1e-8, random_state=0).solve()
     assert point.status is Status.CERTIFIED, point.gap
 
 
@@ -144,7 +142,7 @@ def test_the_reason_for_patience_is_in_the_history(tmp_path):
 @pytest.mark.parametrize("offset_cost", OFFSETS[:2])
 def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
     case = problem(n=20, kind="smooth", offset_cost=offset_cost)
-    solver = ColumnGeneration(case, face_oracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
+    solver = Generation(case, face_oracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
     solver.solve()
     master = solver.master
     step = master.step(solver.dual_gap, solver.point.lower_bound, with_networks=True)
@@ -177,7 +175,7 @@ def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
 def test_single_steps_reach_nine_digits():
     """Networks once missed the points by what solves left over, and restricted problems had to be solved."""
     case = problem(n=250, kind="smooth")
-    point = ColumnGeneration(case, face_oracle(case.rows), tol=1e-9, random_state=0).solve()
+    point = Generation(case, face_oracle(case.rows), tol=1e-9, random_state=0).solve()
     assert point.status is Status.CERTIFIED and point.gap <= 1e-9
     assert not any(state.note for state in point.history)
 

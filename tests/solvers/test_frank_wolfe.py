@@ -14,7 +14,7 @@ from covopt.errors import InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
-from covopt.solvers.frank_wolfe import VARIANTS, InterpolatingFrankWolfe, Masses
+from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, Masses
 
 
 def bipartite(n):
@@ -252,8 +252,8 @@ def test_a_wrong_oracle_is_not_believed_blindly():
 
     problem = Problem.through(rows, Y)
     options = {"variant": "sliding", "max_rounds": 12}
-    loose = InterpolatingFrankWolfe(problem, Loose(), tol=1e-6, **options).solve()
-    best = InterpolatingFrankWolfe(problem, exact, tol=1e-9, variant="sliding").solve()
+    loose = FrankWolfe(problem, Loose(), tol=1e-6, **options).solve()
+    best = FrankWolfe(problem, exact, tol=1e-9, variant="sliding").solve()
     assert loose.lower_bound <= best.upper_bound / 1.5 * (1 + 1e-6)
     assert loose.status.code != "certified"
 

@@ -11,7 +11,7 @@ from covopt.losses import Huber, make_loss
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
-from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.generation import Generation
 from covopt.solvers.seeds import random_vertices
 from tests.solvers.restricted import solve_restricted
 
@@ -159,9 +159,9 @@ def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
 def test_a_warm_start_needs_fewer_steps():
     cold = reduced("squared", 1e-3, "none", n=30)
     oracle = exact_oracle(cold.rows, 0)
-    first = RegularisedGeneration(reduced("squared", 1.1e-3, "none", n=30), oracle, tol=1e-6).solve()
-    warm = RegularisedGeneration(cold, oracle, tol=1e-6, warm=first.warm).solve()
-    plain = RegularisedGeneration(cold, oracle, tol=1e-6).solve()
+    first = Generation(reduced("squared", 1.1e-3, "none", n=30), oracle, tol=1e-6).solve()
+    warm = Generation(cold, oracle, tol=1e-6, warm=first.warm).solve()
+    plain = Generation(cold, oracle, tol=1e-6).solve()
     assert warm.status.code == plain.status.code == "certified"
     assert len(warm.history) < len(plain.history)
     assert warm.upper_bound == pytest.approx(plain.upper_bound, rel=2e-6)

@@ -18,10 +18,9 @@ from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
-from covopt.solvers.generation import generate
+from covopt.solvers.generation import Generation, generate
 from covopt.solvers.improve import Improvement
-from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.searching import BelievingFit, BelievingInterpolation, search
+from covopt.solvers.searching import Believing, search
 from covopt.status import Status
 from tests.oracles.table import face_oracle
 
@@ -57,7 +56,7 @@ def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
         return type(found)(found.neurons[worst], found.values[worst], abs(float(found.values[-1])), False)
 
     monkeypatch.setattr(oracle.local, "search", blind)
-    point = BelievingInterpolation(problem, oracle, tol=1e-6, max_rounds=20).solve()
+    point = Believing(problem, oracle, tol=1e-6, max_rounds=20).solve()
     assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
     assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
 
@@ -94,7 +93,7 @@ def test_the_time_may_be_up_during_a_proof(monkeypatch):
     def late(self):
         raise TimeUp
 
-    monkeypatch.setattr(BelievingInterpolation, "_is_decided", late)
+    monkeypatch.setattr(Believing, "_is_decided", late)
     monkeypatch.setattr(SearchedThenProved, "_walk", lambda self, dual, found: found)
     point = search(problem, tol=1e-6, max_nodes=1)[0]
     assert point.status is not Status.CERTIFIED
@@ -311,7 +310,7 @@ def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
 
 def optimum(problem: Problem) -> float:
     live = problem.rows[problem.rows.any(axis=1)]
-    point = RegularisedGeneration(problem, exact_oracle(live, problem.vector_outputs), tol=1e-8).solve()
+    point = Generation(problem, exact_oracle(live, problem.vector_outputs), tol=1e-8).solve()
     assert point.status is Status.CERTIFIED
     return point.lower_bound
 
@@ -360,7 +359,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
     """Else rounds go on from a dual that their own columns exclude."""
     problem = of_classes("squared", 12, 3)
     oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1, proves=False)
-    generation = BelievingFit(problem, oracle, tol=1e-6)
+    generation = Believing(problem, oracle, tol=1e-6)
     dual = problem.project_dual(problem.constant_dual())
     found = oracle.price(dual[:, 0])
     generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met

@@ -25,11 +25,11 @@ PATIENCE = 4
 
 
 class Following:
-    """The rounds of a :class:`~covopt.solvers.regularised.generation.RegularisedGeneration` from a warm start.
+    """The rounds of a :class:`~covopt.solvers.generation.Generation` from a warm start.
 
     Parameters
     ----------
-    loop : RegularisedGeneration
+    loop : Generation
         Its bounds and history are kept up to date.
     warm : WarmStart
         Where the columns come from.
