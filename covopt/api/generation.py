@@ -48,8 +48,8 @@ def other_solvers(
     options = {**loop.options, "tol": loop.tol, "time_limit_s": loop.limit}
     if noise is not None:
         return _by_columns(problem, task, options)
-    if task.rounds is not None:
-        return _by_rounds(problem, task, options)
+    if task.rounds is not None:  # one atom at a time they have no network on their way
+        return _by_rounds(problem, task, options | {"callback": loop.callback})
     if not problem.interpolates:
         return None
     if task.solver.startswith(CONIC):

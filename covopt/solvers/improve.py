@@ -32,7 +32,10 @@ from covopt.status import Status
 
 MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
 STARTS = 4  # random networks where no columns follow
-SOON_S = 1.0  # for a network where the first round of columns took all the time
+SOON_S, SOON_SHARE = (
+    1.0,
+    0.1,
+)  # for a network, and a bound, where the first round of columns took all the time
 MEETING_SHARE = 0.3  # of the time, for a network through the points
 SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
@@ -190,7 +193,11 @@ class Improvement:
             status = Status.GAP if self.limit is None or isinstance(stop, NoRoom) else Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        if status is not None or (not len(self.point.neurons) and self.point.status in ENDED):
+        point = self.point
+        is_lost = not np.isfinite(point.upper_bound) or (
+            self.problem.interpolates and not point.lower_bound > 0.0
+        )
+        if status is not None or is_lost or (not len(point.neurons) and point.status in ENDED):
             if self.last is not None:
                 self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
             if rescues:
@@ -200,9 +207,9 @@ class Improvement:
         return self.point
 
     def rescue(self) -> None:
-        """Take over what a deadline left of a descent; where that is nothing, let it end within a second."""
+        """Take over what a deadline left of a descent; where that is nothing, let it end soon."""
         self._take_descent()
-        soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
+        soon = SOON_S if self.limit is None else min(SOON_S, SOON_SHARE * self.limit)
         with patiently():
             if not len(self.point.neurons):
                 with contextlib.suppress(TimeUp), limited(soon):

@@ -71,7 +71,7 @@ class InterpolatingDescent:
         if not self.targets.any():  # no neurons are optimal
             self.point.upper_bound = 0.0
         self.network: Network | None = None  # where a descent is
-        self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
+        self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // max(problem.rows.shape[1], 1))
 
     def run(self, starts: int = 1) -> Iterator[Point]:
         """Yield the best point after each start.
@@ -129,7 +129,7 @@ class InterpolatingDescent:
         """
         if self.network is None:
             with unlimited():
-                return self._take_quick(0.0)
+                return self._take_quick(HURRY_S)
         if self._meet(self.network):
             return True
         problem, (neurons, weights, offset) = self.problem, self.network
