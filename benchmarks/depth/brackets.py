@@ -167,7 +167,8 @@ def main() -> None:
             f"{covopt.verify(found).ok!s:8s} {seconds:6.1f}  {found.bounds[0].title}{beside}",
             flush=True,
         )
-    print(f"mean ratio {np.mean(ratios):.3f}, least {np.min(ratios):.3f}")
+    if ratios:
+        print(f"mean ratio {np.mean(ratios):.3f}, least {np.min(ratios):.3f}")
 
 
 if __name__ == "__main__":
