@@ -1,6 +1,7 @@
 """Every file and function that the documents name exists, and every link leads somewhere."""
 
 import ast
+import json
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -87,6 +88,14 @@ def test_every_page_and_notebook_is_in_the_contents():
     assert {page for page in pages if not re.search(rf"^{page}$", contents, re.MULTILINE)} == set()
     shown = set(re.findall(r"^gallery/(\w+)$", (ROOT / "docs/gallery.md").read_text(), re.MULTILINE))
     assert shown == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+
+
+def test_cards_of_the_gallery_are_of_notebooks_whose_title_is_a_question():
+    cards = re.findall(r"^(\w+): ", (ROOT / "docs/gallery.md").read_text(), re.MULTILINE)
+    assert set(cards) == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        title = "".join(json.loads(path.read_text())["cells"][0]["source"]).split("\n")[0]
+        assert title.startswith("# ") and title.endswith("?"), path.name
 
 
 def test_included_sections_are_there():

@@ -39,7 +39,8 @@ def question(x: np.ndarray, y: np.ndarray, best: covopt.Solution) -> Figure:
     kinks = -W[:, 1] / W[:, 0]
     kinks = kinks[np.abs(kinks) < 3.2][:, None]
     axes.plot(kinks[:, 0], best.network.predict(kinks), "D", color=RED, markersize=7, label="its kinks")
-    axes.set(xlabel="x", ylabel="y", title=f"No network of any width does better: gap {best.gap:.0e}")
+    axes.set(xlabel="x", ylabel="y")
+    axes.set_title(f"No network of any width does better: gap {best.gap:.0e}", fontsize="medium")
     axes.legend(frameon=False)
     return figure
 
@@ -58,7 +59,7 @@ def ladder(report: covopt.Gap) -> Figure:
         xlabel="% above the certified bound",
         xlim=(0.0, 1.25 * max(excess)),
     )
-    axes.set_title("How far is a trained network from the best?")
+    axes.set_title("How far is a trained network from the best?", fontsize="medium")
     return figure
 
 
@@ -71,7 +72,8 @@ def proof(solution: covopt.Solution) -> Figure:
     axes.fill_between(rounds, lower, upper, color="0.88", linewidth=0)
     axes.plot(rounds, upper, "v-", color=INK, label="the best network so far")
     axes.plot(rounds, lower, "^--", color=BLUE, label="no network is below")
-    axes.set(xlabel="round", ylabel="squared norm", title="The two bounds meet: that is the proof")
+    axes.set(xlabel="round", ylabel="squared norm")
+    axes.set_title("The two bounds meet: that is the proof", fontsize="medium")
     axes.legend(frameon=False)
     return figure
 
