@@ -100,13 +100,13 @@ def said(solution: covopt.Solution) -> str:
 
 def lines(words: list[str], limit: float) -> Iterator[str]:
     """Solve, verify and yield the table, row by row."""
-    yield "| table | rows × columns | loss | λ / λ_max | answer | seconds |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| rows × columns | loss | answer | seconds |"
+    yield "| --- | --- | --- | --- |"
     for name, make, loss, shares in ROWS:
         X, y = make()
         for share in shares or [None]:
-            size = f"{len(X)} × {X.shape[1]}"
-            head = f"| {name} | {size} | {loss} | {share or ''} |"
+            decay = f", λ = {share} λ_max" if share else ""
+            head = f"| {len(X)} × {X.shape[1]}, {name} | {loss}{decay} |"
             if not any(word in head for word in words):
                 continue
             began = time.process_time()
