@@ -9,7 +9,8 @@ Why it holds. The table is x = e (X_i, B), y = f Y_i. With r_i = |L_i| (X_i, B),
 max(r_i.u, 0) and |G(u)| <= H |u| for all u, every network g(x) = sum_j v_j max(w_j.x, 0) has sum L_i g(x_i) =
 e sum_j v_j G(w_j) <= e H/2 sum (v_j^2 + |w_j|^2): see ``largest_bound``. For |G(u)| <= H |u| the facets of a cube are
 cut into boxes. There a row that changes sign is replaced by its chord of slope a/A plus the largest error, or by the
-line a/A below it, and |u| by p.u/P, |p| <= P; what remains is linear (``closed``). docs/proofs.md has all of it.
+line a/A below it, and |u| by p.u/P, |p| <= P; what remains is linear (``closed``); or a quadratic form
+bounds |u| G(u) - H |u|^2 (``curved``). docs/proof_file.md has all of it.
 """
 
 import base64
@@ -23,6 +24,7 @@ from fractions import Fraction
 from types import SimpleNamespace as Record
 
 # fmt: off
+MAGNITUDE = 24  # bits of a multiplier: 16, times two to the power of the first eight
 LARGEST, LONGEST, WIDEST, DEEPEST = 1 << 26, 4000, 255, 400  # bytes; digits of an integer; D; cuts above a leaf
 BEGINNING = re.compile(r'\{"digest":"[0-9a-f]{64}","format":"covopt-proof","network":')
 INTEGERS = re.compile("(?:0|-?[1-9][0-9]*)(?: (?:0|-?[1-9][0-9]*))*")
@@ -186,6 +188,52 @@ def closed(box, rows, linear, normal, slopes, own):
         total += value * (high if value > 0 else low)
     return total <= 0
 
+def magnitude(field):
+    return (field & 65535) << (field >> 16)
+
+def semidefinite(form):
+    """Whether a quadratic form x.(form x) is shown to be positive, pivot by pivot, each rest rounded down."""
+    while form:
+        (pivot, *right), *rest = form
+        if pivot <= 0:
+            return False
+        cross = [x + row[0] for x, row in zip(right, rest)]
+        form = [[x + -b * c // (4 * pivot) for x, c in zip(row[1:], cross)] for row, b in zip(rest, cross)]
+        for i, row in enumerate(form):
+            row[i] -= len(form)
+    return True
+
+def curved(box, rows, linear, numbers, own):
+    """Whether 2 A H (|u| G(u) - H |u|^2) <= 0 on the box, m times [l, h], by a quadratic form in |u|, m and z.
+
+    2 A H |u| max(t, 0) <= A H |u| t + a t^2 + b |u|^2 where 4 a b >= (A H)^2; A |u| max(t, 0) >= t (c |u| + k.u)
+    where |k| <= c and |k| <= A - c. Multiples of (z_j - l_j m) (h_j m - z_j) >= 0 and of |u|^2 - u.u = 0 are added.
+    """
+    one, H, take, D = own.one, own.H, iter(numbers), len(box)
+    scale, (free, *pulls) = one * H, [magnitude(next(take)) for _ in range(D + 1)]
+    square, edge, cross = 2 * scale * H - free, 0, [-2 * scale * x for x in linear]
+    form = [[free * x for x in pull(own.basis, column)] for column in own.basis]
+    for j, ((low, high), pulled) in enumerate(zip(box, pulls)):
+        form[j][j] += pulled
+        edge += pulled * low * high
+    for sign, r, _, _ in rows:
+        first = next(take)
+        if sign > 0:
+            bend = magnitude(first)
+            if bend == 0:
+                return False
+            square += -scale * scale // (4 * bend)  # minus b, rounded up
+            slope, other = -scale, [-bend * x for x in r]
+        else:
+            vector = [next(take) - one // 2 for _ in range(D)]
+            if sum([x * x for x in vector]) > min(first, one - first) ** 2:
+                return False
+            slope, other = 2 * H * first, [2 * H * x for x in pull(own.basis, vector)]
+        cross = [x + slope * y for x, y in zip(cross, r)]
+        form = [[x + c * y for x, y in zip(row, other)] if c else row for row, c in zip(form, r)]
+    mixed = [-pulled * (low + high) for (low, high), pulled in zip(box, pulls)]
+    return semidefinite([[square, 0, *cross], [0, edge, *mixed], *([0, 0, *row] for row in form)])
+
 def fields(data, at, *runs):
     """Return runs of (count, bits) unsigned integers from bit ``at`` on, the most significant bit first."""
     after = at + sum([count * bits for count, bits in runs])
@@ -198,7 +246,14 @@ def fields(data, at, *runs):
             word >>= bits
     return found[::-1], after
 
-def check_cover(own, closed=closed):
+def widths(own, rows, token):
+    D = len(own.basis)
+    if token == 0:
+        return (D, own.normal_bits), (len(rows), own.slope_bits)
+    signed = {1: [(1, MAGNITUDE)], -1: [(D + 1, own.slope_bits)]}
+    return (D + 1, MAGNITUDE), *(run for row in rows for run in signed[row[0]])
+
+def check_cover(own, closed=closed, curved=curved):
     """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""
     data, at, leaves, rows, D = own.tree, 0, 0, rows_of(own), len(own.basis)
     width = (D + 1).bit_length()
@@ -208,10 +263,10 @@ def check_cover(own, closed=closed):
         while stack:
             box, undecided, linear, depth = stack.pop()
             (token,), at = fields(data, at, (1, width))
-            if token == 0:
-                numbers, at = fields(data, at, (D, own.normal_bits), (len(undecided), own.slope_bits))
-                leaves, normal = leaves + 1, [p - own.unit for p in numbers[:D]]
-                good = closed(box, undecided, linear, normal, numbers[D:], own)
+            if token in (0, D + 1):
+                numbers, at = fields(data, at, *widths(own, undecided, token))
+                leaves, normal = leaves + 1, ([p - own.unit for p in numbers[:D]], numbers[D:])
+                good = (curved if token else closed)(box, undecided, linear, *(normal, [numbers])[token > 0], own)
                 demand(good, f"leaf {leaves} does not close")
             else:
                 demand(token <= D and depth < DEEPEST, "the tree is too deep, or cut along no coordinate")

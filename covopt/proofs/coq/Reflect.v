@@ -14,13 +14,16 @@ Module Type ARITHMETIC.
   Parameters add sub mul : T -> T -> T.
   Parameter opp : T -> T.
   Parameter leb : T -> T -> bool.
+  Parameter div : T -> T -> T. (* rounded down *)
   Parameter half : T -> T. (* anything: what it returns is compared *)
   Parameter token : int -> T. (* anything: what it returns is compared *)
+  Parameter lift : int -> int -> T. (* anything: what it returns is compared; the first number times 2^the second *)
   Axiom toZ_ofZ : forall z, toZ (ofZ z) = z.
   Axiom toZ_add : forall a b, toZ (add a b) = (toZ a + toZ b)%Z.
   Axiom toZ_sub : forall a b, toZ (sub a b) = (toZ a - toZ b)%Z.
   Axiom toZ_mul : forall a b, toZ (mul a b) = (toZ a * toZ b)%Z.
   Axiom toZ_opp : forall a, toZ (opp a) = (- toZ a)%Z.
+  Axiom toZ_div : forall a b, toZ (div a b) = (toZ a / toZ b)%Z.
   Axiom leb_toZ : forall a b, leb a b = (toZ a <=? toZ b)%Z.
 End ARITHMETIC.
 
@@ -45,6 +48,12 @@ Lemma V_mul : forall a b, V (mul a b) = V a * V b.
 Proof. intros. unfold V. rewrite toZ_mul, mult_IZR. reflexivity. Qed.
 Lemma V_opp : forall a, V (opp a) = - V a.
 Proof. intros. unfold V. rewrite toZ_opp, opp_IZR. reflexivity. Qed.
+Lemma V_div : forall a b, 0 < V b -> V b * V (div a b) <= V a < V b * V (div a b) + V b.
+Proof.
+  unfold V. intros a b Hb. apply lt_IZR in Hb. rewrite toZ_div, <- mult_IZR, <- plus_IZR. split.
+  - apply IZR_le. apply Z.mul_div_le. exact Hb.
+  - apply IZR_lt. pose proof (Z.mul_succ_div_gt (toZ a) (toZ b) Hb). lia.
+Qed.
 Lemma leb_true : forall a b, leb a b = true -> V a <= V b.
 Proof. intros a b H. rewrite leb_toZ in H. apply Z.leb_le in H. apply IZR_le. exact H. Qed.
 Lemma leb_false : forall a b, leb a b = false -> V b <= V a.
@@ -73,6 +82,9 @@ Fixpoint axpy (c : T) (r q : list T) : list T :=
   | [], _ => q
   | _, [] => map (mul c) r
   end.
+
+Lemma dotV_nil0 : forall a, dotV a [] = 0.
+Proof. destruct a; reflexivity. Qed.
 
 Lemma dotV_nil : forall u, dotV [] u = 0.
 Proof. destruct u; reflexivity. Qed.
@@ -119,6 +131,160 @@ Lemma dotV_pull : forall cols r z, dotV (pull cols r) z = dot (image (map (map V
 Proof.
   intros. unfold dotV, pull. rewrite dot_image, !map_map.
   f_equal. apply map_ext. intros c. apply V_dotT.
+Qed.
+
+(* ---- quadratic forms: rows of a matrix; missing entries are zero ---- *)
+
+Fixpoint quad (F : list (list T)) (y x : list R) : R :=
+  match F, y with
+  | f :: F', c :: y' => c * dotV f x + quad F' y' x
+  | _, _ => 0
+  end.
+
+Fixpoint outer (f g : list T) (F : list (list T)) : list (list T) :=
+  match f, F with
+  | c :: f', row :: F' => axpy c g row :: outer f' g F'
+  | c :: f', [] => map (mul c) g :: outer f' g []
+  | [], _ => F
+  end.
+
+Lemma quad_outer : forall f g F y x, quad (outer f g F) y x = dotV f y * dotV g x + quad F y x.
+Proof.
+  induction f as [|c f IH]; intros g F y x; [simpl; rewrite dotV_nil; ring|].
+  destruct y as [|a y]; [rewrite dotV_nil0; destruct F; simpl; ring|].
+  change (dotV (c :: f) (a :: y)) with (V c * a + dotV f y).
+  destruct F as [|row F]; simpl; rewrite IH, ?dotV_axpy, ?dotV_map; simpl; ring.
+Qed.
+
+Fixpoint add_forms (A B : list (list T)) : list (list T) :=
+  match A, B with
+  | a :: A', b :: B' => addv a b :: add_forms A' B'
+  | [], _ => B
+  | _, [] => A
+  end.
+
+Lemma quad_add : forall A B y x, quad (add_forms A B) y x = quad A y x + quad B y x.
+Proof.
+  induction A as [|a A IH]; destruct B as [|b B]; destruct y as [|c y]; intros x; simpl; try ring.
+  rewrite IH, dotV_addv. ring.
+Qed.
+
+(* the sum of the squares of the coordinates that a list has *)
+Fixpoint squares (b : list T) (y : list R) : R :=
+  match b, y with
+  | _ :: b', c :: y' => c * c + squares b' y'
+  | _, _ => 0
+  end.
+
+Fixpoint ridge (d : T) (ahead : list T) (b : list T) : list (list T) :=
+  match b with
+  | [] => []
+  | _ :: b' => (ahead ++ [d]) :: ridge d (zero :: ahead) b'
+  end.
+
+Lemma dotV_zeros : forall k d z, dotV (repeat zero k ++ [d]) z = V d * nth k z 0.
+Proof.
+  induction k as [|k IH]; intros d [|c z]; unfold dotV in *; simpl; try rewrite V_zero; try ring.
+  - rewrite IH. ring.
+Qed.
+
+Lemma quad_ridge : forall d b k y z, (forall j, nth j y 0 = nth (k + j) z 0) ->
+  quad (ridge d (repeat zero k) b) y z = V d * squares b y.
+Proof.
+  intros d. induction b as [|c b IH]; intros k [|x y] z Hy; simpl; try ring.
+  rewrite dotV_zeros, <- (Nat.add_0_r k) at 1. rewrite <- (Hy 0%nat). simpl.
+  change (zero :: repeat zero k) with (repeat zero (S k)). rewrite (IH (S k) y z); [ring|].
+  intros j. specialize (Hy (S j)). simpl in *. rewrite Hy. f_equal. lia.
+Qed.
+
+Definition scaled (w a : T) (b : list T) : list T := map (fun c => div (opp (mul a c)) w) b.
+
+Lemma scaled_right : forall w a b x y, 0 < V w ->
+  V w * (x * dotV (scaled w a b) y) <= - (V a * x * dotV b y) + V w * (INR (length b) * (x * x) + squares b y) / 2.
+Proof.
+  intros w a b x y Hw. revert y. induction b as [|c b IH]; intros [|z y].
+  - unfold dotV. simpl. lra.
+  - unfold dotV. simpl. lra.
+  - rewrite (dotV_nil0 (scaled w a (c :: b))), (dotV_nil0 (c :: b)). simpl squares.
+    assert (0 <= INR (length (c :: b)) * (x * x)) by (apply Rmult_le_pos; [apply pos_INR|apply Rle_0_sqr]).
+    assert (0 <= V w * (INR (length (c :: b)) * (x * x) + 0)) by (apply Rmult_le_pos; lra). lra.
+  - specialize (IH y). change (length (c :: b)) with (S (length b)). rewrite S_INR.
+    change (dotV (scaled w a (c :: b)) (z :: y)) with (V (div (opp (mul a c)) w) * z + dotV (scaled w a b) y).
+    change (dotV (c :: b) (z :: y)) with (V c * z + dotV b y). simpl squares.
+    destruct (V_div (opp (mul a c)) w Hw) as [D1 D2]. rewrite V_opp, V_mul in D1, D2.
+    set (q := V (div (opp (mul a c)) w)) in *.
+    assert (E : V w * q * (x * z) <= - (V a * V c) * (x * z) + V w * (x * x + z * z) / 2).
+    { set (e := - (V a * V c) - V w * q) in *. assert (He : 0 <= e <= V w) by (unfold e; lra).
+      replace (V w * q) with (- (V a * V c) - e) by (unfold e; ring).
+      pose proof (Rle_0_sqr (x + z)) as S1. pose proof (Rle_0_sqr (x - z)) as S2. unfold Rsqr in *.
+      assert (T1 : 0 <= e * ((x + z) * (x + z))) by (apply Rmult_le_pos; lra).
+      assert (T2 : 0 <= (V w - e) * (x * x + z * z)) by (apply Rmult_le_pos; [lra|]; pose proof (Rle_0_sqr x); pose proof (Rle_0_sqr z); unfold Rsqr in *; lra).
+      lra. }
+    lra.
+Qed.
+
+Lemma scaled_rows : forall w a b y z, 0 < V w ->
+  V w * quad (map (fun c => scaled w c b) a) y z
+  <= - (dotV a y * dotV b z) + V w * (INR (length b) * squares a y + INR (length a) * squares b z) / 2.
+Proof.
+  intros w a b y z Hw. assert (Sq : 0 <= squares b z).
+  { clear. revert z. induction b; intros [|c z]; simpl; try lra. specialize (IHb z). pose proof (Rle_0_sqr c). unfold Rsqr in *. lra. }
+  assert (Hs : 0 <= V w * squares b z) by (apply Rmult_le_pos; lra).
+  revert y. induction a as [|c a IH]; intros [|x y].
+  - unfold dotV. simpl. lra.
+  - unfold dotV. simpl. lra.
+  - rewrite dotV_nil0. simpl quad. simpl squares.
+    assert (0 <= INR (length (c :: a)) * (V w * squares b z)) by (apply Rmult_le_pos; [apply pos_INR|exact Hs]). lra.
+  - specialize (IH y). pose proof (scaled_right w c b x z Hw) as Hr.
+    change (length (c :: a)) with (S (length a)). rewrite S_INR. simpl quad. simpl squares.
+    change (dotV (c :: a) (x :: y)) with (V c * x + dotV a y). lra.
+Qed.
+
+(* a form is not negative: pivot by pivot, each rest rounded down *)
+Definition head (row : list T) : T := match row with [] => zero | c :: _ => c end.
+
+Fixpoint definite (fuel : nat) (F : list (list T)) : bool :=
+  match F, fuel with
+  | [], _ => true
+  | (d :: others) :: rest, S fuel' =>
+      if leb d zero then false
+      else
+        let b := addv others (map head rest) in
+        let w := mul (ofZ 4) d in
+        definite fuel' (add_forms (map (@tl T) rest)
+          (add_forms (map (fun c => scaled w c b) b) (ridge (ofZ (- Z.of_nat (length b))) [] b)))
+  | _, _ => false
+  end.
+
+Lemma quad_split : forall F a x y, quad F y (a :: x) = a * dotV (map head F) y + quad (map (@tl T) F) y x.
+Proof.
+  induction F as [|row F IH]; intros a x [|c y]; simpl; try (rewrite ?dotV_nil0; unfold dotV; simpl; ring).
+  rewrite IH. destruct row as [|d row]; unfold dotV; simpl; rewrite ?V_zero; ring.
+Qed.
+
+Lemma definite_right : forall fuel F x, definite fuel F = true -> 0 <= quad F x x.
+Proof.
+  induction fuel as [|fuel IH]; intros [|[|d others] rest] x H; simpl in H; try discriminate; try (simpl; lra).
+  destruct (leb d zero) eqn:E; [discriminate|]. destruct x as [|a y]; [simpl; lra|].
+  assert (Hd : 0 < V d).
+  { rewrite leb_toZ in E. apply Z.leb_gt in E. apply IZR_lt in E. fold (V zero) in E. fold (V d) in E. rewrite V_zero in E. exact E. }
+  set (b := addv others (map head rest)) in *. set (w := mul (ofZ 4) d) in *.
+  assert (Hw : V w = 4 * V d) by (unfold w; rewrite V_mul, V_ofZ; reflexivity).
+  pose proof (IH _ y H) as P. rewrite !quad_add in P. clear IH H.
+  rewrite (quad_ridge _ b 0 y y) in P by reflexivity. rewrite V_ofZ, opp_IZR, <- INR_IZR_INZ in P.
+  assert (Hp : 0 < V w) by lra. pose proof (scaled_rows w b b y y Hp) as S.
+  set (k := INR (length b)) in *. set (q := squares b y) in *.
+  set (Q := quad (map (fun c => scaled w c b) b) y y) in *.
+  simpl quad. change (dotV (d :: others) (a :: y)) with (V d * a + dotV others y).
+  rewrite quad_split. set (G := quad (map (@tl T) rest) y y) in *.
+  assert (B : dotV b y = dotV others y + dotV (map head rest) y) by (unfold b; apply dotV_addv).
+  set (t := dotV b y) in *.
+  assert (P' : 0 <= V w * (G + (Q + - k * q))) by (apply Rmult_le_pos; lra).
+  apply Rmult_le_reg_l with (4 * V d); [lra|]. rewrite Rmult_0_r.
+  pose proof (Rle_0_sqr (2 * V d * a + t)) as Hs. unfold Rsqr in Hs. rewrite Hw in *.
+  replace (4 * V d * (a * (V d * a + dotV others y) + (a * dotV (map head rest) y + G)))
+    with ((2 * V d * a + t) * (2 * V d * a + t) - t * t + 4 * V d * G) by (rewrite B; ring).
+  lra.
 Qed.
 
 (* ---- boxes: m * box, for any m >= 0, so that no division is needed ---- *)
@@ -449,13 +615,170 @@ Proof.
   lra.
 Qed.
 
+(* ---- quadratic leaves: a form in n = |u|, m and z that bounds 2 A H n (G(u) - H n), turned round ---- *)
+
+Definition magnitude (i : int) : T :=
+  let v := ((fetch i << 21) + fetch (i + 1))%uint63 in lift (v land 65535)%uint63 (v >> 16)%uint63.
+
+Fixpoint vector (i : int) (l : list (list T)) : list T :=
+  match l with
+  | [] => []
+  | _ :: l' => sub (token (fetch i)) (half one) :: vector (i + 1)%uint63 l'
+  end.
+
+Definition lies (c : T) (k : list T) : bool :=
+  leb zero c && leb c one && leb (square k) (mul c c) && leb (square k) (mul (sub one c) (sub one c)).
+
+Fixpoint bends (i : int) (rows : list row) (F : list (list T)) : option (int * list (list T)) :=
+  match rows with
+  | [] => Some (i, F)
+  | Row w r _ _ :: rest =>
+      if w then
+        let a := magnitude i in
+        let s := mul one H in
+        if leb a zero then None
+        else bends (i + 2)%uint63 rest
+               (outer (zero :: zero :: r) (opp s :: zero :: map (mul (opp a)) r)
+                 (outer [ofZ 1] [div (opp (mul s s)) (mul (ofZ 4) a)] F))
+      else
+        let c := token (fetch i) in
+        let k := vector (i + 1)%uint63 cols in
+        let h := mul (ofZ 2) H in
+        if lies c k then
+          bends (i + 1 + count cols)%uint63 rest
+            (outer (zero :: zero :: r) (mul h c :: zero :: map (mul h) (pull cols k)) F)
+        else None
+  end.
+
+Fixpoint pulls (i : int) (j : nat) (b : box) (F : list (list T)) : option (list (list T)) :=
+  match b with
+  | [] => Some F
+  | (l, h) :: b' =>
+      let d := magnitude i in
+      if leb zero d then
+        pulls (i + 2)%uint63 (S j) b' (outer (zero :: opp (mul d l) :: repeat zero j ++ [d])
+                                         (zero :: opp h :: repeat zero j ++ [ofZ 1]) F)
+      else None
+  end.
+
+Definition curved (b : box) (s : state) (i : int) : option int :=
+  let v := magnitude i in
+  let w := mul (ofZ 2) (mul one H) in
+  let F := [] :: [] :: map (fun c => zero :: zero :: map (mul v) (pull cols c)) cols in
+  match pulls (i + 2)%uint63 0 b (outer [ofZ 1] (sub (mul w H) v :: zero :: map (mul (opp w)) (snd s)) F) with
+  | None => None
+  | Some F' =>
+      match bends (i + 2 + 2 * count b)%uint63 (fst s) F' with
+      | None => None
+      | Some (i', F'') => if definite (length F'') F'' then Some i' else None
+      end
+  end.
+
+Lemma dotV_two : forall a b q n m z, dotV (a :: b :: q) (n :: m :: z) = V a * n + (V b * m + dotV q z).
+Proof. reflexivity. Qed.
+
+Lemma dotV_one : forall a n x, dotV [a] (n :: x) = V a * n.
+Proof. intros. unfold dotV. simpl. ring. Qed.
+
+Lemma bends_right : 0 < V one -> 0 <= V H -> forall m z rows i F i' F', bends i rows F = Some (i', F') ->
+  let x := norm z :: m :: z in
+  quad F' x x + 2 * (V one * V H) * (norm z * total rows z) <= quad F x x.
+Proof.
+  intros H1 HH m z rows. induction rows as [|[w r lo hi] rows IH]; intros i F i' F' E x; cbn [bends] in E.
+  - injection E as _ <-. simpl. lra.
+  - set (n := norm z) in *. destruct w.
+    + set (a := magnitude i) in *. set (s := mul one H) in *.
+      destruct (leb a zero) eqn:Ea; [discriminate|].
+      assert (Ha : 0 < V a).
+      { rewrite leb_toZ in Ea. apply Z.leb_gt in Ea. apply IZR_lt in Ea. fold (V zero) in Ea. fold (V a) in Ea.
+        rewrite V_zero in Ea. exact Ea. }
+      specialize (IH _ _ _ _ E). cbv zeta in IH. fold n x in IH. rewrite !quad_outer in IH. unfold x in *.
+      rewrite !dotV_two, !dotV_one, dotV_map, !V_zero, !V_opp, V_ofZ in IH.
+      assert (Hw : 0 < V (mul (ofZ 4) a)) by (rewrite V_mul, V_ofZ; lra).
+      destruct (V_div (opp (mul s s)) (mul (ofZ 4) a) Hw) as [D _]. rewrite V_opp, !V_mul, V_ofZ in D.
+      set (e := V (div (opp (mul s s)) (mul (ofZ 4) a))) in *.
+      assert (Hs : V s = V one * V H) by (unfold s; apply V_mul).
+      assert (D' : V s * V s <= 4 * V a * - e) by lra.
+      pose proof (bow (V a) (- e) (V s) n (dotV r z) Ha D') as Hb. rewrite Hs in *. simpl total. simpl sign. lra.
+    + set (c := token (fetch i)) in *. set (k := vector (i + 1) cols) in *.
+      destruct (lies c k) eqn:El; [|discriminate]. unfold lies in El. rewrite !andb_true_iff in El.
+      destruct El as [[[L1 L2] L3] L4]. apply leb_true in L1, L2, L3, L4.
+      rewrite V_zero in L1. rewrite square_right, V_mul in L3, L4. rewrite !V_sub in L4.
+      specialize (IH _ _ _ _ E). cbv zeta in IH. fold n x in IH. rewrite !quad_outer in IH. unfold x in *.
+      rewrite !dotV_two, dotV_map, !V_zero, !V_mul, !V_ofZ, dotV_pull in IH.
+      pose proof (lever (V c) (V one) (map V k) (image (map (map V) cols) z) (dotV r z) (conj L1 L2) L3 L4) as Hl.
+      fold (norm z) in Hl. fold n in Hl. rewrite (dot_comm (map V k)) in Hl.
+      set (p := dot (image (map (map V) cols) z) (map V k)) in *.
+      assert (Hl' : 2 * V H * (dotV r z * (V c * n + p)) <= 2 * V H * (V one * n * relu (dotV r z)))
+        by (apply Rmult_le_compat_l; lra).
+      simpl total. simpl sign. lra.
+Qed.
+
+Lemma pulls_right : forall n m z b i j F F', pulls i j b F = Some F' -> 
+  (forall k l h, nth_error b k = Some (l, h) -> V l * m <= nth (j + k) z 0 <= V h * m) ->
+  let x := n :: m :: z in quad F' x x <= quad F x x.
+Proof.
+  intros n m z. induction b as [|[l h] b IH]; intros i j F F' E Hb x; cbn [pulls] in E.
+  - injection E as <-. lra.
+  - set (d := magnitude i) in *. destruct (leb zero d) eqn:Ed; [|discriminate].
+    apply leb_true in Ed. rewrite V_zero in Ed.
+    assert (Hb' : forall k l h, nth_error b k = Some (l, h) -> V l * m <= nth (S j + k) z 0 <= V h * m).
+    { intros k l' h' Hk. replace (S j + k)%nat with (j + S k)%nat by lia. apply Hb. exact Hk. }
+    specialize (IH _ _ _ _ E Hb'). cbv zeta in IH. fold x in IH. rewrite quad_outer in IH. unfold x in *.
+    rewrite !dotV_two, !dotV_zeros, !V_opp, !V_mul, V_zero, V_ofZ in IH.
+    specialize (Hb 0%nat l h eq_refl). rewrite Nat.add_0_r in Hb. set (t := nth j z 0) in *.
+    assert (0 <= V d * ((t - V l * m) * (V h * m - t))) by (apply Rmult_le_pos; [exact Ed|apply Rmult_le_pos; lra]).
+    lra.
+Qed.
+
+Lemma inside_each : forall m b u, inside m b u -> forall k l h, nth_error b k = Some (l, h) ->
+  V l * m <= nth (0 + k) u 0 <= V h * m.
+Proof.
+  intros m b. induction b as [|[l0 h0] b IH]; intros [|x u] Hi [|k] l h Hk; simpl in *; try discriminate; try tauto.
+  - injection Hk as <- <-. tauto.
+  - apply (IH u (proj2 Hi) k l h Hk).
+Qed.
+
+Lemma quad_gram : forall v n m z,
+  quad ([] :: [] :: map (fun c => zero :: zero :: map (mul v) (pull cols c)) cols) (n :: m :: z) (n :: m :: z)
+  = V v * (norm z * norm z).
+Proof.
+  intros v n m z. unfold norm. rewrite sqrt_sqrt by apply dot_self. simpl quad. rewrite !dotV_nil.
+  set (u := image (map (map V) cols) z). unfold u at 1. rewrite dot_image.
+  assert (E : forall cs y, quad (map (fun c => zero :: zero :: map (mul v) (pull cols c)) cs) y (n :: m :: z)
+                           = V v * dot (map (dot u) (map (map V) cs)) y).
+  { induction cs as [|c cs IH]; intros [|a y]; simpl; try ring.
+    rewrite IH. change (dotV (zero :: zero :: map (mul v) (pull cols c)) (n :: m :: z))
+      with (V zero * n + (V zero * m + dotV (map (mul v) (pull cols c)) z)).
+    rewrite dotV_map, dotV_pull, V_zero. fold u. ring. }
+  rewrite E. ring.
+Qed.
+
+Lemma curved_right : forall b s i i', 0 < V one -> 0 < V H -> curved b s i = Some i' ->
+  forall m z, inside m b z -> 0 < norm z -> value s z <= V H * norm z.
+Proof.
+  intros b s i i' H1 HH Hc m z Hi Hn. unfold curved in Hc.
+  set (v := magnitude i) in *. set (w := mul (ofZ 2) (mul one H)) in *.
+  destruct (pulls _ _ b _) as [F'|] eqn:E1 in Hc; [|discriminate].
+  destruct (bends _ (fst s) F') as [[k F'']|] eqn:E2 in Hc; [|discriminate].
+  destruct (definite (length F'') F'') eqn:E3; [|discriminate].
+  pose proof (pulls_right (norm z) m z _ _ _ _ _ E1 (inside_each m b z Hi)) as P. cbv zeta in P.
+  pose proof (bends_right H1 (Rlt_le _ _ HH) m z _ _ _ _ _ E2) as B. cbv zeta in B.
+  pose proof (definite_right _ _ (norm z :: m :: z) E3) as D.
+  rewrite quad_outer, quad_gram, dotV_one, dotV_two, dotV_map, V_sub, V_opp, V_zero, V_ofZ, V_mul in P.
+  assert (Hw : V w = 2 * (V one * V H)) by (unfold w; rewrite !V_mul, V_ofZ; reflexivity). rewrite Hw in P.
+  unfold value. set (n := norm z) in *.
+  assert (K : 0 < V one * V H * n) by (repeat apply Rmult_lt_0_compat; assumption).
+  apply Rmult_le_reg_l with (V one * V H * n); [exact K|]. lra.
+Qed.
+
 Fixpoint place (b : box) (t : int) : nat :=
   match b with
   | [] => 0
   | _ :: b' => if (t =? 1)%uint63 then 0 else S (place b' (t - 1)%uint63)
   end.
 
-(* 0: a leaf, its normal, its slopes. j + 1: a cut along j, the lower half, the upper half *)
+(* 0: a leaf, its normal, its slopes. D + 1: a quadratic leaf. j + 1: a cut along j, the lower half, the upper half *)
 Fixpoint walk (fuel : nat) (b : box) (s : state) (i : int) : option int :=
   match fuel with
   | O => None
@@ -464,6 +787,7 @@ Fixpoint walk (fuel : nat) (b : box) (s : state) (i : int) : option int :=
       if (t =? 0)%uint63 then
         let after := (i + 1 + 2 * count b)%uint63 in
         if closed b s (i + 1)%uint63 after then Some (after + count (fst s))%uint63 else None
+      else if (t =? count b + 1)%uint63 then curved b s (i + 1)%uint63
       else
         let j := place b t in
         match nth_error b j with
@@ -479,14 +803,15 @@ Fixpoint walk (fuel : nat) (b : box) (s : state) (i : int) : option int :=
         end
   end.
 
-Lemma walk_right : 0 < V one -> 0 < V unit -> 0 <= V H ->
+Lemma walk_right : 0 < V one -> 0 < V unit -> 0 < V H ->
   forall fuel b s i i', walk fuel b s i = Some i' -> Forall (good b) (fst s) ->
-  forall m u, 0 <= m -> inside m b u -> value s u <= V H * norm u.
+  forall m u, 0 <= m -> inside m b u -> 0 < norm u -> value s u <= V H * norm u.
 Proof.
-  intros H1 H2 H3. induction fuel as [|fuel IH]; intros b s i i' Hw Hg m u Hm Hi; simpl in Hw; [discriminate|].
-  destruct (fetch i =? 0)%uint63.
+  intros H1 H2 H3. induction fuel as [|fuel IH]; intros b s i i' Hw Hg m u Hm Hi Hn0; simpl in Hw; [discriminate|].
+  destruct (fetch i =? 0)%uint63; [|destruct (fetch i =? count b + 1)%uint63].
   - destruct (closed b s (i + 1) (i + 1 + 2 * count b))%uint63 eqn:E; [|discriminate].
-    eapply closed_right; eauto.
+    eapply closed_right; eauto. lra.
+  - eapply curved_right; eauto.
   - set (j := place b (fetch i)) in *.
     destruct (nth_error b j) as [[l h]|] eqn:Hn; [|discriminate].
     set (c := half (add l h)) in *.
@@ -551,11 +876,11 @@ Fixpoint walks (fuel : nat) (rs : list (bool * list T)) (bs : list box) (i : int
       end
   end.
 
-Lemma walks_right : 0 < V one -> 0 < V unit -> 0 <= V H ->
+Lemma walks_right : 0 < V one -> 0 < V unit -> 0 < V H ->
   forall fuel rs bs i i', walks fuel rs bs i = Some i' ->
-  forall b m u, In b bs -> 0 <= m -> inside m b u -> height rs u <= V H * norm u.
+  forall b m u, In b bs -> 0 <= m -> inside m b u -> 0 < norm u -> height rs u <= V H * norm u.
 Proof.
-  intros H1 H2 H3 fuel rs. induction bs as [|b0 bs IH]; intros i i' Hw b m u Hb Hm Hi; [destruct Hb|].
+  intros H1 H2 H3 fuel rs. induction bs as [|b0 bs IH]; intros i i' Hw b m u Hb Hm Hi Hn; [destruct Hb|].
   simpl in Hw. destruct (walk fuel b0 (start b0 rs) i) as [k|] eqn:W; [|discriminate].
   destruct Hb as [-> | Hb].
   - destruct (start_right b rs) as [S1 S2]. rewrite <- (S2 m u Hm Hi). eapply walk_right; eauto.
@@ -577,11 +902,11 @@ Definition covered (fuel : nat) (dim : nat) (corner : T) (rs : list (bool * list
       end
   end.
 
-Lemma covered_right : forall fuel dim corner rs, 0 < V one -> 0 < V unit -> 0 <= V H -> 0 < V corner ->
-  covered fuel (S dim) corner rs = true -> forall u, length u = S dim ->
+Lemma covered_right : forall fuel dim corner rs, 0 < V one -> 0 < V unit -> 0 < V H -> 0 < V corner ->
+  covered fuel (S dim) corner rs = true -> forall u, length u = S dim -> 0 < norm u ->
   height rs u <= V H * norm u /\ - height rs u <= V H * norm u.
 Proof.
-  intros fuel dim corner rs H1 H2 H3 H4 Hc u Hu. unfold covered in Hc.
+  intros fuel dim corner rs H1 H2 H3 H4 Hc u Hu Hn. unfold covered in Hc.
   destruct (walks fuel rs (faces (S dim) corner) 0%uint63) as [i|] eqn:E1; [|discriminate].
   destruct (walks fuel (flip rs) (faces (S dim) corner) i) as [i'|] eqn:E2; [|discriminate].
   destruct (faces_cover dim corner u H4 Hu) as [b [m [Hb [Hm Hi]]]].
@@ -726,6 +1051,12 @@ Proof.
   simpl in Hw. destruct (Hc w Hw) as [H1 H2]. pose proof (neuron v (height rs w) H w HH H1 H2). lra.
 Qed.
 
+Lemma height_zero : forall u, dot u u <= 0 -> forall rs, height rs u = 0.
+Proof.
+  intros u Hu. induction rs as [|[w r] rs IH]; simpl; [reflexivity|].
+  unfold dotV. rewrite IH, (dot_zero u (map V r) Hu), relu_pos by lra. ring.
+Qed.
+
 Lemma bounded_right : forall t lam H one unit corner cols inverse scale fuel cert f,
   bounded t lam H one unit corner cols inverse scale fuel cert = true -> fits t f ->
   0 < IZR H /\ 2 * action f (rows_of t lam) <= IZR H * norm2 f.
@@ -737,7 +1068,9 @@ Proof.
   unfold same in Hsame. destruct (list_eq_dec (list_eq_dec Z.eq_dec) _ _) as [Hprod|]; [|discriminate].
   apply Z.ltb_lt in H2, H3, H4, H5. apply IZR_lt in H2, H3, H4, H5. split; [exact H2|].
   apply action_bound with (D := S (dimension t)); [lra| |exact Hfit].
-  intros u Hu. rewrite <- (V_ofZ H). rewrite <- Hu in Hprod.
+  intros u Hu. destruct (Rle_dec (dot u u) 0) as [Hu0|Hu0].
+  { rewrite (height_zero u Hu0). pose proof (sqrt_pos (dot u u)). assert (0 <= IZR H * sqrt (dot u u)) by (apply Rmult_le_pos; lra). lra. }
+  rewrite <- (V_ofZ H). rewrite <- Hu in Hprod.
   set (z := map (fun w => dot (map IZR w) u / IZR scale) inverse).
   assert (Hd : IZR scale <> 0) by lra.
   pose proof (basis scale cols inverse u Hd Hprod) as Hb. fold z in Hb. rewrite <- V_units in Hb.
@@ -745,7 +1078,8 @@ Proof.
   assert (Hn : norm (units cols) z = sqrt (dot u u)).
   { unfold norm. rewrite Hb, dot_comm, Hb. reflexivity. }
   rewrite <- Hn, <- (height_pulled (units cols) z u (rows_of t lam) Hb).
-  refine (covered_right cert _ _ _ _ fuel _ _ _ _ _ _ _ Hcov z Hz); rewrite V_ofZ; lra.
+  assert (Hp : 0 < norm (units cols) z) by (rewrite Hn; apply sqrt_lt_R0; lra).
+  refine (covered_right cert _ _ _ _ fuel _ _ _ _ _ _ _ Hcov z Hz Hp); rewrite V_ofZ; lra.
 Qed.
 
 Lemma size_positive : forall e, (0 < fst e)%Z -> (0 < snd e)%Z -> 0 < size e.
@@ -826,13 +1160,16 @@ Module PlainZ <: ARITHMETIC.
   Definition mul := Z.mul.
   Definition opp := Z.opp.
   Definition leb := Z.leb.
+  Definition div := Z.div.
   Definition half := Z.div2.
   Definition token := Uint63.to_Z.
+  Definition lift (a b : int) := Z.shiftl (Uint63.to_Z a) (Uint63.to_Z b).
   Lemma toZ_ofZ : forall z, toZ (ofZ z) = z. Proof. reflexivity. Qed.
   Lemma toZ_add : forall a b, toZ (add a b) = (toZ a + toZ b)%Z. Proof. reflexivity. Qed.
   Lemma toZ_sub : forall a b, toZ (sub a b) = (toZ a - toZ b)%Z. Proof. reflexivity. Qed.
   Lemma toZ_mul : forall a b, toZ (mul a b) = (toZ a * toZ b)%Z. Proof. reflexivity. Qed.
   Lemma toZ_opp : forall a, toZ (opp a) = (- toZ a)%Z. Proof. reflexivity. Qed.
+  Lemma toZ_div : forall a b, toZ (div a b) = (toZ a / toZ b)%Z. Proof. reflexivity. Qed.
   Lemma leb_toZ : forall a b, leb a b = (toZ a <=? toZ b)%Z. Proof. reflexivity. Qed.
 End PlainZ.
 
@@ -845,13 +1182,16 @@ Module Words <: ARITHMETIC.
   Definition mul := BigZ.mul.
   Definition opp := BigZ.opp.
   Definition leb := BigZ.leb.
+  Definition div := BigZ.div.
   Definition half := BigZ.div2.
   Definition token (i : int) := BigZ.Pos (BigN.N0 i).
+  Definition lift (a b : int) := BigZ.shiftl (token a) (token b).
   Lemma toZ_ofZ : forall z, toZ (ofZ z) = z. Proof. exact BigZ.spec_of_Z. Qed.
   Lemma toZ_add : forall a b, toZ (add a b) = (toZ a + toZ b)%Z. Proof. exact BigZ.spec_add. Qed.
   Lemma toZ_sub : forall a b, toZ (sub a b) = (toZ a - toZ b)%Z. Proof. exact BigZ.spec_sub. Qed.
   Lemma toZ_mul : forall a b, toZ (mul a b) = (toZ a * toZ b)%Z. Proof. exact BigZ.spec_mul. Qed.
   Lemma toZ_opp : forall a, toZ (opp a) = (- toZ a)%Z. Proof. exact BigZ.spec_opp. Qed.
+  Lemma toZ_div : forall a b, toZ (div a b) = (toZ a / toZ b)%Z. Proof. exact BigZ.spec_div. Qed.
   Lemma leb_toZ : forall a b, leb a b = (toZ a <=? toZ b)%Z. Proof. exact BigZ.spec_leb. Qed.
 End Words.
 
