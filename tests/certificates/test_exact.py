@@ -16,6 +16,7 @@ from covopt.losses import Huber
 from covopt.proofs import Problem, Proof, check_by_faces
 from covopt.proofs.theorem import ratio, sealed
 from covopt.solution import Solution
+from tests.proofs.simple import content_of, make_proof
 
 
 def table(n=12, d=2, seed=3):
@@ -147,6 +148,17 @@ def test_a_proof_is_replayed(solution, proof, tmp_path):
         found = covopt.verify(solution, proof=given)
         assert found.ok, found.summary()
         assert "boxes in integers" in detail(found, "exact lower bound")
+
+
+def test_a_proof_of_version_1_is_still_checked(solution, tmp_path):
+    first = make_proof(problem_of(solution, solution.data), solution.dual, 1 + 2e-10)
+    content, file = content_of(first), tmp_path / "first.json"
+    for more, failing in ((0.0, set()), (1e-6, {"proof"})):
+        file.write_text(json.dumps(content | {"lower_bound": solution.lower_bound * (1 - 1e-8 + more)}))
+        found = covopt.verify(solution, proof=file)
+        assert failed(found) == failing, found.summary()
+    other = covopt.min_norm(*table(seed=4))
+    assert "digests differ" in detail(covopt.verify(other, proof=file), "exact lower bound")
 
 
 def test_forged_proofs_and_solutions_are_refused(solution, proof):
