@@ -17,13 +17,14 @@ from covopt.proofs.checker.covopt_check import DEEPEST, closed, half, pull, rows
 from covopt.proofs.choice import advise
 
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
+ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
 SAFE = 500  # bits of integers that become floats
 FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
 RAISE = 30  # H grows by 2^-30, 2^-29, … of it until what is left open closes
 
 
 class Node:
-    """A box: cut along a coordinate, or a leaf with its normal and slopes."""
+    """A box: cut along a coordinate, or a leaf with its normal and slopes, in bits."""
 
     __slots__ = ("axis", "cuts", "leaf", "lower", "state", "upper")
 
@@ -44,9 +45,15 @@ class Node:
     def closes(self, normal: list[int], slopes: list[int], own: Any) -> bool:
         """Whether it is closed with these; then it keeps them, and its box where a larger H might open it again."""
         box, rows, linear = self.state
-        self.leaf = (normal, slopes) if closed(box, rows, linear, normal, slopes, own) else None
-        if self.leaf is None:
+        self.leaf = None
+        if not closed(box, rows, linear, normal, slopes, own):
             return False
+        value = 0
+        for p in normal:
+            value = value << own.normal_bits | p + own.unit
+        for a in slopes:
+            value = value << own.slope_bits | a
+        self.leaf = f"0{len(normal) * own.normal_bits + len(slopes) * own.slope_bits}b", value
         ends = zip(pull(own.basis, normal), box, strict=True)
         if sum([min(p * low, p * high) for p, (low, high) in ends]) >= 0:
             self.state = None
@@ -68,8 +75,7 @@ def close(own: Any, advised: Sequence[bytes], most: int) -> None:
     own.corner = 1 << CORNER
     rows, D = rows_of(own), len(own.basis)
     roots: list[Node] = []
-    waiting: list[Node] = []
-    loose: list[Node] = []
+    open_ = Open(own, Advisor(own, [r for _, r in rows]), most)
     for k, code in enumerate(advised):
         signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
         roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
@@ -79,27 +85,50 @@ def close(own: Any, advised: Sequence[bytes], most: int) -> None:
             if token:
                 stack += node.cut(token - 1)
             else:
-                waiting.append(node)
-    advisor, spent = Advisor(own, [r for _, r in rows]), 0
-    while waiting:
-        choices, value = advisor(waiting)
-        if value > 1.0 + FALSE:  # the statement is false with this H
-            own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
-            waiting, loose = waiting + loose, []
-            continue
-        pairs = zip(waiting, choices, strict=True)
-        left = [(node, *choice) for node, choice in pairs if not node.closes(*choice[:2], own)]
-        loose += [node for node in waiting if node.state and node.leaf]
-        spent += len(left)
-        if spent <= most and all(axis >= 0 and sum(node.cuts) < DEEPEST for node, _, _, axis in left):
-            waiting = [part for node, _, _, axis in left for part in node.cut(axis)]
-        elif left:
-            raise_until_closed(own, left)
-            waiting, loose = loose + [node for node, *_ in left if node.state], []
-        else:
-            break
+                open_.add(node)
+    open_.settle()
     own.corner = 1 << max(1, *(each - 1 for node in preorder(roots) for each in node.cuts))
     own.tree = packed(roots, own)
+
+
+class Open:
+    """Boxes that are to be closed, so many at a time: the undecided rows of all of them would fill the memory."""
+
+    def __init__(self, own: Any, advisor: Advisor, most: int):
+        self.own, self.advisor, self.most = own, advisor, most
+        self.waiting: list[Node] = []
+        self.loose: list[Node] = []  # closed, but perhaps not with a larger H
+        self.size = self.spent = 0
+
+    def add(self, node: Node) -> None:
+        """Take one more box."""
+        self.waiting.append(node)
+        self.size += 1 + len(node.state[1])
+        if self.size > ENTRIES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Close all boxes: with what is chosen for them, by further cuts, or in the end by a larger H."""
+        own, waiting, self.waiting, self.size = self.own, self.waiting, [], 0
+        while waiting:
+            choices, value = self.advisor(waiting)
+            if value > 1.0 + FALSE:  # the statement is false with this H
+                own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
+                waiting, self.loose = waiting + self.loose, []
+                continue
+            pairs = zip(waiting, choices, strict=True)
+            left = [(node, *choice) for node, choice in pairs if not node.closes(*choice[:2], own)]
+            self.loose += [node for node in waiting if node.state and node.leaf]
+            self.spent += len(left)
+            if self.spent <= self.most and all(
+                axis >= 0 and sum(node.cuts) < DEEPEST for node, _, _, axis in left
+            ):
+                waiting = [part for node, _, _, axis in left for part in node.cut(axis)]
+            elif left:
+                raise_until_closed(own, left)
+                waiting, self.loose = self.loose + [node for node, *_ in left if node.state], []
+            else:
+                break
 
 
 def raise_until_closed(own: Any, left: list[Any]) -> None:
@@ -171,9 +200,7 @@ def packed(roots: Sequence[Node], own: Any) -> bytes:
     for node in preorder(roots):
         bits.append(f"{node.axis + 1:0{width}b}")
         if node.axis < 0:
-            normal, slopes = node.leaf
-            bits += [f"{p + own.unit:0{own.normal_bits}b}" for p in normal]
-            bits += [f"{a:0{own.slope_bits}b}" for a in slopes]
+            bits.append(format(node.leaf[1], node.leaf[0]))
     text = "".join(bits)
     text += "0" * (-len(text) % 8)
     return int(text, 2).to_bytes(len(text) // 8, "big")
