@@ -292,7 +292,7 @@ MUTATIONS = [
     Mutation(
         "files that nest as deep as they like",
         "covopt/files/reading.py",
-        "        if not _is_shallow(raw):\n            _check_depth(content)\n",
+        "        _check_depth(content)\n",
         "",
         "tests/files tests/test_hostile_files.py -k nest or deep",
     ),

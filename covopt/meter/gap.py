@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from covopt.api.stopping import Clock, in_time
 from covopt.checks.validation import (
     check_bias,
     check_choice,
@@ -20,7 +20,7 @@ from covopt.checks.validation import (
 from covopt.checks.wording import counted
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import limited, now
 from covopt.losses import Interpolation, Loss
 from covopt.meter.conventions import Strength
 from covopt.meter.findings import describe
@@ -158,10 +158,14 @@ def gap(
             strength = strength_of(table, given, lam, weight_decay, reduction, kind)
         ladder = {"as given": measured}
         share = None if limit is None else max(FOR_LADDER * limit, LEAST_S)
-        with contextlib.suppress(TimeUp), limited(share):
-            for name, found in rungs(measured, X, table.loss, strength.lam):
-                ladder[name] = found
-        clock = None if limit is None else began + limit
+        clock = Clock(limit, began)
+
+        def ascend() -> None:
+            with limited(share):
+                for name, found in rungs(measured, X, table.loss, strength.lam):
+                    ladder[name] = found
+
+        in_time(clock, ascend, lambda: None)
         best = best_of(table, next(reversed(ladder.values())), strength.lam, kind, tol, clock, random_state)
         notes = (*table.notes, *strength.notes, *_notes(given, measured, bias))
         report = Gap(ladder, best, f"{strength.formula}", notes, (), given.what, tol, now() - began)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from covopt.api import fit, min_norm
+from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import Conclusion, conclude, residual_of
 from covopt.data import Data
 from covopt.depth.cost import representation_cost
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, limited, now
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.ladder import objective
 from covopt.meter.tables import Table, labels_of
@@ -32,12 +31,12 @@ def best_of(
     lam: float,
     output_bias: str,
     tol: float,
-    clock: float | None,
+    clock: Clock,
     seed: Any,
 ) -> Any:
     """Return the better of what covopt finds and what descent makes of the ladder's last network, certified.
 
-    The first bound is that of the ladder's own residual; then covopt solves, in most of the time until ``clock``.
+    The first bound is that of the ladder's own residual; then covopt solves, in most of what a clock leaves.
     """
     data, loss, through = table.data, table.loss, isinstance(table.loss, Interpolation)
     depth = len(ladder.weights)
@@ -47,13 +46,12 @@ def best_of(
         else Rival(_shallow(ladder, data.bias, output_bias), data, loss, lam, output_bias, tol)
     )
     if rival is not None and not through:
-        with contextlib.suppress(TimeUp), limited(_left(clock)):
-            rival.bound(rival.dual, Status.TIME_LIMIT, effort=0.0)
+        in_time(clock, lambda: rival.bound(rival.dual, Status.TIME_LIMIT, effort=0.0), lambda: None)
     Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
-    left = _left(clock)
+    left = clock.until_late(0.0)
     options: dict[str, Any] = {
         "bias": data.bias, "output_bias": output_bias, "random_state": seed, "tol": tol,
-        "time_limit_s": None if left is None else FOR_FIT * left,
+        "time_limit_s": None if left is None else FOR_FIT * max(LEAST_S, left),
     }  # fmt: skip
     if through:
         best = (
@@ -68,6 +66,8 @@ def best_of(
         )  # fmt: skip
     own = replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
     best = replace(best, data=own)
+    if best.status is Status.INTERRUPTED:
+        clock.hurry()
     if rival is not None:
         return rival.better(best, clock)
     value = objective(ladder, data.X, loss, lam)
@@ -127,13 +127,12 @@ class Rival:
         if self.value(moved) < self.value(self.network):
             self.network = moved
 
-    def better(self, best: Any, clock: float | None) -> Any:
+    def better(self, best: Any, clock: Clock) -> Any:
         """Return the solution, with this network where it is better, and with the larger of the bounds."""
         first, is_smaller = self.found, _size(self.network) < _size(best.network)
         if best.status is Status.CERTIFIED and best.objective <= self.value(self.network) and not is_smaller:
             return best
-        with contextlib.suppress(TimeUp), limited(None if clock is None else 0.5 * (_left(clock) or 0.0)):
-            self.descend()
+        in_time(clock, self.descend, lambda: None, halved=True)
         as_good = relative_gap(self.value(self.network), best.lower_bound) <= self.tol and is_smaller
         if not as_good and best.objective <= self.value(self.network):
             self.network = best.network
@@ -156,11 +155,6 @@ class Rival:
             best, network=network, dual=pair[0], dual_low=pair[1], certificate=stated,
             status=stated.status(best.status, self.tol),
         )  # fmt: skip
-
-
-def _left(clock: float | None) -> float | None:
-    """Return the seconds until the clock; a little where it has struck."""
-    return None if clock is None else max(LEAST_S, clock - now())
 
 
 def _size(network: ReLUNetwork) -> int:

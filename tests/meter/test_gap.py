@@ -1,6 +1,10 @@
 """The report: a ladder above a certified bound, checked again from its file; arguments; the command."""
 
+import dataclasses
+import importlib
 import json
+import os
+import signal
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +14,9 @@ from typer.testing import CliRunner
 import covopt
 from covopt.cli import app
 from covopt.errors import SolutionFileError
+from covopt.limits import HURRY_S, seconds_left
 from covopt.losses import LOSSES
+from covopt.status import Status
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)
@@ -212,3 +218,36 @@ def test_a_weak_bound_is_said_in_times_not_percent():
     assert report.excess > 1.0
     assert f"at most {1.0 + report.excess:.3g} times the least objective" in report.summary()
     assert "of your objective" in report.summary()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("signals", [0, 1, 2])
+def test_ctrl_c_leaves_a_report_and_little_time(monkeypatch, signals):
+    """In the ladder it lost the report; after the solve descent took half of what was left of a minute."""
+    measuring, rival = (importlib.import_module(f"covopt.meter.{name}") for name in ("gap", "rival"))
+
+    left, climb, solve, descend = [], measuring.rungs, rival.fit, rival.Rival.descend
+
+    def climbing(*words):
+        for _ in range(signals):
+            signal.raise_signal(signal.SIGINT)
+        return climb(*words)
+
+    def solving(*words, **options):
+        left.append(options["time_limit_s"])
+        return dataclasses.replace(
+            solve(*words, **{**options, "time_limit_s": 0.2}), status=Status.INTERRUPTED
+        )
+
+    def descending(own):
+        left.append(seconds_left())
+        return descend(own)
+
+    monkeypatch.setattr(measuring, "rungs", climbing)
+    monkeypatch.setattr(rival, "fit", solving)
+    monkeypatch.setattr(rival.Rival, "descend", descending)
+    report = covopt.gap(NETWORK, X, Y, lam=LAM)
+    assert (left[0] <= HURRY_S) == (signals > 0)
+    assert max(left[1:]) <= HURRY_S
+    assert 0.0 < report.lower_bound <= report.best.objective <= report.objective
+    assert covopt.verify(report).ok
