@@ -147,6 +147,8 @@ class Improvement:
             found = self._bounded(dataclasses.replace(self.point), self.point.dual)
             if no_room:
                 found.status = Status.GAP
+            elif problem.interpolates and found.status is not Status.CERTIFIED:  # columns would do better
+                found.status = Status.GAP if self.limit is None else Status.TIME_LIMIT
             yield self._improved(found, DESCENT)
 
     def _descents(self, starts: int, is_far: bool) -> Iterator[Point]:
