@@ -219,7 +219,7 @@ class Improvement:
                 self._take_descent()
             if self.problem.interpolates and not self.point.lower_bound > 0.0:
                 seed = self.options.get("random_state")
-                dual, lower = more_and_more_points(self.problem, 0.5 * soon, seed, self.point.dual)
+                dual, lower = more_and_more_points(self.problem, 0.25 * soon, seed, self.point.dual)
                 self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
