@@ -214,12 +214,16 @@ def page_html(
         "PANELS": "".join(_panel_html(p) for p in panels),
         "STEPS": str(len(steps) - 1),
         "HIDDEN": "" if is_path else "hidden",
-        "DATA": json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        "PLOTLY": base64.b64encode(gzip.compress(offline.get_plotlyjs().encode(), mtime=0)).decode(),
+        "DATA": _packed(json.dumps(content, ensure_ascii=False, allow_nan=False)),
+        "PLOTLY": _packed(offline.get_plotlyjs()),
     }
     for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
     return template
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _steps_of(found: Any) -> tuple[list[Any], bool]:

@@ -1,5 +1,7 @@
 """What a page says and draws, read from its figures; the browser is in test_in_a_browser.py."""
 
+import base64
+import gzip
 import json
 import re
 import sys
@@ -22,8 +24,8 @@ pytest.importorskip("plotly")
 
 def content_of(html: str) -> dict:
     """Return the data of a page."""
-    found = re.search(r'<script type="application/json" id="content">(.*?)</script>', html, re.DOTALL)
-    return json.loads(found[1])
+    found = re.search(r'<script type="application/octet-stream" id="content">(.*?)</script>', html)
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
 def panels_of(html: str) -> dict:
@@ -231,6 +233,18 @@ def test_the_page_needs_no_connection(line):
     html = page_html(line)
     head = html[: html.index("<script>")] + html[html.index('id="content">') :]
     assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', head)
+    assert len(html) < 4e6
+
+
+def test_thirty_points_of_a_path_stay_below_four_megabytes(path):
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    data = replace(path[-1].data, X=X, Y=np.maximum(X[:, :1], 0.3), feature_names=("x0", "x1"))
+    network = type(path[-1].network)(X[:40] @ np.ones((2, 3)), X[:40, :1], 1.0)
+    each = replace(
+        path[-1], data=data, network=network, dual=np.zeros(200), status=covopt.Status.from_code("gap")
+    )
+    html = page_html([replace(each, lam=0.9**k) for k in range(30)])
+    assert len(content_of(html)["tables"]) == 30
     assert len(html) < 4e6
 
 
