@@ -1,8 +1,9 @@
 """Ordinary tables: objective and bracket over processor seconds, covopt against descent and scikit-learn's network.
 
-    python -m benchmarks.ordinary [--only NAME ...] [--limits 3 10 30] [--figure FILE]
+    python -m benchmarks.ordinary [ROW ...] [--seconds 3 10 30] [--figure FILE]
 
-Fourteen fits: seven tables of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
+A row is a table, or a table and a share of λ_max as in "diabetes 0.1". Without any it is all fourteen: seven tables
+of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
 hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam and L-BFGS on both layers from the
 same random neurons, in NumPy, and scikit-learn's MLP, whose biases cost nothing (its objective is lower for it). All
 seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
@@ -104,24 +105,21 @@ def mlp(X: np.ndarray, y: np.ndarray, loss: str, lam: float) -> float:
     return float(model.loss_) * 2.0 / factor
 
 
-def fits(name: str, limits: list[float]) -> Iterator[tuple[float, str, float, float, float]]:
-    """Yield share, method, processor seconds, objective and gap (NaN where none is known)."""
+def fits(name: str, share: float, limits: list[float]) -> Iterator[tuple[str, float, float, float]]:
+    """Yield method, processor seconds, objective and gap (NaN where none is known)."""
     X, y, loss = table(name)
-    top = covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300
-    for share in SHARES:
-        lam = share * top
-        task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
-        problem, _ = task.reduced(lam)
-        for limit in limits:
-            began = time.process_time()
-            found = covopt.fit(X, y, lam=lam, loss=loss, time_limit_s=limit)
-            yield share, f"covopt {limit:g} s", time.process_time() - began, found.objective, found.gap
-        for seconds in (limits[0], limits[-1]):
-            for method, objective in descents(problem, seconds):
-                yield share, method, seconds, objective, np.nan
+    lam = share * (covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300)
+    problem, _ = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None).reduced(lam)
+    for limit in limits:
         began = time.process_time()
-        value = mlp(X, y, loss, lam)
-        yield share, "MLP", time.process_time() - began, value, np.nan
+        found = covopt.fit(X, y, lam=lam, loss=loss, time_limit_s=limit)
+        yield f"covopt {limit:g} s", time.process_time() - began, found.objective, found.gap
+    for seconds in sorted({limits[0], limits[-1]}):
+        for method, objective in descents(problem, seconds):
+            yield method, seconds, objective, np.nan
+    began = time.process_time()
+    value = mlp(X, y, loss, lam)
+    yield "MLP", time.process_time() - began, value, np.nan
 
 
 def draw(rows: list[tuple[str, float, str, float, float, float]], file: str) -> None:
@@ -146,23 +144,26 @@ def draw(rows: list[tuple[str, float, str, float, float, float]], file: str) -> 
 
 
 def main() -> None:
+    names = [*LOADERS, MADE]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", nargs="+", default=[*LOADERS, MADE], choices=[*LOADERS, MADE])
-    parser.add_argument("--limits", nargs="+", type=float, default=[3.0, 10.0, 30.0])
+    parser.add_argument("rows", nargs="*", default=names, metavar="ROW", help=f"of {', '.join(names)}")
+    parser.add_argument("--seconds", nargs="+", type=float, default=[3.0, 10.0, 30.0])
     parser.add_argument("--figure", help="file of a picture")
     chosen = parser.parse_args()
     rows = []
     print("| table | share | method | processor s | objective | gap |\n| --- | --- | --- | --- | --- | --- |")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in chosen.only:
-            for share, method, seconds, objective, gap in fits(name, chosen.limits):
-                rows.append((name, share, method, seconds, objective, gap))
-                bracket = "" if np.isnan(gap) else f"{gap:.1e}"
-                print(
-                    f"| {name} | {share:g} | {method} | {seconds:.1f} | {objective:.6g} | {bracket} |",
-                    flush=True,
-                )
+        for row in chosen.rows:
+            name, _, only = (row, "", "") if row in names else row.rpartition(" ")
+            for share in [float(only)] if only else SHARES:
+                for method, seconds, objective, gap in fits(name, share, chosen.seconds):
+                    rows.append((name, share, method, seconds, objective, gap))
+                    bracket = "" if np.isnan(gap) else f"{gap:.1e}"
+                    print(
+                        f"| {name} | {share:g} | {method} | {seconds:.1f} | {objective:.6g} | {bracket} |",
+                        flush=True,
+                    )
     if chosen.figure:
         draw(rows, chosen.figure)
 
