@@ -24,7 +24,7 @@ from covopt.limits import now, patiently
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.remembered import remember, remembering
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.support import MOST_DIMENSIONS, SHOWN, bound_gauge, fan_limit
 from covopt.potentials import LabelNoise
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
@@ -102,9 +102,14 @@ class Run:
     def _point(self, options: dict[str, Any]) -> tuple[Point, str]:
         """Return what the solver ends with, and its name."""
         task, problem = self.task, self.problem
+        n, rank = problem.rows.shape
+        proves = (
+            rank > MOST_DIMENSIONS if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
+        )
+        proves &= not problem.interpolates and self.noise is None
         loop = Improvement(
             problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
-            time_limit_s=self.clock.for_solver(problem.rows.shape[1]), **options,
+            time_limit_s=self.clock.for_solver(rank, proves=proves), **options,
         )  # fmt: skip
         others = other_solvers(task, loop, self.noise)
         point = loop.run(others, is_over=task.interrupted, rescues=self.noise is None)
@@ -200,8 +205,10 @@ class Run:
         task, data, reduction = self.task, self.task.data, self.reduction
         dual = (reduction if self.noise is None else self.noise).invert_dual(point.dual)
         low = reduction.invert_low(point.dual_low)
+        hoped = None if point.hoped is None else reduction.invert_dual(point.hoped)
         if data.n_outputs == 1:  # as users see it
             dual, low = dual[:, 0], None if low is None else low[:, 0]
+            hoped = None if hoped is None else hoped[:, 0]
         if task.interpolates and self.noise is None and low is None:
             dual = dual * (1.0 - ROOM)
         options, hold = self._options(point.status), None
@@ -220,7 +227,8 @@ class Run:
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
-            return conclude(data, network, dual, low=low, hold=hold, goal=goal, effort=effort, **options)
+            asked = dual if hoped is None or effort == 0.0 else hoped
+            return conclude(data, network, asked, low=low, hold=hold, goal=goal, effort=effort, **options)
 
         if point.status is Status.INTERRUPTED and name == DESCENT:  # its dual is far from optimal
             return noting(clock, lambda: searched(0.0))

@@ -10,6 +10,7 @@ from covopt.oracles.support import SHOWN, WHOLE_CHECK_S
 from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
+PROVING = 0.9  # where there is no search in the certificate
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
 LEAST_CHECK_S = 0.5  # for a certificate
@@ -40,13 +41,15 @@ class Clock:
         self.limit, self.began, self.interrupted, self.hurries = time_limit_s, began, False, 0
         self.grace = 0.0 if time_limit_s is None else GRACE * time_limit_s + GRACE_S
 
-    def for_solver(self, rank: int, finishing_s: float = 0.0) -> float | None:
-        """Return the seconds that the solver may take from now, so that there are some to finish in."""
+    def for_solver(self, rank: int, *, proves: bool = False) -> float | None:
+        """Return the seconds that the solver may take from now, so that there are some to finish in.
+
+        Where it proves its bounds itself the certificate takes them, and needs no time to search once more.
+        """
         if self.limit is None:
             return None
-        share = SOLVING if rank <= MOST_DIMENSIONS else SOLVING_BEYOND
-        end = min(share * self.limit, self.limit - finishing_s)
-        return max(1e-6, end - (now() - self.began))
+        share = PROVING if proves else SOLVING if rank <= MOST_DIMENSIONS else SOLVING_BEYOND
+        return max(1e-6, share * self.limit - (now() - self.began))
 
     def until_late(self, share: float = 1.0) -> float | None:
         """Return the seconds from now until a result would be late."""

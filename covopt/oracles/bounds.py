@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import row_span
-from covopt.exact.rounding import allowance, lengths_up, total_up, up
+from covopt.exact.rounding import TINY, allowance, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
 from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import eigenvalue_bound
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
+SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
+KNOWN = 8.0  # rounds that moments count for that are known
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
-EACH_OUTPUT = 8  # rounds of the bound of one of several outputs, at least
+EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_RELAXED = 300  # rows and dimensions whose lifted form is looked at: more take minutes and gigabytes
 
 
@@ -77,43 +79,128 @@ def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, f
     return nu, 0.25 * float((b**2 / (nu - eigenvalues)).sum()), vectors @ w
 
 
-def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int, seconds: float) -> float:
-    """Bound max F from above; see :func:`gauge_bound`."""
+class Relaxed(NamedTuple):
+    """A bound on h(Λ), and where it is nearly attained.
+
+    Attributes
+    ----------
+    value : float
+        h(Λ) does not exceed it, in exact arithmetic.
+    atoms : list of ndarray of shape (N, k)
+        Outputs that the relaxation takes for those of a neuron: ⟨Λ, A⟩ is about the value for the largest of them.
+    moments : dict
+        What another dual may begin with.
+    """
+
+    value: float
+    atoms: list[np.ndarray]
+    moments: dict[Any, tuple[np.ndarray, np.ndarray]]
+
+
+def _one_sided_bound(
+    rows: np.ndarray,
+    mu: np.ndarray,
+    n_rounds: int,
+    seconds: float,
+    known: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw), and the moments of w."""
     began = now()
-    norms = lengths_up(rows)
+    norms, r = lengths_up(rows), rows.shape[1]
     convex, concave = mu > 0, mu < 0
     zp, p = rows[convex], mu[convex]
     zm, m, length = rows[concave], -mu[concave], norms[concave]
     best: _Quadratic | None = None
-    moments = np.eye(rows.shape[1]) / rows.shape[1]
-    alpha, beta = np.full(len(m), 0.5), np.full(len(m), 0.5)
+    delay = 2.0 if known is None else KNOWN
+    mean, moments = (np.zeros(r), np.eye(r) / r) if known is None else known
+    alpha, tilt = np.zeros(len(m)), np.zeros((len(m), r))
     floor = LEAST * norms[convex]
     for turn in range(n_rounds):
-        tau = np.maximum(np.sqrt(np.einsum("ij,ij->i", zp @ moments, zp)), floor)
+        tau = np.maximum(np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)), floor)
+        t, turned = zm @ mean, zm @ moments
+        reach = np.linalg.norm(turned, axis=1)
+        quadratic = 0.5 * (t + reach)
+        straight = t > quadratic
+        curved = ~straight & (quadratic > 0.0)
+        step = 1.0 / (turn + 1.0)
+        alpha += step * (np.where(straight, 1.0, np.where(curved, 0.5, 0.0)) - alpha)
+        share = np.where(curved & (reach > 0.0), 0.5 / np.where(reach > 0.0, reach, 1.0), 0.0)
+        tilt += step * (turned * share[:, None] - tilt)
         # to the last digit: 1 − α is exact where it is the smaller one
-        below = np.minimum(beta, np.minimum(alpha, 1.0 - alpha))
-        curves, lines = (p / (4.0 * tau), m * below / length), (0.5 * p, m * alpha)
-        matrix = (zp * curves[0][:, None]).T @ zp - (zm * curves[1][:, None]).T @ zm
+        room, tilts = np.minimum(alpha, 1.0 - alpha) * SHORT, lengths_up(tilt)
+        bent = tilt * np.where(tilts > room, room / np.where(tilts > 0.0, tilts, 1.0), 1.0)[:, None]
+        curves, lines = p / (4.0 * tau), (0.5 * p, m * alpha)
+        cross = (zm * m[:, None]).T @ bent
+        matrix = (zp * curves[:, None]).T @ zp - 0.5 * (cross + cross.T)
         linear = lines[0] @ zp - lines[1] @ zm
         level, height, w = _quadratic_maximum(matrix, linear)
         constant = 0.25 * float(p @ tau)
-        size = float(curves[0] @ norms[convex] ** 2 + curves[1] @ length**2 + lines[0] @ norms[convex])
+        size = float(curves @ norms[convex] ** 2 + (m * tilts) @ length + lines[0] @ norms[convex])
         size += float(lines[1] @ length) + constant
-        found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 8, size)))
+        found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 16, size)))
         if best is None or found.value < best.value:
             best = found
-        step = 1.0 / (turn + 2.0)
-        moments += step * (np.outer(w, w) - moments)
+        step = 1.0 / (turn + delay)
+        mean, moments = mean + step * (w - mean), moments + step * (np.outer(w, w) - moments)
         if now() - began > seconds:
             break
-        t = zm @ w
-        quadratic = 0.5 * (t + t**2 / length)
-        straight = t > quadratic
-        curved = ~straight & (quadratic > 0)
-        alpha += step * (np.where(straight, 1.0, np.where(curved, 0.5, 0.0)) - alpha)
-        beta += step * (np.where(curved, 0.5, 0.0) - beta)
+    heights = np.zeros(len(mu))
+    heights[convex] = 0.5 * (zp @ mean + np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)))
+    t = zm @ mean
+    heights[concave] = np.maximum(np.maximum(t, 0.5 * (t + np.linalg.norm(zm @ moments, axis=1))), 0.0)
     trivial = total_up(p, norms[convex])
-    return trivial if best is None else min(trivial, best.proved())
+    return trivial if best is None else min(trivial, best.proved()), heights, (mean, moments)
+
+
+def relaxed_gauge(
+    rows: np.ndarray,
+    dual: np.ndarray,
+    *,
+    n_rounds: int = 60,
+    seconds: float = math.inf,
+    known: dict[Any, tuple[np.ndarray, np.ndarray]] | None = None,
+) -> Relaxed:
+    """Bound h as :func:`gauge_bound` does, and tell which outputs would attain the bound.
+
+    Parameters
+    ----------
+    rows, dual, n_rounds, seconds
+        As there; the eigenvalues of several outputs are not looked at.
+    known : dict, optional
+        Moments of a dual that is not far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = relaxed_gauge(np.eye(2), np.array([3.0, 4.0]))
+    >>> len(found.atoms), bool(5.0 <= found.value < 5.4)
+    (2, True)
+    """
+    outputs, known, atoms, heights = dual.reshape(len(dual), -1), known or {}, [], []
+    share = 0.5 * seconds / outputs.shape[1]
+    moments = {}
+    for number, column in enumerate(outputs.T):
+        both = []
+        for sign in (1.0, -1.0):
+            value, atom, moments[number, sign] = _one_sided_bound(
+                rows, sign * column, n_rounds, share, known.get((number, sign))
+            )
+            both.append((value, sign * atom))
+        heights.append(max(value for value, _ in both))
+        atoms.append(
+            [atom for _, atom in both] if outputs.shape[1] == 1 else [max(both, key=lambda each: each[0])[1]]
+        )
+    if outputs.shape[1] == 1:
+        return Relaxed(heights[0], [atom[:, None] for atom in atoms[0]], moments)
+    squares = 0.0
+    for height in heights:
+        squares = up(squares + up(height * height))
+    value = up(math.sqrt(squares))
+    return Relaxed(
+        value,
+        [np.stack([atom for (atom,) in atoms], axis=1) * (np.array(heights) / max(value, TINY))],
+        moments,
+    )
 
 
 def gauge_bound(
@@ -121,12 +208,11 @@ def gauge_bound(
 ) -> float:
     r"""Bound h(λ) = max_{‖w‖=1} |Σ λ_i σ(z_i·w)| from above without looking at cells.
 
-    For a unit w and t_i = z_i·w, every τ_i > 0 and every (α_i, β_i) with 0 ≤ β_i ≤ min(α_i, 1 −
-    α_i) give
+    For a unit w and t_i = z_i·w, every τ_i > 0 and every (α_i, ℓ_i) with ‖ℓ_i‖ ≤ min(α_i, 1 − α_i) give
 
     .. math::
         \sigma(t) = \tfrac12(t + |t|) \le \tfrac12 t + \tfrac{t^2}{4\tau} + \tfrac{\tau}{4}, \qquad
-        \sigma(t) \ge \alpha t + \beta \frac{t^2}{\|z\|} \quad (|t| \le \|z\|),
+        \sigma(t) \ge \alpha t + t\, (\ell \cdot w),
 
     the first for the rows with λ_i > 0, the second for those with λ_i < 0. So F(w) ≤ wᵀMw + b·w +
     const, and the maximum of a quadratic over the sphere has the exact dual min_{ν > λ_max(M)} ν +
@@ -163,26 +249,21 @@ def gauge_bound(
     seconds = min(seconds, HURRIED * seconds_left())
     if dual.ndim == 2:
         return _outputs_bound(rows, dual, n_rounds, seconds)
-    return max(_one_sided_bound(rows, sign * dual, n_rounds, 0.5 * seconds) for sign in (1.0, -1.0))
+    return relaxed_gauge(rows, dual, n_rounds=n_rounds, seconds=seconds).value
 
 
 def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: float) -> float:
     kept = rows.any(axis=1) & dual.any(axis=1)
     if not kept.any():
         return 0.0
-    outputs = dual.shape[1]
-    began = now()
-    squares, rounds = 0.0, min(n_rounds, max(EACH_OUTPUT, n_rounds // outputs))
-    for column in dual.T:
-        one = gauge_bound(rows[kept], column[kept], n_rounds=rounds, seconds=0.5 * seconds / outputs)
-        squares = up(squares + up(one * one))
-    bound = min(total_up(lengths_up(dual), lengths_up(rows)), up(math.sqrt(squares)))
+    began, rounds = now(), min(n_rounds, max(EACH_OUTPUT, n_rounds // dual.shape[1]))
+    found = relaxed_gauge(rows[kept], dual[kept], n_rounds=rounds, seconds=0.5 * seconds)
+    bound = min(total_up(lengths_up(dual), lengths_up(rows)), found.value)
     if is_beyond_relaxation(rows[kept]):
         return bound
     left = seconds - (now() - began)
     with contextlib.suppress(TimeUp):  # what was found is a bound; whoever set the deadline hears of it again
-        found = eigenvalue_bound(rows[kept], dual[kept], max_steps=n_rounds, seconds=left)
-        bound = min(bound, found)
+        bound = min(bound, eigenvalue_bound(rows[kept], dual[kept], max_steps=n_rounds, seconds=left))
     return bound
 
 

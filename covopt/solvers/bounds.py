@@ -22,20 +22,24 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import choose_subset, gauge_bound, importance
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_signs
-from covopt.oracles.cones.deeper import SEARCH_SHARE, TOO_WIDE, closed_gauge, deep_gauge
+from covopt.oracles.cones.deeper import TOO_WIDE, closed_gauge, deep_gauge
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, sign_gauge
 from covopt.problems.problem import Problem
+from covopt.solvers.both_layers import Network
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
+from covopt.solvers.relaxed import relaxed_duals
 from covopt.status import Status
 
 SUBSET_BUDGET, SUBSET_BUDGET_VECTOR = 2e6, 1e5  # faces of a few points
 FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
 SUBSET_BYTES = 400.0  # of a face of the few points
 SUBSET_TOL = 1e-3
-CLOSING_SHARE = 0.3  # of the time that is left
+RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.3  # of the time that is left, one after the other
+NEWS = 0.01  # relative rise of the bound that is told
+RELAXED = "a dual that is easier to bound raises the lower bound"
 IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
 
 
@@ -74,6 +78,7 @@ class Bounds:
         self.problem, self.point, self.dual, self.tol = problem, point, dual, tol
         self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
         self.began, self.rows, self.asked = now(), problem.rows[problem.live], problem.asked(dual)
+        self.easier = dual
 
     @property
     def left(self) -> float:
@@ -85,7 +90,7 @@ class Bounds:
         scaled, lower = self.problem.scale_dual(dual, gauge)
         if lower > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = scaled, lower
-            self.point.claimed = claimed
+            self.point.claimed, self.point.hoped = claimed, None
 
     def raise_all(self) -> Point:
         """Try what there is time for; the point is certified where that closes the gap."""
@@ -94,9 +99,11 @@ class Bounds:
             point.status = Status.HEURISTIC
             return point
         if rank > MOST_QUADRATIC_DIMENSIONS:
-            self.report(gauge_bound(self.rows, self.asked), TOO_WIDE)
+            self.offer(self.dual, gauge_bound(self.rows, self.asked))
         boxes = problem.is_scalar and rank > MOST_DIMENSIONS
         ways: list[Callable[[], None]] = []
+        if not problem.interpolates and (rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar):
+            ways.append(self.by_relaxed_dual)
         # with several outputs and many rows it does not end
         several = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
         if not boxes and several and self.asked.any():
@@ -111,6 +118,8 @@ class Bounds:
                 way()
             if point.gap <= self.tol:
                 break
+        if rank > MOST_QUADRATIC_DIMENSIONS:
+            self.report(TOO_WIDE)
         point.status = Status.CERTIFIED if point.gap <= self.tol else Status.HEURISTIC
         return point
 
@@ -118,6 +127,21 @@ class Bounds:
         """Bound the dual as certificates do."""
         found = bound_gauge(self.rows, self.asked, effort=self.effort)
         self.offer(self.dual, found.value)
+
+    def by_relaxed_dual(self) -> None:
+        """Look for a dual whose relaxation is less; a search may yet prove more of that which may be optimal."""
+        best, told = 0.0, 0.0
+        for dual, gauge in relaxed_duals(self.problem, Network(*self.point.network), self.dual):
+            scaled, lower = self.problem.scale_dual(dual, gauge)
+            if lower > best:
+                best, self.easier = lower, scaled
+            self.offer(dual, gauge)
+            if not self.problem.is_scalar:
+                self.point.hoped = self.dual
+            if self.point.lower_bound > told:
+                told = (1.0 + NEWS) * self.point.lower_bound
+                if self.report(RELAXED):
+                    break
 
     def by_few_points(self) -> None:
         """Solve for a few points."""
@@ -131,17 +155,25 @@ class Bounds:
             self.offer(self.dual, signs.value)
             if signs.exact:  # the optimal dual is the best one
                 return
+        if not problem.interpolates:
+            with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
+                self.by_relaxed_dual()
         if not problem.interpolates and self.effort >= 1.0:
             most = CLOSING_SHARE * self.left
             closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=most)
             if np.isfinite(closed):
                 self.offer(self.dual, closed, claimed=True)
                 return
-        limit = np.inf if self.time_s is None else SEARCH_SHARE * self.time_s
-        spare = min(limit, WITHIN * self.left)
-        if spare < np.inf:
-            deep = deep_gauge(self.rows, asked, point.neurons, time_s=spare, report=self.report)
-            self.offer(self.dual, deep, claimed=True)
+        # near the optimal dual, and easier to bound
+        dual = self.dual if problem.interpolates else 0.5 * (self.dual + self.easier)
+        if (spare := WITHIN * self.left) < np.inf:
+
+            def report(gauge: float, note: str) -> bool:
+                self.offer(dual, gauge, claimed=True)
+                return self.report(note)
+
+            deep = deep_gauge(self.rows, problem.asked(dual), point.neurons, time_s=spare, report=report)
+            self.offer(dual, deep, claimed=True)
 
     def by_relaxation(self) -> None:
         """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""
@@ -151,11 +183,11 @@ class Bounds:
             found = relaxed_dual(self.problem, weights=weights, time_limit_s=most)
             self.offer(found, bound_gauge(self.rows, self.problem.asked(found)).value)
 
-    def report(self, gauge: float, note: str) -> bool:
-        """Show the callback a new bound on the gauge of the dual, and why it is one; whether to stop."""
+    def report(self, note: str) -> bool:
+        """Show the callback the bound, and why it is one; whether to stop."""
         point = self.point
-        lower = max(self.problem.scale_dual(self.dual, gauge)[1], point.lower_bound, 0.0)
         columns = point.history[-1].n_columns if point.history else 0
+        lower = max(point.lower_bound, 0.0)
         gap = relative_gap(point.upper_bound, lower)
         state = RoundState(len(point.history), lower, point.upper_bound, gap, columns, 0.0, note)
         point.history.append(state)

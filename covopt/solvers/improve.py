@@ -139,11 +139,7 @@ class Improvement:
             self.options["warm"] = self.descent.point.warm
         if follows or not is_far:
             yield from self._columns(oracle)
-        elif (
-            self.proves
-            and np.isfinite(self.point.upper_bound)
-            and (problem.is_scalar or problem.interpolates)
-        ):
+        elif self.proves and np.isfinite(self.point.upper_bound):
             found = self._bounded(dataclasses.replace(self.point), self.point.dual)
             if no_room:
                 found.status = Status.GAP

@@ -13,7 +13,7 @@ from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
 NETWORK = "neurons", "weights", "offset", "upper_bound", "finished"
-DUAL = "dual", "dual_low", "lower_bound", "claimed"
+DUAL = "dual", "dual_low", "lower_bound", "claimed", "hoped"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Point:
     warm: WarmStart | None = None  # where another solve with a loss may start
     finished: bool = False  # the network is merged, and as sparse as it gets
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
+    hoped: np.ndarray | None = None  # a dual of which a search may prove more than is known of this one
     dual_low: np.ndarray | None = None  # what the multipliers are beside their doubles, where that matters
 
     @classmethod

@@ -1,5 +1,8 @@
 """Where nothing prices exactly: only what was proved is reported, and what is returned encloses the optimum."""
 
+from dataclasses import replace
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -13,13 +16,17 @@ from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.searched import Pool, SearchedThenProved
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
+from covopt.solvers.both_layers import Network
+from covopt.solvers.descent import Descent
 from covopt.solvers.generation import Generation, generate
 from covopt.solvers.improve import Improvement
+from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import Believing, search
 from covopt.status import Status
 from tests.oracles.table import face_oracle
@@ -414,3 +421,19 @@ def test_bounds_after_a_search_that_are_stopped_leave_its_network(monkeypatch, s
     solution = covopt.min_norm(X, y)
     assert solution.gap < 1e-5 and solution.solver == "column-generation with boxes"
     assert covopt.verify(solution).ok
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes", "offset_cost"),
+    [("squared", 2, np.inf), ("hinge", 2, 1.0), ("softmax-cross-entropy", 3, 0.0)],
+)
+def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
+    """Cutting planes of the relaxation raise the bound of the network's own dual; every bound holds."""
+    problem = replace(of_classes(loss, 40, 9, classes, lam=0.02), offset_cost=offset_cost)
+    *_, point = Descent(problem, 0).run(1, 1)
+    values = []
+    for dual, gauge in islice(relaxed_duals(problem, Network(*point.network), point.dual), 8):
+        met = LocalSearchOracle(problem.rows, random_state=0, n_starts=64).search(problem.asked(dual))
+        assert met.upper_bound <= gauge
+        values.append(problem.scale_dual(dual, gauge)[1])
+    assert values[0] < max(values) <= point.upper_bound

@@ -20,9 +20,8 @@ from covopt.oracles.remembered import remember
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, SHOWN, quadratic_limit
 
 ENOUGH = 1e-6  # a bound this close to a value met
-SLICE = 512  # boxes between two looks at the clock
+SLICE = 128  # boxes between two looks at the clock
 SAFE = 0.7  # of the boxes that a certificate looks at
-SEARCH_SHARE = 0.55  # of a time limit: the certificate, which has a time of its own, needs as much or less
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
