@@ -118,9 +118,11 @@ def prove(
     neurons = None if network is None else network.hidden_weights
     content, own, _ = cover(problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)
     try:
-        bound = max(Fraction(0), largest_bound(own))
+        bound = largest_bound(own)
     except Refused as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
+    if bound < 0:
+        raise InputError("there is no exact proof of this bound: what these boxes prove is below zero, allow more")
     if bound:
         digits = DIGITS - len(str(int(bound))) if bound >= 1 else DIGITS + len(str(int(1 / bound)))
         bound = Fraction(int(bound * Fraction(10) ** digits)) / Fraction(10) ** digits
