@@ -122,7 +122,9 @@ def prove(
     except Refused as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     if bound < 0:
-        raise InputError("there is no exact proof of this bound: what these boxes prove is below zero, allow more")
+        raise InputError(
+            "there is no exact proof of this bound: what these boxes prove is below zero, allow more"
+        )
     if bound:
         digits = DIGITS - len(str(int(bound))) if bound >= 1 else DIGITS + len(str(int(1 / bound)))
         bound = Fraction(int(bound * Fraction(10) ** digits)) / Fraction(10) ** digits
