@@ -200,6 +200,8 @@ class Improvement:
                 self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
             if rescues:
                 self.rescue()
+        if status is None and self.point.gap <= self.tol:  # of two steps together
+            status = Status.CERTIFIED
         if status is not None:
             self.point = dataclasses.replace(self.point, status=status)
         return self.point
