@@ -32,10 +32,8 @@ from covopt.status import Status
 
 MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
 STARTS = 4  # random networks where no columns follow
-SOON_S, SOON_SHARE = (
-    1.0,
-    0.1,
-)  # for a network, and a bound, where the first round of columns took all the time
+SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
+HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit
 MEETING_SHARE = 0.3  # of the time, for a network through the points
 SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
@@ -199,15 +197,15 @@ class Improvement:
             if self.last is not None:
                 self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
             if rescues:
-                self.rescue()
+                self.rescue(hurries=status is Status.INTERRUPTED)
         if status is None and self.point.gap <= self.tol:  # of two steps together
             status = Status.CERTIFIED
         if status is not None:
             self.point = dataclasses.replace(self.point, status=status)
         return self.point
 
-    def rescue(self) -> None:
-        """Take over what a deadline left of a descent; where that is nothing, let it end soon."""
+    def rescue(self, *, hurries: bool = False) -> None:
+        """Take over what a deadline left of a descent; where that is nothing, let it end soon, and make a bound."""
         self._take_descent()
         soon = SOON_S if self.limit is None else min(SOON_S, SOON_SHARE * self.limit)
         with patiently():
@@ -217,7 +215,8 @@ class Improvement:
                 self._take_descent()
             if self.problem.interpolates and not self.point.lower_bound > 0.0:
                 seed = self.options.get("random_state")
-                dual, lower = more_and_more_points(self.problem, 0.25 * soon, seed, self.point.dual)
+                spare = HURRIED_S if hurries else SOON_S if self.limit is None else BOUND_SHARE * self.limit
+                dual, lower = more_and_more_points(self.problem, spare, seed, self.point.dual)
                 self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
