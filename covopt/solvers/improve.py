@@ -221,7 +221,12 @@ class Improvement:
 
     def _take_descent(self) -> None:
         if self.descent.point.upper_bound < self.point.upper_bound:
-            self.point, self.name = self.point.merged(self.descent.point), DESCENT
+            # the name says what the dual is of: with local search its bound is dear
+            is_bounded = self.problem.interpolates and self.point.lower_bound > 0.0
+            self.point, self.name = (
+                self.point.merged(self.descent.point),
+                self.name if is_bounded else DESCENT,
+            )
 
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
