@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.limits import HURRY_S, TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
@@ -135,6 +135,9 @@ class Improvement:
                     self.point.status = Status.CALLBACK
                     return
             self.options["warm"] = self.descent.point.warm
+        if isinstance(self.descent, InterpolatingDescent) and is_late and not begins:
+            self.descent.take_quick(HURRY_S)  # a limit may leave columns no time for a network
+            self._take_descent()
         if follows or not is_far:
             yield from self._columns(oracle)
         elif self.proves and np.isfinite(self.point.upper_bound):

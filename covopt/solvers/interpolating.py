@@ -85,7 +85,7 @@ class InterpolatingDescent:
         if not self.targets.any():
             return
         if size > MOST_UNKNOWNS or needed > memory_left(needed):
-            self._take_quick(min(seconds_left(), QUICK_S))
+            self.take_quick(min(seconds_left(), QUICK_S))
             yield self.point
             return
         for seed in range(self.seed, self.seed + starts):
@@ -129,7 +129,7 @@ class InterpolatingDescent:
         """
         if self.network is None:
             with unlimited():
-                return self._take_quick(HURRY_S)
+                return self.take_quick(HURRY_S)
         if self._meet(self.network):
             return True
         problem, (neurons, weights, offset) = self.problem, self.network
@@ -138,7 +138,7 @@ class InterpolatingDescent:
         both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
         return self._offer(*sparsified(problem, *both, offset))
 
-    def _take_quick(self, seconds: float) -> bool:
+    def take_quick(self, seconds: float) -> bool:
         """Take a network that costs more, in next to no time; on very many points it may miss some by a little."""
         self.point = self.point.merged(quick_network(self.problem, seconds, self.seed))
         return bool(np.isfinite(self.point.upper_bound))
