@@ -229,15 +229,15 @@ MUTATIONS = [
     Mutation(
         "leaves of a closed proof without the chord",
         "covopt/proofs/checker/covopt_check.py",
-        "            b += max(-a * lo, (one - a) * hi)",
-        "            b += 0",
+        "        b += max(-a * lo, (one - a) * hi) if sign > 0 else 0",
+        "        b += 0",
         "tests/proofs/test_readers.py -k python",
     ),
     Mutation(
         "normals of a closed proof of any length",
         "covopt/proofs/checker/covopt_check.py",
-        "    if sum([p * p for p in normal]) > unit * unit:",
-        "    if False:",
+        "    return total <= 0 and sum([p * p for p in normal]) <= unit * unit",
+        "    return total <= 0",
         "tests/proofs/test_readers.py -k python",
     ),
     Mutation(

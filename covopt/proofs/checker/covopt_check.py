@@ -1,16 +1,8 @@
 #!/usr/bin/env python3
-"""Check a closed proof (covopt-proof, version 2). Python's standard library only; nothing but integers decides.
+"""Check a closed proof: python covopt_check.py proof.json [table.csv]. Nothing but integers decides.
 
-    python covopt_check.py proof.json [table.csv]
-
-Exit code 0: the theorem that is printed holds (and is about the table). 1: it is not shown.
-
-Why it holds. The table is x = e (X_i, B), y = f Y_i. With r_i = |L_i| (X_i, B), s_i = sign L_i, G(u) = sum_i s_i
-max(r_i.u, 0) and |G(u)| <= H |u| for all u, every network g(x) = sum_j v_j max(w_j.x, 0) has sum L_i g(x_i) =
-e sum_j v_j G(w_j) <= e H/2 sum (v_j^2 + |w_j|^2): see ``largest_bound``. For |G(u)| <= H |u| the facets of a cube are
-cut into boxes. There a row that changes sign is replaced by its chord of slope a/A plus the largest error, or by the
-line a/A below it, and |u| by p.u/P, |p| <= P; what remains is linear (``closed``); or a quadratic form
-bounds |u| G(u) - H |u|^2 (``curved``). docs/proof_file.md has all of it.
+Exit code 0: the theorem that is printed holds (and is about the table). 1: it is not shown. docs/proofs.md says why,
+docs/proof_file.md what everything is: x = e (X_i, B), y = f Y_i, |G(u)| <= H |u|; a box is ``closed`` or ``curved``.
 """
 
 import base64
@@ -37,12 +29,17 @@ def demand(fact, reason):
     if not fact:
         raise Refused(reason)
 
+def tried(reason, function, *arguments):
+    try:
+        return function(*arguments)
+    except (TypeError, ValueError, RecursionError):
+        raise Refused(reason) from None
+
 def entries(content, name, names):
     demand(isinstance(content, dict) and set(content) == set(names.split()), f"{name}: must have {names}")
-    return [content[each] for each in names.split()]
+    return Record(**content)
 
 def integers(text, name, length=None, least=None):
-    """Integers travel as decimal text: JSON's numbers are doubles in many readers."""
     demand(isinstance(text, str) and INTEGERS.fullmatch(text), f"{name}: no integers")
     words = text.split(" ")
     demand(length in (None, len(words)), f"{name}: {len(words)} integers, not {length}")
@@ -65,58 +62,45 @@ def canonical(content):
 
 def read(text):
     demand(len(text) <= LARGEST and BEGINNING.match(text), "not a covopt-proof of version 2, or too large")
-    try:
-        content = json.loads(text)
-        same = canonical(content) == text.removesuffix("\n")
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"no JSON: {type(error).__name__}") from None
+    content = tried("no JSON", json.loads, text)
+    same = tried("no JSON", canonical, content) == text.removesuffix("\n")
     demand(same, "not in canonical form: sorted names, each once, no white space")
-    names = "digest format network proof theorem version"
-    digest, _, network, proof, theorem, version = entries(content, "the file", names)
-    demand(type(version) is int and version == 2, "not a covopt-proof of version 2")
-    same = digest == hashlib.sha256(canonical(theorem).encode()).hexdigest()
-    demand(same, "the digest is not that of the theorem")
-    own = Record(digest=digest, network=None, loss=None)
-    names = "X Y bias bound loss output_bias x_unit y_unit"
-    X, Y, bias, bound, loss, own.output_bias, x_unit, y_unit = entries(theorem, "theorem", names)
-    own.Y, (own.bias,), own.bound = integers(Y, "Y"), integers(bias, "bias", 1), ratio(bound, "bound", 0)
-    own.X = matrix(X, "X", None, len(own.Y))
-    widths = {len(row) for row in own.X}
-    demand(len(widths) == 1 and max(widths) < WIDEST, "X: rows of different or large length")
-    own.x_unit, own.y_unit = ratio(x_unit, "x_unit"), ratio(y_unit, "y_unit")
+    file = entries(content, "the file", "digest format network proof theorem version")
+    demand(type(file.version) is int and file.version == 2, "not a covopt-proof of version 2")
+    sealed = hashlib.sha256(canonical(file.theorem).encode()).hexdigest()
+    demand(file.digest == sealed, "the digest is not that of the theorem")
+    own = entries(file.theorem, "theorem", "X Y bias bound loss output_bias x_unit y_unit")
+    own.digest, own.Y, (own.bias,) = sealed, integers(own.Y, "Y"), integers(own.bias, "bias", 1)
+    own.bound, own.X = ratio(own.bound, "bound", 0), matrix(own.X, "X", None, len(own.Y))
+    D = len(own.X[0]) + 1
+    demand({len(row) for row in own.X} == {D - 1} and D <= WIDEST, "X: rows of different or large length")
+    own.x_unit, own.y_unit = ratio(own.x_unit, "x_unit"), ratio(own.y_unit, "y_unit")
     demand(own.output_bias in ("none", "penalized", "free"), "output_bias: none, penalized or free")
-    if loss is not None:
-        own.loss, lam, delta, weights = entries(loss, "loss", "name lambda delta weights")
-        demand(isinstance(own.loss, str) and own.loss in SHARES, "loss: " + ", ".join(SHARES))
-        own.lam, own.delta = ratio(lam, "lambda"), ratio(delta, "delta")
-        whole = integers(weights, "weights", len(own.Y), 1)
-        own.weights = [Fraction(weight, sum(whole)) for weight in whole]
-        classes = all(abs(own.y_unit * y) == 1 for y in own.Y)
-        demand(classes or own.loss in ("squared", "huber"), "Y: the classes of a hinge must be 1 and -1")
-    D, names = len(own.X[0]) + 1, "H basis bits inverse multipliers scale tree"
-    H, basis, bits, inverse, multipliers, scale, tree = entries(proof, "proof", names)
-    (own.H,), own.multipliers = integers(H, "H", 1, 1), integers(multipliers, "multipliers", len(own.X))
-    corner, own.slope_bits, normal = integers(bits, "bits", 3, 1)
-    demand(max(corner, own.slope_bits, normal) <= 1000, "bits: at most 1000")
-    own.normal_bits, own.corner, own.unit = normal + 1, 1 << corner, (1 << normal) - 1
-    own.one = (1 << own.slope_bits) - 1
-    own.basis, own.inverse = matrix(basis, "basis", D, D), matrix(inverse, "inverse", D, D)
-    (scale,) = integers(scale, "scale", 1, 1)
+    if own.loss is not None:
+        given = entries(own.loss, "loss", "name lambda delta weights")
+        demand(isinstance(given.name, str) and given.name in SHARES, "loss: " + ", ".join(SHARES))
+        own.loss, own.lam, own.delta = given.name, ratio(vars(given)["lambda"], "lambda"), ratio(given.delta, "delta")
+        whole = integers(given.weights, "weights", len(own.Y), 1)
+        own.weights, classes = [Fraction(weight, sum(whole)) for weight in whole], {own.y_unit * y for y in own.Y}
+        demand("hinge" not in own.loss or classes <= {1, -1}, "Y: the classes of a hinge must be 1 and -1")
+    proof = entries(file.proof, "proof", "H basis bits inverse multipliers scale tree")
+    (own.H,), own.multipliers = integers(proof.H, "H", 1, 1), integers(proof.multipliers, "multipliers", len(own.X))
+    bits = corner, own.slope_bits, normal = integers(proof.bits, "bits", 3, 1)
+    demand(max(bits) <= 1000, "bits: at most 1000")
+    own.normal_bits, own.corner, own.unit, own.one = normal + 1, 1 << corner, (1 << normal) - 1, (1 << bits[1]) - 1
+    own.basis, own.inverse = matrix(proof.basis, "basis", D, D), matrix(proof.inverse, "inverse", D, D)
+    (scale,) = integers(proof.scale, "scale", 1, 1)
     product = [[sum(c[i] * w[j] for c, w in zip(own.basis, own.inverse)) for j in range(D)] for i in range(D)]
-    diagonal = [[scale * (i == j) for j in range(D)] for i in range(D)]
-    demand(product == diagonal, "inverse: is none of the basis")
-    try:
-        own.tree = base64.b64decode(tree, validate=True)
-    except (TypeError, ValueError):
-        raise Refused("tree: no base64") from None
-    demand(base64.b64encode(own.tree).decode() == tree, "tree: no base64")
-    if network is not None:
-        names = "hidden hidden_unit output output_bias output_unit"
-        hidden, hidden_unit, output, shift, output_unit = entries(network, "network", names)
-        own.network = net = Record(output=integers(output, "output"), shift=integers(shift, "shift", 1)[0])
-        net.hidden = matrix(hidden, "hidden", D, len(net.output))
-        net.hidden_unit, net.output_unit = ratio(hidden_unit, "hidden_unit"), ratio(output_unit, "output_unit")
-        demand(own.output_bias != "none" or net.shift == 0, "network: an output bias that there is not")
+    demand(product == [[scale * (i == j) for j in range(D)] for i in range(D)], "inverse: is none of the basis")
+    own.tree = tried("tree: no base64", base64.b64decode, proof.tree, None, True)
+    demand(base64.b64encode(own.tree).decode() == proof.tree, "tree: no base64")
+    own.network = file.network
+    if file.network is not None:
+        own.network = n = entries(file.network, "network", "hidden hidden_unit output output_bias output_unit")
+        n.output, (n.shift,) = integers(n.output, "output"), integers(n.output_bias, "shift", 1)
+        n.hidden, n.hidden_unit = matrix(n.hidden, "hidden", D, len(n.output)), ratio(n.hidden_unit, "hidden_unit")
+        n.output_unit = ratio(n.output_unit, "output_unit")
+        demand(own.output_bias != "none" or n.shift == 0, "network: an output bias that there is not")
     return own
 
 def largest_bound(own):
@@ -129,8 +113,7 @@ def largest_bound(own):
     bound = -own.lam * square
     for L, whole, s in zip(own.multipliers, own.Y, own.weights):  # the minimum over t of s loss(t, y) + c t
         c, y = own.lam * factor * L, own.y_unit * whole
-        inside = own.loss != "huber" or abs(c) <= s * own.delta
-        inside = inside and (own.loss not in ("hinge", "squared-hinge") or c * y >= 0)
+        inside = abs(c) <= s * own.delta if own.loss == "huber" else "hinge" not in own.loss or c * y >= 0
         demand(inside and (own.loss != "hinge" or c * y <= s), "a multiplier is outside of the loss's domain")
         bound += c * y - c * c / s * Fraction(SHARES[own.loss], 4)
     return bound
@@ -145,21 +128,17 @@ def rows_of(own):
 
 def decided(box, rows, linear):
     """Return a box without the rows whose sign is known: they are in the linear part, or out."""
-    kept = []
     for row in rows:
         if row[2] >= 0:
             linear = [x + row[0] * y for x, y in zip(linear, row[1])]
-        elif row[3] > 0:
-            kept.append(row)
-    return box, kept, linear
+    return box, [row for row in rows if row[2] < 0 < row[3]], linear
 
 def start(axis, side, corner, signed):
     """Return a facet: the box, its undecided rows, its linear part."""
     box = [(-corner, corner)] * len(signed[0][1])
     box[axis] = (side * corner, side * corner)
     ends = [[sorted((x * low, x * high)) for x, (low, high) in zip(r, box)] for _, r in signed]
-    ranges = [map(sum, zip(*pairs)) for pairs in ends]
-    return decided(box, [(*row, *span) for row, span in zip(signed, ranges)], [0] * len(box))
+    return decided(box, [(*row, *map(sum, zip(*pairs))) for row, pairs in zip(signed, ends)], [0] * len(box))
 
 def half(box, rows, linear, axis, upper):
     """Return one half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
@@ -172,21 +151,14 @@ def half(box, rows, linear, axis, upper):
 
 def closed(box, rows, linear, normal, slopes, own):
     """Whether A P (G(u) - H |u|) <= 0 on the box; normal and slopes in units 1/P and 1/A."""
-    one, unit = own.one, own.unit
-    if sum([p * p for p in normal]) > unit * unit:
-        return False
-    q, b = [one * x for x in linear], 0
+    one, unit, q, b = own.one, own.unit, [own.one * x for x in linear], 0
     for (sign, r, lo, hi), a in zip(rows, slopes):
-        if a:
-            weight = sign * a
-            q = [x + weight * y for x, y in zip(q, r)]
-        if sign > 0:
-            b += max(-a * lo, (one - a) * hi)
-    scale, total = one * own.H, unit * b
-    for x, p, (low, high) in zip(q, pull(own.basis, normal), box):
-        value = unit * x - scale * p
-        total += value * (high if value > 0 else low)
-    return total <= 0
+        weight = sign * a
+        q = [x + weight * y for x, y in zip(q, r)] if a else q
+        b += max(-a * lo, (one - a) * hi) if sign > 0 else 0
+    values = [unit * x - one * own.H * p for x, p in zip(q, pull(own.basis, normal))]
+    total = unit * b + sum([v * (high if v > 0 else low) for v, (low, high) in zip(values, box)])
+    return total <= 0 and sum([p * p for p in normal]) <= unit * unit
 
 def magnitude(field):
     return (field & 65535) << (field >> 16)
@@ -204,33 +176,24 @@ def semidefinite(form):
     return True
 
 def curved(box, rows, linear, numbers, own):
-    """Whether 2 A H (|u| G(u) - H |u|^2) <= 0 on the box, m times [l, h], by a quadratic form in |u|, m and z.
-
-    2 A H |u| max(t, 0) <= A H |u| t + a t^2 + b |u|^2 where 4 a b >= (A H)^2; A |u| max(t, 0) >= t (c |u| + k.u)
-    where |k| <= c and |k| <= A - c. Multiples of (z_j - l_j m) (h_j m - z_j) >= 0 and of |u|^2 - u.u = 0 are added.
-    """
+    """Whether 2 A H (|u| G(u) - H |u|^2) <= 0 on the box, m times [l, h], by a quadratic form in |u|, m and z."""
     one, H, take, D = own.one, own.H, iter(numbers), len(box)
     scale, (free, *pulls) = one * H, [magnitude(next(take)) for _ in range(D + 1)]
-    square, edge, cross = 2 * scale * H - free, 0, [-2 * scale * x for x in linear]
+    square, cross = 2 * scale * H - free, [-2 * scale * x for x in linear]
     form = [[free * x for x in pull(own.basis, column)] for column in own.basis]
-    for j, ((low, high), pulled) in enumerate(zip(box, pulls)):
+    for j, pulled in enumerate(pulls):
         form[j][j] += pulled
-        edge += pulled * low * high
     for sign, r, _, _ in rows:
         first = next(take)
-        if sign > 0:
-            bend = magnitude(first)
-            if bend == 0:
-                return False
-            square += -scale * scale // (4 * bend)  # minus b, rounded up
-            slope, other = -scale, [-bend * x for x in r]
-        else:
-            vector = [next(take) - one // 2 for _ in range(D)]
-            if sum([x * x for x in vector]) > min(first, one - first) ** 2:
-                return False
-            slope, other = 2 * H * first, [2 * H * x for x in pull(own.basis, vector)]
+        bend, vector = (magnitude(first), []) if sign > 0 else (1, [next(take) - one // 2 for _ in range(D)])
+        if bend == 0 or sum([x * x for x in vector]) > min(first, one - first) ** 2:
+            return False
+        square += -scale * scale // (4 * bend) if sign > 0 else 0  # rounded down
+        slope = -scale if sign > 0 else 2 * H * first
+        other = [-bend * x for x in r] if sign > 0 else [2 * H * x for x in pull(own.basis, vector)]
         cross = [x + slope * y for x, y in zip(cross, r)]
         form = [[x + c * y for x, y in zip(row, other)] if c else row for row, c in zip(form, r)]
+    edge = sum([pulled * low * high for (low, high), pulled in zip(box, pulls)])
     mixed = [-pulled * (low + high) for (low, high), pulled in zip(box, pulls)]
     return semidefinite([[square, 0, *cross], [0, edge, *mixed], *([0, 0, *row] for row in form)])
 
@@ -239,39 +202,34 @@ def fields(data, at, *runs):
     after = at + sum([count * bits for count, bits in runs])
     demand(after <= 8 * len(data), "the tree ends early")
     word, found = int.from_bytes(data[at // 8 : (after + 7) // 8], "big") >> (-after % 8), []
-    for count, bits in reversed(runs):
-        mask = (1 << bits) - 1
-        for _ in range(count):
-            found.append(word & mask)
-            word >>= bits
+    for bits in reversed([bits for count, bits in runs for _ in range(count)]):
+        found.append(word & ((1 << bits) - 1))
+        word >>= bits
     return found[::-1], after
 
 def widths(own, rows, token):
     D = len(own.basis)
     if token == 0:
         return (D, own.normal_bits), (len(rows), own.slope_bits)
-    signed = {1: [(1, MAGNITUDE)], -1: [(D + 1, own.slope_bits)]}
-    return (D + 1, MAGNITUDE), *(run for row in rows for run in signed[row[0]])
+    return (D + 1, MAGNITUDE), *((1, MAGNITUDE) if row[0] > 0 else (D + 1, own.slope_bits) for row in rows)
 
 def check_cover(own, closed=closed, curved=curved):
     """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""
     data, at, leaves, rows, D = own.tree, 0, 0, rows_of(own), len(own.basis)
-    width = (D + 1).bit_length()
     for root in range(4 * D):
         sigma, axis, side = 1 - 2 * (root // (2 * D)), root // 2 % D, 1 - 2 * (root % 2)
         stack = [(*start(axis, side, own.corner, [(sigma * sign, r) for sign, r in rows]), 0)]
         while stack:
             box, undecided, linear, depth = stack.pop()
-            (token,), at = fields(data, at, (1, width))
+            (token,), at = fields(data, at, (1, (D + 1).bit_length()))
             if token in (0, D + 1):
                 numbers, at = fields(data, at, *widths(own, undecided, token))
-                leaves, normal = leaves + 1, ([p - own.unit for p in numbers[:D]], numbers[D:])
-                good = (curved if token else closed)(box, undecided, linear, *(normal, [numbers])[token > 0], own)
-                demand(good, f"leaf {leaves} does not close")
+                leaves, rule = leaves + 1, curved if token else closed
+                given = [numbers] if token else [[p - own.unit for p in numbers[:D]], numbers[D:]]
+                demand(rule(box, undecided, linear, *given, own), f"leaf {leaves} does not close")
             else:
                 demand(token <= D and depth < DEEPEST, "the tree is too deep, or cut along no coordinate")
-                stack.append((*half(box, undecided, linear, token - 1, True), depth + 1))
-                stack.append((*half(box, undecided, linear, token - 1, False), depth + 1))
+                stack += [(*half(box, undecided, linear, token - 1, upper), depth + 1) for upper in (True, False)]
     rest = 8 * len(data) - at
     demand(rest < 8 and not any(fields(data, at, (1, rest))[0]), "the tree goes on after its last leaf")
     return leaves
@@ -285,14 +243,12 @@ def network_facts(own):
     """Return the norm of the file's network, the largest residual, and its objective (the norm without a loss)."""
     net, worst, objective = own.network, 0, Fraction(0)
     norm = net.hidden_unit**2 * sum(w * w for row in net.hidden for w in row)
-    shift = net.shift if own.output_bias == "penalized" else 0
-    norm += net.output_unit**2 * (sum(v * v for v in net.output) + shift**2)
-    for i, (row, goal) in enumerate(zip(own.X, own.Y)):
+    norm += net.output_unit**2 * sum(v * v for v in [*net.output, net.shift * (own.output_bias == "penalized")])
+    for i, row in enumerate(own.X):
         heights = [max(0, sum(a * b for a, b in zip(w, [*row, own.bias]))) for w in net.hidden]
         inner = net.hidden_unit * sum(v * h for v, h in zip(net.output, heights)) + own.bias * net.shift
-        f, y = own.x_unit * net.output_unit * inner, own.y_unit * goal
-        size, short = abs(f - y), max(Fraction(0), 1 - y * f)
-        worst = max(worst, size)
+        f, y = own.x_unit * net.output_unit * inner, own.y_unit * own.Y[i]
+        size, short, worst = abs(f - y), max(Fraction(0), 1 - y * f), max(worst, abs(f - y))
         if own.loss is not None:
             huber = size * size / 2 if size <= own.delta else own.delta * (size - own.delta / 2)
             losses = {"squared": size * size, "huber": huber, "hinge": short, "squared-hinge": short * short}
@@ -300,19 +256,14 @@ def network_facts(own):
     return norm, worst, norm if own.loss is None else objective + own.lam * norm
 
 def double(value):
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")
+    return float(value) if abs(value) < (1 << 1024) - (1 << 970) else float("inf")
 
 def same_table(own, path):
     """Whether the last column of a CSV is Y and the others are X, read as doubles, line by line."""
     with open(path, encoding="utf-8") as stream:
         lines = [line.strip().split(",") for line in stream if line.strip()]
-    try:
-        found = [[float(word) for word in line] for line in lines[len(lines) - len(own.X) :]]
-    except ValueError:
-        raise Refused("the table has words that are no numbers") from None
+    found = [[tried("the table has words that are no numbers", float, word) for word in line]
+             for line in lines[len(lines) - len(own.X) :]]
     stated = [[*(double(own.x_unit * x) for x in row), double(own.y_unit * y)] for row, y in zip(own.X, own.Y)]
     return len(lines) <= len(own.X) + 1 and found == stated
 
@@ -329,10 +280,9 @@ def in_words(own):
     return f"For every network {network}, of any width\nthe {mean} + {double(own.lam):.15g} ({norm})\nis {least}."
 
 def main(arguments):
-    if len(arguments) not in (1, 2):
-        return print("usage: covopt_check.py proof.json [table.csv]") or 1
     began = time.process_time()
     try:
+        demand(len(arguments) in (1, 2), "usage: covopt_check.py proof.json [table.csv]")
         demand(os.stat(arguments[0]).st_size <= LARGEST, f"the file has more than {LARGEST} bytes")
         with open(arguments[0], encoding="ascii", newline="") as stream:
             own, leaves = check(stream.read())
