@@ -178,8 +178,8 @@ def test_cells_of_a_degenerate_table_are_counted_as_they_come():
 def test_moments_and_deep_networks_leave_out_what_is_too_large():
     with memory_limited(1e-5), pytest.raises(BudgetError, match="the moment relaxation needs about"):
         moment_bound(np.diag([1.0, 2.0, 3.0, 4.0]) + 1.0, level=1)
-    X = np.sort(np.random.default_rng(0).standard_normal((80, 1)), axis=0)
-    data = Data.validate(X, np.random.default_rng(1).standard_normal(80), bias=1.0)
+    X = np.sort(np.random.default_rng(0).standard_normal((200, 1)), axis=0)
+    data = Data.validate(X, np.random.default_rng(1).standard_normal(200), bias=1.0)
     search = UpperSearch(data, 3, "none", None, 0, lambda *_: None)
     with (
         memory_limited(3e-3),
