@@ -10,20 +10,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.certificates.curves import Curves
 from covopt.errors import InputError
 from covopt.exact.elimination import row_reduce
+from covopt.exact.rank import row_span
 from covopt.oracles.cones import BoxBound, box_gauge
+from covopt.oracles.cones.moments import FEW, LOW
+from covopt.oracles.support import quadratic_limit
 from covopt.proofs import Problem
 from covopt.proofs.checker.cover import read_tree
 from covopt.proofs.checker.covopt_check import read
 from covopt.proofs.checker.dual import domain, move_into_domain, multiple
 from covopt.proofs.closing import close
+from covopt.proofs.curving import curve
 from covopt.proofs.theorem import counted, exactly, sealed, text, theorem_of
 
 RTOL = 5e-10  # of H, above the best value found; no rounding below costs more than a quarter of it
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
 MOST_SLOPE = 21  # bits; a field in Coq
 TURNED = 10  # bits of a basis beyond those of the narrowest box
+INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
 MAX_BOXES, MAX_CUTS = 2_000_000, 50_000  # of the search, and of leaves that it leaves open
 
 
@@ -74,11 +80,26 @@ def cover(
         lengths = np.linalg.norm(neurons, axis=1)
         neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
         neurons = np.pad(neurons, ((0, 0), (0, D - neurons.shape[1])))
-    found = box_gauge(
-        rows, moved.astype(float), neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
-    )
+    dual, rank = moved.astype(float), len(row_span(rows))
+    most = quadratic_limit(N, rank) if rank > LOW else 0
+    chords = min(max_boxes, most) if most and FEW * rank < N else max_boxes
+    found = box_gauge(rows, dual, neurons=neurons, rtol=RTOL, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
     h = Fraction(upper if best * (1.0 + NEAR) <= upper else best * (1.0 + RTOL)) or Fraction(1)
+    curves = None
+    if most and best * (1.0 + NEAR) <= upper:  # chords come nowhere near
+        basis = _turned(found.transfer.V, TURNED)
+        weighted = rows * (np.abs(dual) / best)[:, None]
+        curves = Curves(
+            weighted, np.sign(dual), np.array(basis, dtype=float), int(INTEGERS * min(max_boxes, most))
+        )
+        curves = curves if curves.bound * best < upper else None
+    if curves is not None:
+        multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
+        content["proof"] = _proof(multipliers, H, basis, (1, MOST_SLOPE, 1))
+        own = read(sealed(content))
+        curve(own, curves)
+        return _filled(content, own, about)
     multipliers, H = _shortened(about, moved, h, theorem)
     basis, advised = _advice(found, D)
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
@@ -88,8 +109,12 @@ def cover(
     content["proof"] = _proof(multipliers, H, basis, (1, min(slope, MOST_SLOPE), normal))
     own = read(sealed(content))
     close(own, advised, min(max_boxes, MAX_CUTS))
+    return _filled(content, own, about)
+
+
+def _filled(content: dict[str, Any], own: Any, about: Problem) -> Covered:
     content["proof"] |= {
-        "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, normal)),
+        "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, own.normal_bits - 1)),
         "tree": base64.b64encode(own.tree).decode(),
     }  # fmt: skip
     return Covered(content, own, about)
@@ -163,5 +188,10 @@ def _advice(found: BoxBound, D: int) -> tuple[list[list[int]], list[bytes]]:
             cuts = (*cuts[: token - 1], cuts[token - 1] + 1, *cuts[token:])
             most = max(most, *cuts)
             stack += [cuts, cuts]
-    turned = np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, r:]])
-    return [[round(x * 2.0 ** (most + TURNED)) for x in column] for column in turned.T.tolist()], bare
+    return _turned(V, most + TURNED), bare
+
+
+def _turned(V: np.ndarray, bits: int) -> list[list[int]]:
+    """Return nearly orthonormal columns as rows of integers, and others for the directions that they leave out."""
+    turned = np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]])
+    return [[round(x * 2.0**bits) for x in column] for column in turned.T.tolist()]

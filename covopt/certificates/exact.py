@@ -13,7 +13,7 @@ from covopt.certificates.prove import float_link, multipliers_of, problem_of
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
-from covopt.oracles.support import MOST_ARCS
+from covopt.oracles.support import BY_BOXES, MOST_ARCS
 from covopt.proofs import (
     CheckedBound,
     CheckedNetwork,
@@ -190,24 +190,24 @@ def _bound(
     ok = _reaches(bound, solution)
     how = f"by {bound.cover.boxes} boxes in integers" if bound.cover.boxes else "by all faces in integers"
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
-    if not ok and far:
-        text = (
-            f"NOT exact: {solution.lower_bound:.16g} rests on rows brought closer to the origin, in floating point "
-            f"rounded outwards; {text}"
-        )
-    claims = [Claim("exact lower bound", ok or far, text)]
+    repaired = upper if upper is None or network.repair is None else upper + network.repair
+    gap = (repaired - proved) / repaired if repaired else Fraction(0)
+    allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(AGREES)
+    rests = "rows brought closer to the origin" if far else ""
+    if solution.certificate.bound.endswith(BY_BOXES) and repaired and gap <= allowed:
+        rests = "quadratics on boxes of directions"
+    if not ok and rests:
+        text = f"NOT exact: {solution.lower_bound:.16g} rests on {rests}, in floating point rounded outwards; {text}"
+    claims = [Claim("exact lower bound", ok or bool(rests), text)]
     if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > proved:
         claims.append(
             Claim("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
         )
-    if upper is None:
+    if repaired is None:
         return claims
-    repaired = upper if network.repair is None else upper + network.repair
     known = solution.loss is not None or network.repair is not None
     what = "R₂(X, Y)" if solution.loss is None else "the minimum"
     text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {_above(repaired):.16g}" if known else "")
-    gap = (repaired - proved) / repaired if repaired > 0 else Fraction(0)
-    allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(AGREES)
     closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
     contradicted = known and proved > repaired
     return [

@@ -24,7 +24,7 @@ RAISE = 30  # H grows by 2^-30, 2^-29, … of it until what is left open closes
 
 
 class Node:
-    """A box: cut along a coordinate, or a leaf with its normal and slopes, in bits."""
+    """A box: cut along a coordinate, or a leaf with its numbers in bits; its axis is D where it is quadratic."""
 
     __slots__ = ("axis", "cuts", "leaf", "lower", "state", "upper")
 
@@ -189,7 +189,7 @@ def preorder(roots: Sequence[Node]) -> Iterator[Node]:
     while stack:
         node = stack.pop()
         yield node
-        if node.axis >= 0:
+        if node.lower is not None:
             stack += [node.upper, node.lower]
 
 
@@ -199,7 +199,7 @@ def packed(roots: Sequence[Node], own: Any) -> bytes:
     width, bits = (D + 1).bit_length(), []
     for node in preorder(roots):
         bits.append(f"{node.axis + 1:0{width}b}")
-        if node.axis < 0:
+        if node.lower is None:
             bits.append(format(node.leaf[1], node.leaf[0]))
     text = "".join(bits)
     text += "0" * (-len(text) % 8)

@@ -1,11 +1,18 @@
 """Closed proofs: the standalone reader refuses what is no proof in one sentence."""
 
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from covopt.certificates.prove import prove
+from covopt.oracles.cones import box_gauge
+from covopt.proofs import Problem
+from covopt.proofs.checker.covopt_check import check_cover
 
 CHECKER = Path(__file__).parents[2] / "checkers" / "covopt_check.py"
 BEGINNING = '{"digest":"' + 64 * "0" + '","format":"covopt-proof","network":'
@@ -31,3 +38,22 @@ def test_the_checker_is_short_and_needs_the_standard_library_alone():
     assert len(lines) <= 300
     imported = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= sys.stdlib_module_names
+
+
+def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-9, 10, (24, 9)) / 10, rng.integers(-9, 10, 24) / 10
+    found = box_gauge(np.column_stack([X, np.ones(24)]), y, max_nodes=2000)
+    assert found.upper_bound > 1.2 * abs(found.best_value)
+    proof, chords = prove(Problem(X, y[:, None], 1.0), y, max_boxes=2000), []
+    assert proof.lower_bound > 0.99 * 2.0 * (y @ y) / abs(found.best_value)
+    check_cover(proof.own, lambda *leaf: not chords.append(leaf))  # type: ignore[func-returns-value]
+    assert not chords and proof.boxes > 40
+    file = tmp_path / "proof.json"
+    proof.save(file)
+    readers = [[sys.executable, CHECKER]]
+    if shutil.which("node"):
+        readers.append(["node", CHECKER.with_name("verify.mjs")])
+    for reader in readers:
+        said = subprocess.run([*reader, file], capture_output=True, text=True, check=False)
+        assert said.returncode == 0 and f"YES   {proof.boxes} leaves" in said.stdout

@@ -1,0 +1,158 @@
+"""Boxes of directions bounded by quadratics that the file of a closed proof has leaves for, the worst one cut first.
+
+The game of :mod:`covopt.oracles.cones.quadratic` with those moves alone: σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count
+positively, σ(t) ≥ (c + k·w) t, |k| ≤ min(c, 1 − c), for those that count negatively, and multiples of
+(z_j − l_j m)(h_j m − z_j) ≥ 0. All of it is advice in doubles: :mod:`covopt.proofs.curving` makes integers of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covopt.limits import now, seconds_left
+from covopt.oracles.cones.boxes import DELAY, ROOT_ROUNDS
+from covopt.oracles.cones.moments import INHERITED_NEAR, ROUNDS_TO_GOAL
+from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST, TINY
+from covopt.oracles.cones.sphere_form import on_sphere
+
+SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
+
+
+class Moves(NamedTuple):
+    """Multipliers of a leaf, in units of the value that is to be shown: ν, d, and of each row τ, c and k."""
+
+    nu: float
+    d: np.ndarray
+    tau: np.ndarray
+    slope: np.ndarray
+    vector: np.ndarray
+
+
+class Box:
+    """A box in doubles, and the moments and multipliers that the game on it begins with and ends with."""
+
+    __slots__ = ("after", "before", "bound", "chart", "cut", "high", "low", "parts", "side", "sign")
+
+    def __init__(self, sign: float, chart: int, side: float, low: np.ndarray, high: np.ndarray, before: Any):
+        self.sign, self.chart, self.side, self.low, self.high = sign, chart, side, low, high
+        self.before, self.after, self.bound, self.cut = before, before, math.inf, -1
+        self.parts: list[Box] = []
+
+    def halves(self) -> list[Box]:
+        """Return the lower half and the upper."""
+        middle = 0.5 * (self.low[self.cut] + self.high[self.cut])
+        low, high = self.low.copy(), self.high.copy()
+        low[self.cut] = high[self.cut] = middle
+        ends = (self.low, high), (low, self.high)
+        self.parts = [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends]
+        return self.parts
+
+
+class Curves:
+    """Boxes of both signs of G(u) = Σ signs_i σ(y_i·u) on all facets of the cube of a basis, the worst cut first.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, D)
+        y_i, in units of the largest value of |G(u)|/|u| that is known.
+    signs : ndarray of shape (n,)
+    basis : ndarray of shape (D, D)
+        Its rows are the vectors that the coordinates belong to.
+    most : int
+        Cuts.
+
+    Attributes
+    ----------
+    bound : float
+        Of |G(u)|/|u|, in doubles.
+    roots : list of Box
+        In the order of a file.
+    """
+
+    def __init__(self, rows: np.ndarray, signs: np.ndarray, basis: np.ndarray, most: int):
+        D = len(basis)
+        self.size = float(np.sqrt((basis**2).sum() / D))
+        self.rows, self.signs = rows, signs
+        self.heights = rows @ basis.T / self.size
+        self.forms = np.linalg.inv(basis.T / self.size)  # z is this times u
+        self.roots = []
+        for k in range(4 * D):
+            low, high, chart, side = -np.ones(D), np.ones(D), k // 2 % D, 1.0 - 2.0 * (k % 2)
+            low[chart] = high[chart] = side
+            before = np.zeros(D), np.eye(D) / D, np.zeros(D)
+            self.roots.append(Box(1.0 - 2.0 * (k // (2 * D)), chart, side, low, high, before))
+        began, waiting, made = now(), list(self.roots), 0
+        open_: list[tuple[float, int, Box]] = []
+        while True:
+            for box in waiting:
+                self.play(box)
+                made += 1
+                heapq.heappush(open_, (-box.bound, made, box))
+            worst = open_[0][2]
+            late = now() - began > SHARE * (now() - began + seconds_left())
+            if late or made - len(self.roots) >= 2 * most or worst.cut < 0:
+                break
+            waiting = heapq.heappop(open_)[2].halves()
+        self.bound = worst.bound
+
+    def play(self, box: Box) -> Moves:
+        """Set the bound of a box, where to cut it, and what its halves begin with; return the best multipliers."""
+        a, low, high, (D, B) = box.chart, box.low, box.high, (len(box.low), self.forms)
+        centre, s, m = 0.5 * (low + high), 0.5 * (high - low), box.side * B[a]
+        free = s > 0.0
+        x, X, d = (part.copy() for part in box.before)
+        is_root = not x.any()
+        rounds, first, delay = (ROOT_ROUNDS, 2.0, 1.5) if is_root else (ROUNDS_TO_GOAL, INHERITED_NEAR, DELAY)
+        middle, reach = self.heights @ centre, np.abs(self.heights) @ s
+        signs = box.sign * self.signs
+        linear = (signs * (middle >= reach)) @ self.rows
+        undecided = np.abs(middle) < reach
+        above, below = np.flatnonzero(undecided & (signs > 0)), np.flatnonzero(undecided & (signs < 0))
+        Yp, Yn = self.rows[above], self.rows[below]
+        point = np.linalg.solve(B, centre)
+        sides = np.linalg.solve(B.T, point / np.linalg.norm(point))
+        shortest = np.minimum(sides * low, sides * high).sum()  # |u| is at least that
+        largest = (np.abs(middle) + reach)[above] / max(shortest, THINNEST * np.linalg.norm(point))
+        slope, vector = np.zeros(len(below)), np.zeros((len(below), D))
+        F, width = B - np.outer(centre, m), np.where(free, s, 1.0)
+        top, nu = point / np.linalg.norm(point), -np.inf
+        (w, v, scratch), factors = np.empty((3, D)), np.empty((D, D))
+        best, box.bound = None, math.inf
+        for turn in range(rounds):
+            tau = np.sqrt(np.maximum(((Yp @ X) * Yp).sum(axis=1), 0.0))
+            tau = np.maximum(np.minimum(tau, largest), THINNEST * largest)
+            t, Z = Yn @ x, Yn @ X
+            length = np.sqrt((Z * Z).sum(axis=1))
+            bent = 0.5 * (t + length)
+            is_bent = (bent > 0.0) & (bent > t)
+            step = 1.0 if turn == 0 else 1.0 / (turn + delay)
+            slope += step * (np.where(is_bent, 0.5, 1.0 * (t > 0.0)) - slope)
+            vector += step * ((0.5 * is_bent / (length + TINY))[:, None] * Z - vector)
+            b = linear + 0.5 * Yp.sum(axis=0) - slope @ Yn
+            M = (Yp.T * (0.25 / tau)) @ Yp - Yn.T @ vector + (d @ s**2) * np.outer(m, m) - (F.T * d) @ F
+            M = 0.5 * (M + M.T)
+            nu, mu = on_sphere(M, b, w, v, top, nu, factors, scratch)
+            value = nu + mu + 0.25 * tau.sum()
+            if nu >= 0.0 and value < box.bound:
+                box.bound, best = value, (nu, d.copy(), tau, slope.copy(), vector.copy())
+            step = 1.0 / (turn + first)
+            moments = np.outer(w, w) + np.outer(v, v)
+            x += step * (w - x)
+            X += step * (moments - X)
+            square = m @ moments @ m
+            excess = np.where(free, ((F @ moments) * F).sum(axis=1) / width**2 - square, 0.0)
+            growth = GROWTH * d * np.minimum(excess / (square + TINY), STEEPEST)
+            d = np.where(free, np.maximum(0.0, d + step * (excess + growth)), 0.0)
+        box.after = x, X, d
+        score = np.abs(self.heights[undecided]) * (1.0 - (middle[undecided] / reach[undecided]) ** 2)[:, None]
+        inside = np.minimum(np.maximum(((F @ X) * F).sum(axis=1), 0.0), s**2 * (m @ X @ m))
+        gain = np.where(free, np.sqrt(inside) * (score.sum(axis=0) + s), -1.0)
+        box.cut = int(gain.argmax()) if gain.max() > 0.0 else -1
+        nu, d, tau, slope, vector = best or (1.0, d, tau, slope, vector)
+        moves = Moves(nu, d, np.ones(len(signs)), np.zeros(len(signs)), np.zeros(self.rows.shape))
+        moves.tau[above], moves.slope[below], moves.vector[below] = tau, slope, vector
+        return moves
