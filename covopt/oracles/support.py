@@ -28,7 +28,7 @@ import numpy as np
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
-from covopt.limits import seconds_left
+from covopt.limits import now, seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -140,8 +140,7 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: floa
     """:func:`bound_gauge` by what is proved here and now."""
     outputs = dual.reshape(len(dual), -1)
     live = rows.any(axis=1) & outputs.any(axis=1)
-    by_integers = rows.shape[1] == DIMENSION and effort > 0.0
-    by_integers = by_integers and np.count_nonzero(live) ** 2 * outputs.shape[1] <= MOST_ARCS
+    by_integers = effort > 0.0 and suits_integers(rows[live], outputs)
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None  # in the plane integers take any rows
     if far is not None:
         if by_integers:
@@ -163,6 +162,11 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: floa
         return found._replace(value=up(math.ldexp(value, top)))
     except OverflowError:
         return found._replace(value=math.inf)
+
+
+def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
+    """Whether all faces can be looked at in integers: in three dimensions, of rows that are not too many."""
+    return rows.shape[1] == DIMENSION and len(rows) ** 2 * outputs.shape[1] <= MOST_ARCS
 
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
@@ -260,38 +264,49 @@ def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
     Examples
     --------
-    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(60, 11, 1e-9)
-    (30619, 60000, 0, 0)
+    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(12, 4, 0.02)
+    (30619, 60000, 0, 1200)
     """
     if rank > MOST_QUADRATIC_DIMENSIONS:
         return 0
     operations = n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank
-    return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES))
+    return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES * min(effort, 1.0)))
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
-    """Faces where their bound is proved, else a fan of output directions."""
+    """Faces where their bound is proved, or in integers if they are few, else a fan of output directions."""
     with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, dual.shape[1], effort)
         oracle.forget()  # a bound that is not the maximum depends on where the search began
         if oracle.proved:
             pricing = oracle.price(dual, threshold=np.inf)
             return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
-    return fan_bound(rows, dual, effort, goal)
+    return in_integers(rows, dual) if suits_integers(rows, dual) else fan_bound(rows, dual, effort, goal)
 
 
 def fan_bound(
     rows: np.ndarray, dual: np.ndarray, effort: float = 1.0, goal: float | None = None
 ) -> GaugeBound:
-    """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is."""
-    most = effort if goal is None else SHOWN * effort
-    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], most)
+    """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is.
+
+    A direction whose search ends takes less than its share of the effort; :data:`FAN_SHARE` that do not end take all.
+    """
+    more = 1 if goal is None else SHOWN
+    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], more * effort)
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
+    shares, deadline = more * FAN_SHARE, now() + TIME * seconds_left()
+
+    def ask(one: np.ndarray) -> float:
+        nonlocal shares
+        found = _bound_scalar(rows, one, min(effort, 1.0) / FAN_SHARE)
+        shares -= not found.exact
+        return found.value
+
     found = fan_gauge(
-        rows, dual, lambda one: _bound_scalar(rows, one, min(effort, 1.0) / FAN_SHARE).value, best=best,
-        rtol=CLOSE_FAN, goal=goal or 0.0, max_calls=calls, time_s=TIME * seconds_left(),
+        rows, dual, ask, best=best, rtol=CLOSE_FAN, goal=goal or 0.0, max_calls=calls,
+        goes_on=lambda: shares > 0 and now() < deadline,
     )  # fmt: skip
     value = min(found.upper_bound, relaxed)
     exact = value <= (1.0 + ATTAINED) * best

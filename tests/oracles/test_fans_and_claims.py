@@ -226,3 +226,48 @@ def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeyp
     )
     assert told[-1] == (bound, deeper.FULL) and "that are meant for them" in deeper.FULL
     assert abs(quadratic_gauge(rows, dual, max_nodes=50).best_value) <= bound < np.inf
+
+
+def test_a_fan_stops_where_no_direction_can_lower_its_bound():
+    """Directions whose bounds are loose never come near the best neuron: one of them holds the bound of the fan."""
+    random = np.random.default_rng(0)
+    rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
+    h = float(VectorFaceOracle(rows).price(dual).values[0])
+    found = fan_gauge(
+        rows,
+        dual,
+        lambda one: 2.0 * box_gauge(rows, one, rtol=1e-8).upper_bound,
+        best=h,
+        rtol=1e-3,
+        max_calls=1500,
+    )
+    assert 2.0 * h * (1.0 - 1e-6) <= found.upper_bound <= 2.0 * h * 1.0011 and found.calls < 150
+
+
+def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
+    random = np.random.default_rng(1)
+    rows, dual = random.standard_normal((30, 5)), random.standard_normal((30, 3))
+    asked = []
+
+    def looks_for_ever(rows, one, effort):
+        asked.append(effort)
+        return GaugeBound(
+            2.0 * box_gauge(rows, one, max_nodes=10).upper_bound + random.random(), False, BY_CHORDS
+        )
+
+    monkeypatch.setattr(support, "_bound_scalar", looks_for_ever)
+    found = fan_bound(rows, dual, 0.1)
+    assert np.isfinite(found.value) and len(asked) > 1 and sum(asked) <= 0.1 * (1.0 + 1e-12)
+
+
+def test_few_faces_in_three_dimensions_are_looked_at_in_integers_before_a_fan(monkeypatch):
+    """Rows that nearly repeat with a dual of 1e11 that cancels: directions would end in thousands of boxes each."""
+    random = np.random.default_rng(0)
+    rows, dual = random.standard_normal((8, 3)), random.standard_normal((8, 3))
+    rows[1], rows[3] = rows[0], rows[2] + 1e-9 * random.standard_normal(3)
+    large = 1e11 * random.standard_normal(3)
+    dual[:2] += [large, -large]
+    for name in ("fan_gauge", "box_gauge", "quadratic_gauge"):
+        monkeypatch.setattr(support, name, lambda *_, name=name, **__: pytest.fail(name))
+    found = bound_gauge(rows, dual)
+    assert found.exact and not best_neuron(rows, dual, random).exceeds(found.value)

@@ -23,7 +23,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from covopt.exact.rounding import lengths_up, total_up, up
-from covopt.limits import now
 
 EPS = 2.0**-52
 MOST_OUTPUTS = 8  # beyond, the orthants are not cut
@@ -63,7 +62,7 @@ def fan_gauge(
     rtol: float = 1e-6,
     goal: float = 0.0,
     max_calls: int = 100,
-    time_s: float = np.inf,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> FanBound:
     """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above.
 
@@ -81,8 +80,8 @@ def fan_gauge(
         A bound that is good enough, whatever is known.
     max_calls : int
         Output directions, at least one for each output.
-    time_s : float
-        Seconds after which no other is asked about.
+    goes_on : callable
+        Whether another may be asked about.
 
     Examples
     --------
@@ -93,7 +92,7 @@ def fan_gauge(
     >>> bool(4.1401 <= found.upper_bound <= 4.1401 * 1.0001)
     True
     """
-    return _Fan(rows, dual, ask).run(max(best * (1.0 + rtol), goal), max_calls, now() + time_s)
+    return _Fan(rows, dual, ask).run(max(best * (1.0 + rtol), goal), rtol, max_calls, goes_on)
 
 
 class _Fan:
@@ -105,18 +104,19 @@ class _Fan:
         self.known: dict[bytes, float] = {}
         self.open: list[tuple[float, int, _Cone]] = []
         self.made, self.closed = 0, 0.0
+        self.highest = 0.0  # bound along one direction; it stays the corner of a cone, whatever is cut
 
-    def run(self, level: float, max_calls: int, deadline: float) -> FanBound:
-        """Cut the worst cone until the bound is at a level or the calls or the time are spent."""
+    def run(self, level: float, rtol: float, max_calls: int, goes_on: Callable[[], bool]) -> FanBound:
+        """Cut the worst cone until the bound is at a level, near a height that it cannot pass, or work is spent."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
         if k == 1 or k > MOST_OUTPUTS:
             return FanBound(float(lengths_up(axes[None])[0]), len(self.known))
         for signs in product((1.0, -1.0), repeat=k - 1):
             self._add(np.diag([1.0, *signs]))
-        while self.open and len(self.known) < max_calls and now() < deadline:
+        while self.open and len(self.known) < max_calls and goes_on():
             cone = self.open[0][2]
-            if cone.bound <= max(level, self.closed):
+            if cone.bound <= max(level, self.closed, self.highest * (1.0 + rtol)):
                 break
             heapq.heappop(self.open)
             a, b = cone.edge
@@ -135,6 +135,7 @@ class _Fan:
             one = self.dual @ direction
             lost = (len(direction) + 2) * EPS * (np.abs(self.dual) @ np.abs(direction))
             self.known[key] = up(self.ask(np.ascontiguousarray(one)) + total_up(lost, self.lengths))
+            self.highest = max(self.highest, self.known[key] / float(np.linalg.norm(direction)))
         return self.known[key]
 
     def _add(self, directions: np.ndarray, above: float = np.inf) -> None:
