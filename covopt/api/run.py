@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,13 @@ from covopt.checks.checkpoints import EVERY_S, SHARE
 from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now, patiently
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import MOST_FACED
+from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
-from covopt.oracles.support import MOST_DIMENSIONS, SHOWN, bound_gauge, fan_limit
+from covopt.oracles.support import BY_FACES, MOST_DIMENSIONS, SHOWN, bound_gauge, fan_limit
 from covopt.potentials import LabelNoise
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
@@ -156,8 +157,17 @@ class Run:
             return
         dual = np.ascontiguousarray(point.dual[self.problem.rows.any(axis=1)])
         if dual.any():
-            bound = partial(bound_gauge, rows, dual)
-            in_time(clock, lambda: remember(rows, dual, bound().value), lambda: None, halved=True)
+            in_time(clock, lambda: remember(rows, dual, self._gauge(rows, dual)), lambda: None, share=0.0)
+
+    def _gauge(self, rows: np.ndarray, dual: np.ndarray) -> float:
+        """Bound the gauge of a dual that rounds have scaled, by faces that they have sorted."""
+        found = None
+        with contextlib.suppress(BudgetError):
+            # a dual of few points has few faces of its own
+            oracle = self.task.oracle(self.problem) if dual.all() else None
+            if isinstance(oracle, FaceOracle):
+                found = oracle.proved_bound(dual[:, 0], 1.0 + BY_FACES)
+        return bound_gauge(rows, dual).value if found is None else found
 
     def _finished(self, point: Point, clock: Clock) -> Network:
         """Return the network merged and made sparse, as far as there is time."""

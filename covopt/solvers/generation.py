@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
+from covopt.limits import now
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.driver import Driver
@@ -29,6 +30,7 @@ from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
 ROUNDING = 1e-14
+WITH_NETWORK = 4.0  # rounds that one with a network takes, and one before
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
@@ -62,6 +64,7 @@ class Generation(Driver):
         self.following: Following | None = None
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
+        self._first = np.inf  # what the network of the first columns costs
 
     @property
     def n_columns(self) -> int:
@@ -91,17 +94,17 @@ class Generation(Driver):
         return point
 
     def _offer_closest(self, point: Point, *, fits: bool) -> None:
-        """Make a network of the last weights where there is none."""
+        """Make a network of the last weights where there is none but that of the first columns."""
         columns = self.master.columns
         fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
-        if not np.isfinite(point.upper_bound) and fits and self._rough[1] is None:
+        if point.upper_bound >= self._first and fits and self._rough[1] is None:
             try:
                 self._offer_weights(
                     columns.neurons, columns.atoms, self.master.cones.weights, self.master.shift()
                 )
             except (LinAlgError, ValueError):
                 return
-        if not np.isfinite(point.upper_bound) and self._rough[0] <= PASSES:
+        if point.upper_bound >= self._first and self._rough[0] <= PASSES:
             self._keep_network(*self._rough[1])
 
     # ------------------------------------------------------------------ the start
@@ -212,14 +215,13 @@ class Generation(Driver):
     def _start_through(self) -> bool:
         """First dual, and first columns whose atoms span the targets; False when no neurons are optimal."""
         problem, master, schedule = self.problem, self.master, self.schedule
-        n = len(problem.targets)
         first = self.problem.project_dual(self.targets)
         if np.abs(first).max(initial=0.0) <= 1e-14:
-            if problem.has_offset and n:
+            if problem.has_offset and len(first):
                 self.point.offset = self.targets.mean(axis=0)
             self.point.upper_bound = 0.0
             return False
-        pricing = self.price(first, 0.0, max_neurons=max(n, 20))
+        pricing = self.price(first, 0.0, max_neurons=max(len(first), 20))
         self.offer_dual(first, pricing)
         master.columns.append_different(self.normalise(pricing.neurons))
         if self.warm is not None:
@@ -244,13 +246,20 @@ class Generation(Driver):
 
     def _first_weights(self) -> tuple[np.ndarray, float]:
         """Least-norm weights that interpolate with the first columns, and what such weights miss of any targets."""
-        atoms = self.master.columns.atoms
+        atoms, neurons = self.master.columns.atoms, self.master.columns.neurons
+        lever = np.sqrt(len(atoms))
         if self.problem.has_offset:
-            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), np.sqrt(len(atoms)))])
+            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), lever)])
         fit = LeastNorm(atoms)
-        other = np.random.default_rng(0).standard_normal((len(self.targets), 1))
-        missed = float(np.abs(other - atoms.T @ fit.solve(other)).max(initial=0.0))
-        return fit.solve(self.targets)[: len(self.master.columns)], missed
+        asked = np.column_stack([self.targets, np.random.default_rng(0).standard_normal(len(self.targets))])
+        found = fit.refined(asked)
+        missed = float(np.abs(asked - atoms.T @ found).max(initial=0.0))
+        weights = found[:, :-1] if missed <= SPANNED else fit.solve(self.targets)
+        weights, offset = weights[: len(neurons)], lever * weights[len(neurons) :].sum(axis=0)
+        if self.problem.missed(neurons, weights, offset) <= PASSES:
+            self._keep_network(neurons, weights, offset)
+            self._first = min(self._first, self.problem.network_value(weights, offset))
+        return weights, missed
 
     # ------------------------------------------------------------------ networks
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
@@ -258,12 +267,16 @@ class Generation(Driver):
         value = self.problem.primal_value(self.problem.fitted(neurons, weights, offset), weights, offset)
         self.keep(value, neurons, weights, offset)
 
+    def _is_due(self, number: int) -> bool:
+        """See the base class; it takes about as long as a round, and the round before a limit is the last chance."""
+        due, told = super()._is_due(number), [state.time_s for state in self.point.history[-2:]]
+        if due or self._deadline is None or len(told) < 2 or self.point.upper_bound < self._first:
+            return due
+        return self._deadline - now() < WITH_NETWORK * (told[1] - told[0])
+
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
-        """Offer what a step leads to, the best one first, as far as first order promises something.
-
-        ``due`` asks for a network through the points even far from the end.
-        """
+        """Offer what a step leads to, the best one first, as far as first order promises something."""
         master, problem = self.master, self.problem
         if problem.interpolates:
             self._offer_near(step, due=due)

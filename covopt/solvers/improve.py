@@ -15,13 +15,13 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError
-from covopt.limits import HURRY_S, TimeUp, limited, now, patiently
+from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
-from covopt.solvers.generation import generate
+from covopt.solvers.generation import Generation
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
@@ -114,12 +114,11 @@ class Improvement:
 
     def steps(self) -> Iterator[Point]:
         """Yield the best bracket after each step."""
-        problem, no_room = self.problem, has_no_room(self.problem)
-        oracle = None
-        if not no_room and not self.is_searched:
+        problem, no_room, oracle = self.problem, has_no_room(self.problem), None
+        is_far = no_room or is_out_of_reach(problem, self.limit)
+        if not (no_room or self.is_searched or (is_far and problem.interpolates)):
             with contextlib.suppress(BudgetError):
                 oracle = self.oracle()
-        is_far = no_room or is_out_of_reach(problem, self.limit)
         follows = not problem.interpolates and not no_room and applies(problem)
         is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
         # columns find better networks through the points; else pricing all faces is dear beyond three dimensions
@@ -135,9 +134,6 @@ class Improvement:
                     self.point.status = Status.CALLBACK
                     return
             self.options["warm"] = self.descent.point.warm
-        if isinstance(self.descent, InterpolatingDescent) and is_late and not begins:
-            self.descent.take_quick(HURRY_S)  # a limit may leave columns no time for a network
-            self._take_descent()
         if follows or not is_far:
             yield from self._columns(oracle)
         elif self.proves and np.isfinite(self.point.upper_bound):
@@ -157,7 +153,7 @@ class Improvement:
             for point in self.descent.run(STARTS):
                 if np.isfinite(point.upper_bound):
                     break
-        if np.isfinite(self.descent.point.upper_bound) or self.descent.rescue():
+        if np.isfinite(self.descent.point.upper_bound) or self.descent.rescue(self.left or np.inf):
             yield self.descent.point
 
     def run(
@@ -216,11 +212,13 @@ class Improvement:
                 with contextlib.suppress(TimeUp), limited(soon):
                     self.descent.rescue()
                 self._take_descent()
-            if self.problem.interpolates and not self.point.lower_bound > 0.0:
+            few = self.last is None or not self.last.history  # rounds
+            if self.problem.interpolates and (few or not self.point.lower_bound > 0.0):
                 seed = self.options.get("random_state")
                 spare = HURRIED_S if hurries else SOON_S if self.limit is None else BOUND_SHARE * self.limit
                 dual, lower = more_and_more_points(self.problem, spare, seed, self.point.dual)
-                self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
+                if lower > self.point.lower_bound:
+                    self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
         if self.descent.point.upper_bound < self.point.upper_bound:
@@ -239,7 +237,9 @@ class Improvement:
         tol = self.tol if closes or self.limit is not None else self.tol / self.effort
         options = {**self.options, "tol": tol}
         if oracle is not None or not problem.rows.any():
-            yield self._improved(generate(problem, oracle, **options, time_limit_s=self.left), COLUMNS)
+            rounds = Generation(problem, oracle, **options, time_limit_s=self.left)
+            self.last = rounds.point
+            yield self._improved(rounds.solve(), COLUMNS)
             return
         by_boxes = self.problem.is_scalar and suits_boxes(rank)
         wide = not (self.problem.interpolates or by_boxes) and self.problem.is_scalar
@@ -282,5 +282,6 @@ class Improvement:
 
     def _seen(self, state: Any, point: Point) -> bool:
         """Keep what rounds have found and proved, for a deadline may cut the next; whether the callback says stop."""
-        self.last = dataclasses.replace(point)
+        if point is not self.last:  # that of columns goes on: a round that is cut has raised its bound
+            self.last = dataclasses.replace(point)
         return self.callback is not None and bool(self.callback(state, point))

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve
 
 from covopt.checks.memory import memory_left
-from covopt.limits import HURRY_S, checkpoint, seconds_left, unlimited
+from covopt.limits import HURRY_S, checkpoint, unlimited
 from covopt.losses import make_loss
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
@@ -36,8 +36,7 @@ CORRECTIONS = 100  # Gauss–Newton steps at most
 ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
 MET = 1e-13  # of max|y|: corrections end there
 PASSES = 1e-10  # and a network counts as one through the points
-MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each
-QUICK_S = 5.0  # for a network where these are more
+MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
 BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
 
@@ -82,11 +81,7 @@ class InterpolatingDescent:
         """
         size = self.targets.size
         needed = BYTES * size * (size + self.n_neurons)
-        if not self.targets.any():
-            return
-        if size > MOST_UNKNOWNS or needed > memory_left(needed):
-            self.take_quick(min(seconds_left(), QUICK_S))
-            yield self.point
+        if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
             return
         for seed in range(self.seed, self.seed + starts):
             self._start(seed)
@@ -122,14 +117,15 @@ class InterpolatingDescent:
 
         return keep(descend(fit, network, steps=STEPS, rescue=keep))
 
-    def rescue(self) -> bool:
+    def rescue(self, seconds: float = HURRY_S) -> bool:
         """Take the network where the descent is, or was ended, through the points; whether that came out.
 
-        Where corrections do not meet them, a quick network through what it misses stands beside it.
+        Where corrections do not meet them, a quick network through what it misses stands beside it. Without a descent
+        a quick one may take so many seconds.
         """
         if self.network is None:
             with unlimited():
-                return self.take_quick(HURRY_S)
+                return self.take_quick(seconds)
         if self._meet(self.network):
             return True
         problem, (neurons, weights, offset) = self.problem, self.network

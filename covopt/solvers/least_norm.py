@@ -97,6 +97,12 @@ class LeastNorm:
             x, missed, old = further, left, new
         return x, float(np.linalg.norm(missed)) / max(size, 1e-300)
 
+    def refined(self, rhs: np.ndarray) -> np.ndarray:
+        """Return x as far as conjugate gradients come; zero where there is no factor."""
+        if self._factor is None:
+            return np.zeros((self._rows, *rhs.shape[1:]))
+        return self._refined(rhs)[0]
+
     def solve(self, rhs: np.ndarray, *, accurate: bool = False) -> np.ndarray:
         """Return x, of shape (m,) or (m, k).
 

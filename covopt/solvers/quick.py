@@ -29,7 +29,7 @@ FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
 COLUMNS_PER_ROW = 3
-BEGINNING = 3  # rounds that the start and the first bounds take
+BEGINNING = 3  # rounds that the start and the first bounds of a fit take
 MOST_BYTES = 8e9
 MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
 
@@ -72,10 +72,10 @@ def _unknowns(problem: Problem) -> int:
 
 def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
     """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
+    # through the points columns know a network and a dual before the first round ends
+    rounds = 1 if problem.interpolates else BEGINNING
     size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
-    return size > MOST_BYTES or (
-        time_limit_s is not None and BEGINNING * round_seconds(problem) > time_limit_s
-    )
+    return size > MOST_BYTES or (time_limit_s is not None and rounds * round_seconds(problem) > time_limit_s)
 
 
 def has_no_room(problem: Problem) -> bool:
