@@ -122,7 +122,7 @@ def test_files_and_pictures(tmp_path):
     again = covopt.load(tmp_path / "p.json")
     assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
     figure = plot_path(solutions)
-    assert len(figure.axes) == 4
+    assert len(figure.axes) == 5
     assert "3 certified" in figure.get_suptitle()
     for text, message in (
         ("{}", "not a covopt file: it has no format field"),

@@ -17,7 +17,7 @@ from covopt.cli import app
 from covopt.cli import report as cli_report
 from covopt.datasets import make_random_plane
 
-CONSOLE = [sys.executable, "-m", "covopt.cli"]
+CONSOLE = [sys.executable, "-m", "covopt"]
 
 
 def run(*arguments):

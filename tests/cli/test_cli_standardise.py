@@ -84,14 +84,14 @@ def test_predict_verify_and_prove_take_the_raw_table(folder):
 
 def test_explore_draws_in_the_units_of_the_table(folder):
     pytest.importorskip("plotly")
+    from tests.explore.test_explore import content_of
+
     assert run("explore", folder / "s.json", "--out", folder / "page.html").exit_code == 0
     page = (folder / "page.html").read_text()
-    assert '["standardised", "columns of mean 0' in page
+    content = content_of(page)
+    assert '["standardised", "columns of mean 0' in json.dumps(content)
     assert "weights, cost and slack are those on the standardised columns" in page
-    figures = json.loads(
-        page.split('<script type="application/json" id="content">')[1].split("</script>")[0]
-    )["panels"]
-    plane = next(p for p in figures if p["key"].startswith("function"))["figures"][0]
+    plane = next(p for p in content["panels"] if p["key"].startswith("function"))["figures"][0]
     low, high = plane["layout"]["xaxis"]["range"]
     assert low > 1900
     assert high < 2100
