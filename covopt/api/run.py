@@ -157,7 +157,7 @@ class Run:
             return
         dual = np.ascontiguousarray(point.dual[self.problem.rows.any(axis=1)])
         if dual.any():
-            in_time(clock, lambda: remember(rows, dual, self._gauge(rows, dual)), lambda: None, share=0.0)
+            in_time(clock, lambda: remember(rows, dual, self._gauge(rows, dual)), lambda: None, halved=True)
 
     def _gauge(self, rows: np.ndarray, dual: np.ndarray) -> float:
         """Bound the gauge of a dual that rounds have scaled, by faces that they have sorted."""

@@ -128,8 +128,8 @@ def in_time(
         try:
             with limited(LONGEST_S if left is None else left):
                 return work()
-        except TimeUp:
-            if interrupted():
+        except (TimeUp, KeyboardInterrupt) as ended:
+            if interrupted() or isinstance(ended, KeyboardInterrupt):
                 clock.hurry(REST * HURRY_S).interrupted = True
             with unlimited():
                 return otherwise()

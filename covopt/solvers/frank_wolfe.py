@@ -39,7 +39,7 @@ from covopt.solvers.generation import Generation
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
 from covopt.solvers.quick import master_bytes
-from covopt.solvers.seeds import random_vertices, spanning_directions
+from covopt.solvers.seeds import spanning_directions
 
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
@@ -284,9 +284,7 @@ class FrankWolfe(Generation):
         neurons, masses = (rows[:0], np.zeros(0)) if self.given is None else self.given
         if len(neurons) and not self.problem.interpolates:
             return neurons, masses
-        some = self.rng.standard_normal((2 * len(rows), rows.shape[1]))
-        vertices = random_vertices(rows, 2 * len(rows), self.rng)
-        spanning = self.normalise(np.concatenate([spanning_directions(rows), vertices, some]))
+        spanning = self.normalise(spanning_directions(rows))
         share = 1e-6 * float(masses.sum()) / len(spanning) if len(neurons) else 1.0
         return np.concatenate([neurons, spanning]), np.append(masses, np.full(len(spanning), share))
 
