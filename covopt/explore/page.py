@@ -162,23 +162,15 @@ def page_html(
     def dual() -> list[Any]:
         tight = [tight_neurons(s) for s in steps]
         about_tight.update({said: None for _, said in tight if said})
-        drawn = [[dual_picture(s, n.marked(), t)] for s, n, (t, _) in zip(steps, neurons, tight, strict=True)]
-        return [("dual", drawn)]
+        seen = zip(steps, neurons, tight, strict=True)
+        return [("dual", [[dual_picture(s, n.marked(), t)] for s, n, (t, _) in seen])]
 
     def points() -> list[Any]:
         return [("points", [[sight_picture(s, n)] for s, n in zip(steps, neurons, strict=True)])]
 
     def progress() -> list[Any]:
-        return [
-            (
-                "progress",
-                [
-                    path_pictures(steps, getattr(found, "held_out", None))
-                    if is_path
-                    else history_pictures(last)
-                ],
-            )
-        ]
+        held_out = getattr(found, "held_out", None)
+        return [("progress", [path_pictures(steps, held_out) if is_path else history_pictures(last)])]
 
     builders: dict[str, Callable[[], list[Any]]] = {
         "the path" if is_path else "the rounds": progress, "the function": function, "the dual function": dual,
@@ -198,13 +190,15 @@ def page_html(
         notes.append(f"There was no time for {' and '.join(late)}.")
     if left_out is not None:
         left_out.extend(late)
+    pool: dict[Any, int] = {}
     content = {
         "says": [_says(s, i, len(steps)) for i, s in enumerate(steps)] if is_path else [],
         "facts": [_facts(s) for s in steps],
         "cursor": [s.lam for s in steps] if is_path else [],
-        "panels": panels,
+        "panels": _pooled(panels, pool),
         "words": WORDS,
         "tables": [{"columns": n.columns, "rows": n.rows, "texts": n.texts()} for n in neurons],
+        "pool": list(pool),
     }
     template = files("covopt.explore").joinpath("page.html").read_text(encoding="utf-8")
     parts = {
@@ -220,6 +214,22 @@ def page_html(
     for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
     return template
+
+
+def _pooled(value: Any, pool: dict[Any, int]) -> Any:
+    """Put arrays and the lines of hover texts into a pool: most of them are the same at every step of a path."""
+    if isinstance(value, dict):
+        return {
+            key: {"pool": [pool.setdefault(part, len(pool))]} if key == "bdata" else _pooled(part, pool)
+            for key, part in value.items()
+        }
+    if not isinstance(value, list):
+        return value
+    if not value or not all(isinstance(part, str) for part in value):
+        return [_pooled(part, pool) for part in value]
+    lines = [part.split("<br>") for part in value]
+    columns = list(zip(*lines, strict=True)) if len({len(each) for each in lines}) == 1 else [tuple(value)]
+    return {"pool": [pool.setdefault(column, len(pool)) for column in columns]}
 
 
 def _packed(text: str) -> str:
@@ -265,12 +275,9 @@ def _facts(solution: Any) -> list[tuple[str, str]]:
     more = "" if width else ": constant"
     if width > MOST_NEURONS:
         more = f", of which the {MOST_NEURONS} costliest are described and drawn"
-    kept = [
-        (name, text + more if name == "neurons" else text)
-        for name, text in summary_rows(solution)
-        if name not in NOT_SHOWN
-    ]
-    return [*kept, (name, f"{value:.4f} (on the points it was fitted to)")]
+    said = {word: text for word, text in summary_rows(solution) if word not in NOT_SHOWN}
+    said["neurons"] += more
+    return [*said.items(), (name, f"{value:.4f} (on the points it was fitted to)")]
 
 
 def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> list[str]:

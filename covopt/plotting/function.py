@@ -252,7 +252,7 @@ def surface(
 
     def says(i: int) -> list[str]:
         at = f"{names[0]} {short(X[i, 0])}, {names[1]} {short(X[i, 1])}"
-        return [f"point {i + 1}", at, f"{names[2]} {short(Y[i, output])}, f {short(said[i])}"]
+        return [f"point {i + 1}", at, f"{names[2]} {short(Y[i, output])}", f"f {short(said[i])}"]
 
     kinks, title = kinks_in(X, marked, network.bias)
     data = Points(

@@ -18,14 +18,37 @@ from covopt.errors import InputError, MissingPackageError
 from covopt.explore import page_html, write_page
 from covopt.explore.neurons import describe
 from covopt.plotting.function import kinks_of
+from covopt.plotting.pictures import short
 
 pytest.importorskip("plotly")
 
 
-def content_of(html: str) -> dict:
-    """Return the data of a page."""
+def packed_in(html: str) -> dict:
+    """Return the data of a page as it is written."""
     found = re.search(r'<script type="application/octet-stream" id="content">(.*?)</script>', html)
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def content_of(html: str) -> dict:
+    """Return the data of a page, in place of each number of the pool what it stands for."""
+    content = packed_in(html)
+    pool = content.pop("pool")
+
+    def whole(value):
+        if isinstance(value, list):
+            return [whole(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if "pool" not in value:
+            return {key: whole(part) for key, part in value.items()}
+        columns = [pool[place] for place in value["pool"]]
+        return (
+            columns[0]
+            if isinstance(columns[0], str)
+            else ["<br>".join(lines) for lines in zip(*columns, strict=True)]
+        )
+
+    return whole(content)
 
 
 def panels_of(html: str) -> dict:
@@ -236,16 +259,30 @@ def test_the_page_needs_no_connection(line):
     assert len(html) < 4e6
 
 
-def test_thirty_points_of_a_path_stay_below_four_megabytes(path):
-    X = np.random.default_rng(0).standard_normal((200, 2))
+@pytest.mark.parametrize(("steps", "n"), [(3, 100), pytest.param(30, 2000, marks=pytest.mark.slow)])
+def test_a_path_is_written_below_four_megabytes(path, steps, n):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
     data = replace(path[-1].data, X=X, Y=np.maximum(X[:, :1], 0.3), feature_names=("x0", "x1"))
-    network = type(path[-1].network)(X[:40] @ np.ones((2, 3)), X[:40, :1], 1.0)
-    each = replace(
-        path[-1], data=data, network=network, dual=np.zeros(200), status=covopt.Status.from_code("gap")
-    )
-    html = page_html([replace(each, lam=0.9**k) for k in range(30)])
-    assert len(content_of(html)["tables"]) == 30
+    each = replace(path[-1], data=data, dual=np.zeros(n), status=covopt.Status.from_code("gap"))
+    networks = [
+        type(each.network)(rng.standard_normal((20, 3)), rng.standard_normal((20, 1)), 1.0)
+        for _ in range(steps)
+    ]
+    html = page_html([replace(each, lam=0.9**k, network=network) for k, network in enumerate(networks)])
     assert len(html) < 4e6
+    content = content_of(html)
+    assert len(content["tables"]) == steps
+    shown = {panel["key"]: panel["figures"][1]["data"] for panel in content["panels"][1:]}
+    said = networks[1].predict(X)  # each step has its own numbers, in the picture and under the mouse
+    assert np.abs(decoded(shown["agreement"][1]["y"]) - said).max() < 1e-4 * np.ptp(said)
+    for marks in (shown["agreement"][1], shown["function-0"][-1]):
+        assert [text.split("<br>")[-1] for text in marks["customdata"]] == [
+            f"f {short(value)}" for value in said
+        ]
+    assert (
+        packed_in(html)["pool"].count([f"point {i + 1}" for i in range(n)]) == 1
+    )  # what steps share stands there once
 
 
 def test_other_files_and_names_are_refused(line, tmp_path):
