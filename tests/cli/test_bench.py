@@ -2,9 +2,7 @@
 
 import importlib
 import importlib.util
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +14,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.cli import commands
+from tests.commands import refused, run
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
@@ -27,6 +26,13 @@ def forget_helpers():
         del sys.modules[name]
 
 
+def load(file):
+    spec = importlib.util.spec_from_file_location(f"bench_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
@@ -34,15 +40,10 @@ def parts(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     forget_helpers()
 
-    def load(name):
-        if name.startswith("benchmark_utils"):
-            return importlib.import_module(name)
-        spec = importlib.util.spec_from_file_location(f"bench_{Path(name).stem}", FOLDER / name)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+    def part(name):
+        return importlib.import_module(name) if name.startswith("benchmark_utils") else load(FOLDER / name)
 
-    yield load
+    yield part
     forget_helpers()
 
 
@@ -61,58 +62,31 @@ X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
 Y4 = np.array([1.0, -1.0, 0.5, 2.0])
 
 
-def test_bench_is_listed_in_a_checkout_only(tmp_path):
-    assert "bench" in CliRunner().invoke(commands.app, ["--help"]).output
-    shutil.copytree(
-        Path(covopt.__file__).parent, tmp_path / "covopt", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    command = [sys.executable, "-m", "covopt", "--help"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    said = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
-    ).stdout
-    assert "cp-rank" in said
-    assert "bench" not in said
-
-
 # ------------------------------------------------------------------ objective
-def test_value_and_gap_of_a_network_by_hand(parts):
+def test_value_and_gap_of_networks_by_hand(parts):
     objective = make_objective(parts, X4, Y4)
     found = objective.evaluate_result([(np.array([[1.0, 0.5]]), np.array([2.0]), 0.0)], "")
     fitted = 2.0 * np.maximum(X4[:, 0] + 0.5, 0.0)
     expected = np.mean((fitted - Y4) ** 2) + objective.lam * (1.0 + 0.25 + 4.0)
-    assert found["value"] == pytest.approx(expected, rel=1e-14)
+    assert found["value"] == pytest.approx(expected, rel=1e-14) and found["n_neurons"] == 1
     assert found["gap"] == pytest.approx((expected - objective.lower_bound) / expected, rel=1e-12)
-    assert found["n_neurons"] == 1
-
-
-def test_the_optimum_has_no_gap_and_lambda_max_is_where_neurons_vanish(parts):
-    objective = make_objective(parts, X4, Y4, reg=0.3)
-    network = covopt.fit(X4, Y4, lam=objective.lam, tol=1e-8).network
-    found = objective.evaluate_result([arrays(network)], "")
-    assert found["n_neurons"] > 0
-    assert found["gap"] <= 2e-8
-    above = make_objective(parts, X4, Y4, reg=1.001)
-    assert above.evaluate_result(**above.get_one_result())["gap"] <= 1e-8
-
-
-def test_penalised_output_bias_counts_and_is_refused_where_there_is_none(parts):
+    constant = (np.zeros((0, 2)), np.zeros(0), 0.5)
     objective = make_objective(parts, X4, Y4, output_bias="penalized")
-    found = objective.evaluate_result([(np.zeros((0, 2)), np.zeros(0), 0.5)], "")
-    assert found["value"] == pytest.approx(np.mean((0.5 - Y4) ** 2) + 0.25 * objective.lam)
+    value = objective.evaluate_result([constant], "")["value"]
+    assert value == pytest.approx(np.mean((0.5 - Y4) ** 2) + 0.25 * objective.lam)
     with pytest.raises(ValueError, match=r"output bias \(0\.5\), and the problem allows none"):
-        make_objective(parts, X4, Y4).evaluate_result([(np.zeros((0, 2)), np.zeros(0), 0.5)], "")
+        make_objective(parts, X4, Y4).evaluate_result([constant], "")
+    above = make_objective(parts, X4, Y4, reg=1.001)  # where neurons vanish
+    assert above.evaluate_result(**above.get_one_result())["gap"] <= 1e-8
 
 
 @pytest.mark.parametrize("loss", ["squared", "interpolation"])
 def test_a_value_below_the_bound_is_an_error(parts, loss):
     objective = make_objective(parts, X4, Y4, loss=loss)
     objective.lower_bound *= 2.0
-    found = (
-        covopt.min_norm(X4, Y4) if loss == "interpolation" else covopt.fit(X4, Y4, lam=objective.lam)
-    ).network
+    found = covopt.min_norm(X4, Y4) if loss == "interpolation" else covopt.fit(X4, Y4, lam=objective.lam)
     with pytest.raises(RuntimeError, match="below the certified bound"):
-        objective.evaluate_result([arrays(found)], "")
+        objective.evaluate_result([arrays(found.network)], "")
 
 
 def test_the_best_of_several_interpolants_counts_and_imbalance_costs_nothing(parts):
@@ -124,38 +98,33 @@ def test_the_best_of_several_interpolants_counts_and_imbalance_costs_nothing(par
     found = objective.evaluate_result([worse, (3.0 * hidden, output / 3.0, 0.0)], "")
     assert 0 <= found["gap"] + 1e-12 <= 1e-8
     assert found["value"] == pytest.approx(network.squared_norm, rel=1e-9)
-
-
-def test_a_network_that_cannot_be_repaired_costs_infinitely_much(parts):
-    objective = make_objective(parts, X4, Y4, loss="interpolation")
-    silent = (np.array([[1.0, -5.0]]), np.array([1.0]), 0.0)
-    broken = (np.array([[np.nan, 1.0]]), np.array([1.0]), 0.0)
-    for networks in ([], [silent], [broken]):
+    silent, broken = ((np.array([[w, -5.0]]), np.array([1.0]), 0.0) for w in (1.0, np.nan))
+    for networks in ([], [silent], [broken]):  # none can be repaired
         found = objective.evaluate_result(networks, "")
         assert (found["value"], found["gap"]) == (np.inf, 1.0)
 
 
 @pytest.mark.parametrize("method", ["by_output_weights", "by_all_weights", "by_more_neurons"])
-@pytest.mark.parametrize("size", [1e-4, 1e-7])
-def test_repairs_meet_the_points_and_stay_close(parts, method, size):
+def test_repairs_meet_the_points_and_stay_close(parts, method):
     tools = parts("benchmark_utils.repair")
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
-    lifted = np.column_stack([X, np.ones(10)])
-    hidden = rng.standard_normal((30, 3))
-    output = np.linalg.lstsq(np.maximum(lifted @ hidden.T, 0.0), y, rcond=None)[0]
-    start = tools.balance(hidden, output * (1.0 + size * rng.standard_normal(30)), 0.0)
-    unit = np.abs(y).max()
-    assert np.abs(tools.missing(lifted, y, *start)).max() > 1e-9 * unit
-    found = tools.balance(*getattr(tools, method)(lifted, y, *start))
-    assert np.abs(tools.missing(lifted, y, *found)).max() <= 1e-12 * unit
-    change = sum((w**2).sum() for w in found[:2]) / sum((w**2).sum() for w in start[:2]) - 1.0
-    assert abs(change) <= 30 * size
+    for size in (1e-4, 1e-7):
+        rng = np.random.default_rng(1)
+        X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+        lifted, unit = np.column_stack([X, np.ones(10)]), np.abs(y).max()
+        hidden = rng.standard_normal((30, 3))
+        output = np.linalg.lstsq(np.maximum(lifted @ hidden.T, 0.0), y, rcond=None)[0]
+        start = tools.balance(hidden, output * (1.0 + size * rng.standard_normal(30)), 0.0)
+        assert np.abs(tools.missing(lifted, y, *start)).max() > 1e-9 * unit
+        found = tools.balance(*getattr(tools, method)(lifted, y, *start))
+        assert np.abs(tools.missing(lifted, y, *found)).max() <= 1e-12 * unit
+        change = sum((w**2).sum() for w in found[:2]) / sum((w**2).sum() for w in start[:2]) - 1.0
+        assert abs(change) <= 30 * size
 
 
 # ------------------------------------------------------------------ solvers and data
-@pytest.mark.parametrize("output_bias", ["none", "penalized"])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "interpolation"])
+@pytest.mark.parametrize(
+    ("loss", "output_bias"), [("squared", "none"), ("logistic", "penalized"), ("interpolation", "penalized")]
+)
 def test_all_cells_and_covopt_agree(parts, loss, output_bias):
     y = np.sign(Y4) if loss == "logistic" else Y4
     objective = make_objective(parts, X4, y, loss=loss, output_bias=output_bias)
@@ -197,13 +166,19 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
     ].min().max() <= 1e-6
 
 
-def test_the_command_hands_on_to_benchopt_and_names_a_folder_that_is_none(tmp_path, monkeypatch):
+def test_the_command_hands_on_to_benchopt_and_is_there_in_a_checkout_only(tmp_path, monkeypatch):
     pytest.importorskip("benchopt")
     asked = []
     monkeypatch.setattr(
         commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
     )
-    assert CliRunner().invoke(commands.app, ["bench", "--solver", "covopt", "--timeout", "5"]).exit_code == 3
+    assert run("bench", "--solver", "covopt", "--timeout", "5").exit_code == 3
     assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
-    refused = CliRunner().invoke(commands.app, ["bench", "--benchmark", str(tmp_path)])
-    assert refused.exit_code == 1 and "is no benchmark: run covopt bench in a checkout" in refused.stderr
+    said = refused("bench", "--benchmark", tmp_path)
+    assert "is no benchmark: run covopt bench in a checkout" in said
+    assert "bench" in run("--help").output
+    elsewhere = tmp_path / "covopt/cli/commands.py"
+    elsewhere.parent.mkdir(parents=True)
+    shutil.copy(commands.__file__, elsewhere)
+    listed = CliRunner().invoke(load(elsewhere).app, ["--help"]).output
+    assert "cp-rank" in listed and "bench" not in listed

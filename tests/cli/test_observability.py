@@ -3,16 +3,17 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from covopt.cli import app
+import covopt
 from covopt.cli.report import Progress
+from covopt.datasets import make_random_plane
 from covopt.solvers.loop import RoundState
+from tests.commands import run
 
-TABLE = [[-1.0, 0.5, 1.0], [0.0, 2.0, 0.0], [1.0, -1.0, 1.0], [2.0, 0.0, -1.0], [0.5, 0.5, 0.3]]
 TARGET = ("t.csv", "--target", "y")
 # the command, and the events that it tells before its result
 LONG = {
@@ -30,60 +31,40 @@ LONG = {
     "verify --exact": (("verify", "s.json", "--exact"), "boxes"),
     "prove": (("prove", "s.json", "--out", "p.json"), "boxes"),
 }
+SHOWN = {
+    "cells": ("part 0: 20 cells", "20 cells"),
+    "cp-rank": ("lower 3 by rank: ", "CP-rank at least 3, at most 3 (exact)"),
+    "verify": ("ok network: ", "Verification(ok, "),
+}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("long")
-    np.savetxt(place / "t.csv", TABLE, delimiter=",", header="a,b,y", comments="")
-    np.savetxt(place / "m.csv", [[2, 1, 1], [1, 2, 1], [1, 1, 2]], delimiter=",")
-    assert (
-        CliRunner()
-        .invoke(app, ["solve", str(place / "t.csv"), "--target", "y", "--out", str(place / "s.json")])
-        .exit_code
-        == 0
-    )
-    return place
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = [[-1.0, 0.5, 1.0], [0.0, 2.0, 0.0], [1.0, -1.0, 1.0], [2.0, 0.0, -1.0], [0.5, 0.5, 0.3]]
+    np.savetxt("t.csv", table, delimiter=",", header="a,b,y", comments="")
+    np.savetxt("m.csv", [[2, 1, 1], [1, 2, 1], [1, 1, 2]], delimiter=",")
+    covopt.min_norm([row[:2] for row in table], [row[2] for row in table]).save("s.json")
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_every_long_command_tells_its_rounds_and_its_result(name, folder, monkeypatch, tmp_path):
+def test_every_long_command_tells_its_rounds_and_its_result(name):
     words, kind = LONG[name]
     if words[0] == "train":
         pytest.importorskip("torch")
-    monkeypatch.chdir(folder)
-    log = tmp_path / "log.jsonl"
-    done = CliRunner().invoke(app, ["--log-json", str(log), *words, "--json"])
-    assert done.exit_code in (0, 3), done.output
-    assert done.stderr == ""
-    json.loads(done.stdout)
-    events = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    done = run("--log-json", "log.jsonl", *words, "--json")
+    assert done.exit_code in (0, 3) and done.stderr == "" and json.loads(done.stdout)
+    events = [json.loads(line) for line in Path("log.jsonl").read_text("utf-8").splitlines()]
     rounds = [event for event in events if event["event"] == kind]
-    assert rounds
-    assert all(any(isinstance(value, int | float) for value in event.values()) for event in rounds)
-    assert events[-1]["event"] == "result"
-    assert (
-        [event["event"] for event in events].count("result") == 1 or words[0] == "path" or "--depth" in words
-    )
-    times = [event["time"] for event in events]
+    assert rounds and all(any(isinstance(v, int | float) for v in event.values()) for event in rounds)
+    names, times = [event["event"] for event in events], [event["time"] for event in events]
+    assert names[-1] == "result" and (names.count("result") == 1 or words[0] == "path" or "--depth" in words)
     assert times == sorted(times)
-
-
-@pytest.mark.parametrize(
-    ("name", "round_", "result"),
-    [
-        ("cells", "part 0: 20 cells", "20 cells"),
-        ("cp-rank", "lower 3 by rank: ", "CP-rank at least 3, at most 3 (exact)"),
-        ("verify", "ok network: ", "Verification(ok, "),
-    ],
-)
-def test_v_shows_results_and_vv_rounds(name, round_, result, folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    words = [*LONG[name][0], "--json"]
-    few, many = (CliRunner().invoke(app, [v, *words]).stderr.splitlines() for v in ("-v", "-vv"))
-    assert [line.startswith(f"covopt {result}") for line in few] == [True]
-    assert any(line.startswith(f"covopt {round_}") for line in many[:-1])
-    assert many[-1].startswith(f"covopt {result}")
+    if name in SHOWN:
+        few, many = (run(v, *words, "--json").stderr.splitlines() for v in ("-v", "-vv"))
+        assert len(few) == 1 and few[0].startswith(f"covopt {SHOWN[name][1]}")
+        assert any(line.startswith(f"covopt {SHOWN[name][0]}") for line in many[:-1])
+        assert many[-1].startswith(f"covopt {SHOWN[name][1]}")
 
 
 class Terminal(io.StringIO):
@@ -93,9 +74,15 @@ class Terminal(io.StringIO):
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch):
     state = RoundState(3, 1.25, 1.5, 0.2, 17, 0.1)
-    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, enabled in ((Terminal(), True), (io.StringIO(), True), (Terminal(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        with Progress("reading the table", enabled=True) as progress:
+        with Progress("reading the table", enabled=enabled) as progress:
+            progress.say("more")
             assert progress(state) is False
-        assert ("1.25 ≤ minimum ≤ 1.5" in stream.getvalue()) is shown
-        assert shown or not stream.getvalue()
+        shown = enabled and isinstance(stream, Terminal)
+        assert ("1.25 ≤ minimum ≤ 1.5" in stream.getvalue()) is shown is bool(stream.getvalue())
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with Progress("first round", enabled=True) as progress:
+        covopt.min_norm(*make_random_plane(8), callback=progress)
+    assert "↑ ≤ minimum" in stream.getvalue() or "↓   gap" in stream.getvalue()  # which bound has moved
