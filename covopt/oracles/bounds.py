@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from covopt.oracles.signs.lagrangian import eigenvalue_bound
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
-KNOWN = 8.0  # rounds that moments count for that are known
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_RELAXED = 300  # rows and dimensions whose lifted form is looked at: more take minutes and gigabytes
@@ -88,13 +87,10 @@ class Relaxed(NamedTuple):
         h(Λ) does not exceed it, in exact arithmetic.
     atoms : list of ndarray of shape (N, k)
         Outputs that the relaxation takes for those of a neuron: ⟨Λ, A⟩ is about the value for the largest of them.
-    moments : dict
-        What another dual may begin with.
     """
 
     value: float
     atoms: list[np.ndarray]
-    moments: dict[Any, tuple[np.ndarray, np.ndarray]]
 
 
 def _one_sided_bound(
@@ -102,17 +98,15 @@ def _one_sided_bound(
     mu: np.ndarray,
     n_rounds: int,
     seconds: float,
-    known: tuple[np.ndarray, np.ndarray] | None,
-) -> tuple[float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw), and the moments of w."""
+) -> tuple[float, np.ndarray]:
+    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw)."""
     began = now()
     norms, r = lengths_up(rows), rows.shape[1]
     convex, concave = mu > 0, mu < 0
     zp, p = rows[convex], mu[convex]
     zm, m, length = rows[concave], -mu[concave], norms[concave]
     best: _Quadratic | None = None
-    delay = 2.0 if known is None else KNOWN
-    mean, moments = (np.zeros(r), np.eye(r) / r) if known is None else known
+    mean, moments = np.zeros(r), np.eye(r) / r
     alpha, tilt = np.zeros(len(m)), np.zeros((len(m), r))
     floor = LEAST * norms[convex]
     for turn in range(n_rounds):
@@ -140,7 +134,7 @@ def _one_sided_bound(
         found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 16, size)))
         if best is None or found.value < best.value:
             best = found
-        step = 1.0 / (turn + delay)
+        step = 1.0 / (turn + 2.0)
         mean, moments = mean + step * (w - mean), moments + step * (np.outer(w, w) - moments)
         if now() - began > seconds:
             break
@@ -149,7 +143,7 @@ def _one_sided_bound(
     t = zm @ mean
     heights[concave] = np.maximum(np.maximum(t, 0.5 * (t + np.linalg.norm(zm @ moments, axis=1))), 0.0)
     trivial = total_up(p, norms[convex])
-    return trivial if best is None else min(trivial, best.proved()), heights, (mean, moments)
+    return trivial if best is None else min(trivial, best.proved()), heights
 
 
 def relaxed_gauge(
@@ -158,7 +152,6 @@ def relaxed_gauge(
     *,
     n_rounds: int = 60,
     seconds: float = math.inf,
-    known: dict[Any, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> Relaxed:
     """Bound h as :func:`gauge_bound` does, and tell which outputs would attain the bound.
 
@@ -166,8 +159,6 @@ def relaxed_gauge(
     ----------
     rows, dual, n_rounds, seconds
         As there; the eigenvalues of several outputs are not looked at.
-    known : dict, optional
-        Moments of a dual that is not far.
 
     Examples
     --------
@@ -176,22 +167,18 @@ def relaxed_gauge(
     >>> len(found.atoms), bool(5.0 <= found.value < 5.4)
     (2, True)
     """
-    outputs, known, atoms, heights = dual.reshape(len(dual), -1), known or {}, [], []
-    share = 0.5 * seconds / outputs.shape[1]
-    moments = {}
-    for number, column in enumerate(outputs.T):
+    outputs, atoms, heights = dual.reshape(len(dual), -1), [], []
+    k = outputs.shape[1]
+    share, rounds = 0.5 * seconds / k, min(n_rounds, max(EACH_OUTPUT, n_rounds // k))
+    for column in outputs.T:
         both = []
         for sign in (1.0, -1.0):
-            value, atom, moments[number, sign] = _one_sided_bound(
-                rows, sign * column, n_rounds, share, known.get((number, sign))
-            )
+            value, atom = _one_sided_bound(rows, sign * column, rounds, share)
             both.append((value, sign * atom))
         heights.append(max(value for value, _ in both))
-        atoms.append(
-            [atom for _, atom in both] if outputs.shape[1] == 1 else [max(both, key=lambda each: each[0])[1]]
-        )
-    if outputs.shape[1] == 1:
-        return Relaxed(heights[0], [atom[:, None] for atom in atoms[0]], moments)
+        atoms.append([atom for _, atom in both] if k == 1 else [max(both, key=lambda each: each[0])[1]])
+    if k == 1:
+        return Relaxed(heights[0], [atom[:, None] for atom in atoms[0]])
     squares = 0.0
     for height in heights:
         squares = up(squares + up(height * height))
@@ -199,7 +186,6 @@ def relaxed_gauge(
     return Relaxed(
         value,
         [np.stack([atom for (atom,) in atoms], axis=1) * (np.array(heights) / max(value, TINY))],
-        moments,
     )
 
 
@@ -256,8 +242,8 @@ def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: f
     kept = rows.any(axis=1) & dual.any(axis=1)
     if not kept.any():
         return 0.0
-    began, rounds = now(), min(n_rounds, max(EACH_OUTPUT, n_rounds // dual.shape[1]))
-    found = relaxed_gauge(rows[kept], dual[kept], n_rounds=rounds, seconds=0.5 * seconds)
+    began = now()
+    found = relaxed_gauge(rows[kept], dual[kept], n_rounds=n_rounds, seconds=0.5 * seconds)
     bound = min(total_up(lengths_up(dual), lengths_up(rows)), found.value)
     if is_beyond_relaxation(rows[kept]):
         return bound

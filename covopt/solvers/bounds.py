@@ -79,6 +79,8 @@ class Bounds:
         self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
         self.began, self.rows, self.asked = now(), problem.rows[problem.live], problem.asked(dual)
         self.easier = dual
+        # with several outputs and many rows it does not end
+        self.is_searched = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
 
     @property
     def left(self) -> float:
@@ -104,9 +106,7 @@ class Bounds:
         ways: list[Callable[[], None]] = []
         if not problem.interpolates and (rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar):
             ways.append(self.by_relaxed_dual)
-        # with several outputs and many rows it does not end
-        several = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
-        if not boxes and several and self.asked.any():
+        if not boxes and self.is_searched and self.asked.any():
             ways.append(self.by_policy)
         if problem.interpolates and (not boxes or suits_signs(*self.rows.shape)):
             ways.append(self.by_few_points)
@@ -136,7 +136,7 @@ class Bounds:
             if lower > best:
                 best, self.easier = lower, scaled
             self.offer(dual, gauge)
-            if not self.problem.is_scalar:
+            if self.is_searched and not self.problem.is_scalar:
                 self.point.hoped = self.dual
             if self.point.lower_bound > told:
                 told = (1.0 + NEWS) * self.point.lower_bound

@@ -101,7 +101,7 @@ class Improvement:
         self.limit, self.began = time_limit_s, now()
         self.callback, self.options = options.get("callback"), options | {"callback": self._seen}
         self.last: Point | None = None  # of the rounds that run, and their name
-        self.rounds = COLUMNS
+        self.rounds, self.is_cut = COLUMNS, False  # whether a descent ended at its share of the limit
         seed = options.get("random_state")
         self.descent = descent_of(problem, seed)
         self.is_searched = not proves or (self.problem.is_scalar and problem.rows.shape[1] > MOST_FACED)
@@ -147,7 +147,19 @@ class Improvement:
     def _descents(self, starts: int, is_far: bool) -> Iterator[Point]:
         """Descents for a fit; for interpolation one through the points, also where its share of time has ended it."""
         if isinstance(self.descent, Descent):
-            yield from self.descent.run(starts, PASSES if is_far else 0)
+            passes, left = self.descent.run(starts, PASSES if is_far else 0), self.left
+            end = now() + SEARCHING_WIDE * (np.inf if left is None else left)
+            point: Point | None = self.descent.point
+            while point is not None:
+                try:
+                    with limited(None if left is None else max(end - now(), 1e-6)):
+                        point = next(passes, None)
+                except TimeUp:  # bounds need the rest
+                    self.is_cut = True
+                    yield self.descent.point
+                    return
+                if point is not None:
+                    yield point
             return
         with contextlib.suppress(TimeUp), limited(None if self.left is None else MEETING_SHARE * self.left):
             for point in self.descent.run(STARTS):
@@ -199,6 +211,8 @@ class Improvement:
                 self.rescue(hurries=status is Status.INTERRUPTED)
         if status is None and self.point.gap <= self.tol:  # of two steps together
             status = Status.CERTIFIED
+        if status is None and self.is_cut and self.point.status is Status.HEURISTIC:
+            status = Status.TIME_LIMIT
         if status is not None:
             self.point = dataclasses.replace(self.point, status=status)
         return self.point
@@ -206,7 +220,7 @@ class Improvement:
     def rescue(self, *, hurries: bool = False) -> None:
         """Take over what a deadline left of a descent; where that is nothing, let it end soon, and make a bound."""
         self._take_descent()
-        soon = SOON_S if self.limit is None else min(SOON_S, SOON_SHARE * self.limit)
+        soon = min(0.5 * SOON_S if hurries else SOON_S, SOON_SHARE * (self.limit or np.inf))
         with patiently():
             if not len(self.point.neurons):
                 with contextlib.suppress(TimeUp), limited(soon):

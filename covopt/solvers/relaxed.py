@@ -19,10 +19,10 @@ from scipy.optimize import minimize
 
 from covopt.limits import checkpoint
 from covopt.oracles.bounds import relaxed_gauge
+from covopt.oracles.remembered import remember
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
 
-FIRST, ROUNDS = 60, 24  # of a bound, the others begin with the moments of the one before
 STEPS = 400  # of L-BFGS, from the masses of the columns before
 STALE = 12  # duals in a row that do not raise the bound
 MOST_NUMBERS = 30_000_000  # in the columns; the oldest go
@@ -55,12 +55,13 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
     sizes = np.linalg.norm(network.weights, axis=1)
     atoms = np.maximum(rows @ network.neurons.T, 0.0)
     columns = atoms.T[:, :, None] * (network.weights / sizes[:, None])[:, None, :]
-    masses, offset, known, since = sizes, network.offset, None, 0
+    masses, offset, since = sizes, network.offset, 0
     best, centre = -np.inf, dual
     while since < STALE:
         checkpoint()
         asked = problem.asked(dual)
-        found = relaxed_gauge(rows, asked, n_rounds=ROUNDS if known else FIRST, known=known)
+        found = relaxed_gauge(rows, asked)
+        remember(rows, asked, found.value)  # a check finds it again
         scaled, value = problem.scale_dual(dual, found.value)
         since += 1
         if value > best:
@@ -69,7 +70,7 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
         columns = np.concatenate([columns, found.atoms])
         masses = np.concatenate([masses, np.zeros(len(found.atoms))])
         spare = max(len(columns) - max(MOST_NUMBERS // columns[0].size, 2 * STALE), 0)
-        columns, masses, known = columns[spare:], masses[spare:], found.moments
+        columns, masses = columns[spare:], masses[spare:]
         masses, offset, dual = _least(problem, live, columns, masses, offset)
         dual = problem.project_dual(0.5 * (centre + dual))
 
