@@ -250,7 +250,8 @@ def path(
     X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardise
         As in :func:`fit`.
     lams : array_like, optional
-        The λ to solve for, in any order; by default a geometric grid from :func:`lambda_max` down.
+        The λ to solve for, in any order: numbers, and shares of λ_max as in ``"0.1max"``. By default a geometric grid
+        from :func:`lambda_max` down.
     n_lams : int
         Number of points of that grid.
     eps : float
@@ -296,7 +297,10 @@ def path(
     kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()
     with speaking(verbose), one_blas_thread(), opened(kept, of_path=True) as file:
-        grid = task.grid(n_lams, eps, time_limit_s) if lams is None else _check_lams(lams)
+        if lams is None:
+            grid = task.grid(n_lams, eps, time_limit_s)
+        else:
+            grid = _check_lams(task.strengths(lams, time_limit_s))
         known = {}
         if file is not None and file.start_for(
             task.stated(float(file.points[0].lam or 0.0) if file.points else 0.0)

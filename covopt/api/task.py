@@ -267,11 +267,11 @@ class Task:
             )
         return value * top
 
-    def strengths(self, lam: Any) -> Any:
+    def strengths(self, lam: Any, time_limit_s: float | None = None) -> Any:
         """Return one λ or several with shares of λ_max and ``"cv"`` as numbers; what is no text stays as it is."""
         if isinstance(lam, list | tuple):
-            return [self.strengths(one) for one in lam]
-        return self.strength(lam) if isinstance(lam, str) else lam
+            return [self.strengths(one, time_limit_s) for one in lam]
+        return self.strength(lam, time_limit_s) if isinstance(lam, str) else lam
 
     def chosen(self, time_limit_s: float | None = None) -> HeldOut:
         """Return how networks over a grid of λ do in cross-validation."""

@@ -13,7 +13,14 @@ from covopt.checks.wording import counted
 from covopt.cli.options import again
 from covopt.cli.report import Exit, before_the_first_round, left_out_lines
 from covopt.cli.running import STOPPED, Answer, keep_checkpoint, progress
-from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, read_plain, settle_units, strength_in
+from covopt.cli.targets import (
+    columns_lines,
+    read_for_loss,
+    read_plain,
+    settle_units,
+    strength_in,
+    strengths_in,
+)
 
 SMALLER = 0.1  # times λ, what a hint that it is large leads to
 FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
@@ -112,7 +119,7 @@ def fit(given: SimpleNamespace) -> Answer:
 def path(given: SimpleNamespace) -> Answer:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
     keep_checkpoint(given)
-    grid = None if given.lams is None else numbers_in(given.lams, "--lams")
+    grid = None if given.lams is None else strengths_in(given.lams)
     with progress(given, "reading the table") as shown:
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table)

@@ -145,7 +145,8 @@ OPTIONS = (
     Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖²; numbers, shares of λ_max as "
            "in 0.03max, or cv. None: 0, or interpolation.", "A,B"),
     Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest."),
-    Option("path", "lams", Text, None, "The λ to solve for; by default a grid from λ_max down.", "A,B"),
+    Option("path", "lams", Text, None, "The λ to solve for: numbers, or shares of λ_max as in 0.1max; by default a "
+           "grid from λ_max down.", "A,B"),
     Option("path", "n_lams", int, 30, "Points of the grid.", more={"min": 1}),
     Option("path", "eps", float, 1e-3, "Smallest λ of the grid, as a share of λ_max."),
     Option("path", "folds", int, 5, "Folds of a cross-validation, which says which λ fits rows left out; 0: none.",

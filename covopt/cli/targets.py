@@ -72,25 +72,6 @@ def columns_lines(table: Any) -> list[str]:
     return [f"{'features':<14} {names}", *left_out_lines(table)]
 
 
-def numbers_in(text: str | None, option: str) -> list[float]:
-    """Return the numbers that ``0.1,0.01`` stands for; none without.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-
-    Examples
-    --------
-    >>> numbers_in("0.1,0.01", "--lam"), numbers_in(None, "--lam")
-    ([0.1, 0.01], [])
-    """
-    try:
-        return [] if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} must be numbers separated by commas; received {text!r}") from None
-
-
 def strength_in(text: str) -> float | str:
     """Return λ as a number where it is one; shares of λ_max stay text.
 
@@ -105,8 +86,8 @@ def strength_in(text: str) -> float | str:
         return text
 
 
-def strengths_in(text: str | None) -> list[float | str]:
-    """Return the λ that ``0.1,0.03max`` stands for: numbers, shares of λ_max, or cv; none without.
+def strengths_in(text: str) -> list[float | str]:
+    """Return the λ that ``0.1,0.03max`` stands for: numbers, shares of λ_max, or cv.
 
     Raises
     ------
@@ -120,12 +101,10 @@ def strengths_in(text: str | None) -> list[float | str]:
     """
     from covopt.api.lambdas import is_chosen, parse_lam
 
-    found: list[float | str] = []
-    for part in [] if text is None else text.split(","):
-        if is_chosen(part) or ("max" in part.lower() and parse_lam(part)):
-            found.append(part)
-        else:
-            found += numbers_in(part, "--lam")
+    found = [strength_in(part) for part in text.split(",")]
+    for lam in found:
+        if isinstance(lam, str) and not is_chosen(lam):
+            parse_lam(lam)
     return found
 
 

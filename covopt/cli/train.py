@@ -69,7 +69,11 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
     """Return widths and λ, where the options go together."""
     from covopt.errors import InputError
 
-    certifies, sizes, lams = given.cross_check, widths_in(given.widths), strengths_in(given.lam)
+    certifies, sizes, lams = (
+        given.cross_check,
+        widths_in(given.widths),
+        strengths_in(given.lam) if given.lam else [],
+    )
     refused = {
         "--checkpoint and --resume belong to plain training; leave them out with --cross-check.":
             certifies and (given.checkpoint is not None or given.resume),

@@ -103,9 +103,15 @@ def test_a_height_that_touches_lambda_twice():
     assert last_crossing(lambda lam: 0.0, linear=True) == (0.0, 0.0)
 
 
-def test_estimators_take_shares():
-    model = covopt.ReLURegressor(lam="0.2max").fit(X, y)
-    assert model.solution_.lam == pytest.approx(0.2 * covopt.lambda_max(X, y))
+def test_every_function_takes_shares():
+    top = covopt.lambda_max(X, y)
+    assert covopt.ReLURegressor(lam="0.2max").fit(X, y).solution_.lam == pytest.approx(0.2 * top)
+    along = covopt.path(X, y, lams=["0.3max", "max", 0.5 * top])
+    assert [found.lam for found in along] == pytest.approx([top, 0.5 * top, 0.3 * top])
+    atoms = covopt.frank_wolfe(X, y, lam="0.5max", max_iter=2)
+    assert atoms.lam == pytest.approx(0.5 * len(y) * top)  # its loss is the sum over the points
+    pytest.importorskip("torch")
+    assert covopt.plateau(X, y, [1], lam="0.5max", seeds=1).lam == pytest.approx(0.5 * top)
 
 
 def test_the_command(tmp_path):

@@ -149,8 +149,9 @@ def test_cli_path(tmp_path):
     assert "4 of 4 points certified" in done.stdout
     assert len(covopt.load(tmp_path / "p.json")) == 4
     assert (tmp_path / "f.png").stat().st_size > 0
-    content = json.loads(run("--target", "y", "--lams", "0.1,0.01", "--json").stdout)
-    assert [p["lam"] for p in content["points"]] == [0.1, 0.01]
+    content = json.loads(run("--target", "y", "--lams", "0.5max,0.01,1max", "--json").stdout)
+    first, half, last = (p["lam"] for p in content["points"])
+    assert (half, last) == (0.5 * first, 0.01)
     assert content["certified"] is True
     stopped = run("--target", "y", "--time-limit", 1e-9, "--json")
     assert stopped.exit_code == 3
