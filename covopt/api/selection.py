@@ -82,7 +82,8 @@ def held_out(
     Returns
     -------
     HeldOut or None
-        None where they were over before the end, or after an interrupt, which ``task.interrupted`` tells.
+        On the folds that there was time for. None where that is not one, or after an interrupt, which
+        ``task.interrupted`` tells.
 
     Raises
     ------
@@ -95,22 +96,22 @@ def held_out(
     if task.interrupted:
         return None
     fold = _folds(task, folds)
-    losses, qualities = np.empty((len(lams), folds)), np.empty((len(lams), folds))
+    judged: list[list[tuple[float, float]]] = []
     try:
-        with limited(time_limit_s):
+        with contextlib.suppress(TimeUp), limited(time_limit_s):
             for k in range(folds):
                 left = (
                     None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
                 )
                 rows, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                for j, network in enumerate(fold_networks(task, rows, lams, time_limit_s=left)):
-                    checkpoint()
-                    losses[j, k], qualities[j, k] = _judged(task, network, test)
-    except TimeUp:
-        return None
+                networks = fold_networks(task, rows, lams, time_limit_s=left)
+                judged.append([_judged(task, network, test) for network in networks])
     except KeyboardInterrupt:
         task.interrupted = True
         return None
+    if not judged:
+        return None
+    losses, qualities = np.array(judged).T
     quality = "accuracy" if task.loss.is_classification else "r2"
     return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
 

@@ -11,6 +11,7 @@ from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegresso
 from covopt.api.selection import fold_networks, held_out
 from covopt.api.task import Task
 from covopt.errors import InputError, TableWarning
+from covopt.limits import TimeUp
 
 LARGE = {  # tables with five to ten features or hundreds of rows
     "check_dtype_object", "check_estimators_dtypes", "check_positive_only_tag_during_fit", "check_classifiers_train",
@@ -131,6 +132,23 @@ def test_lam_by_cross_validation():
     with pytest.raises(InputError, match="cross-validation in 5 folds needs 10 rows; the table has 8"):
         covopt.fit(X[:8], y[:8], lam="CV")
     assert ReLURegressor(lam="cv").fit(X, y).solution_.lam == found.lam
+
+
+def test_folds_that_there_was_time_for_choose(monkeypatch):
+    X, y = noisy(30)
+    task = Task(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-6, None)
+    whole, began = held_out(task, [0.3, 0.03], folds=3), []
+
+    def late(*table, **limit):
+        began.append(table)
+        if len(began) == 3:
+            raise TimeUp
+        return fold_networks(*table, **limit)
+
+    monkeypatch.setattr("covopt.api.selection.fold_networks", late)
+    np.testing.assert_allclose(held_out(task, [0.3, 0.03], folds=3).losses, whole.losses[:, :2])
+    began[:] = [(), ()]
+    assert held_out(task, [0.3, 0.03], folds=3) is None
 
 
 def test_held_out_losses_are_those_of_networks_that_have_not_seen_the_rows():
