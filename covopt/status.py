@@ -36,8 +36,7 @@ class Status(MessageEnum):
     CALLBACK = ("callback", "stopped by the callback; the bracket is valid")
     HEURISTIC = (
         "heuristic",
-        "the network was found by local search, and the lower bound is valid but not tight: "
-        "the faces were not checked one by one",
+        "a good network by local search; the bound is valid, but not tight: read the gap",
     )
 
     @classmethod

@@ -26,7 +26,7 @@ BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has on
 
 
 def cells(given: SimpleNamespace) -> Answer:
-    """Count and enumerate every activation pattern of the data, each exactly once."""
+    """Count or write every activation pattern: each set of points on which one neuron can be active."""
     if given.count_only and given.out is not None:
         raise typer.BadParameter("--count-only enumerates nothing that --out could save")
     streamed = given.out is not None and given.out.suffix == ".npy"

@@ -25,6 +25,12 @@ AnyOutputBias = Literal["auto", "none", "penalized", "free"]
 Reduction = Literal["mean", "sum"]
 Preserve = Literal["covariances", "outputs"]
 Precision = Literal["float64", "float32"]
+NUMBERS: dict[Any, str] = {
+    int: "N",
+    int | None: "N",
+    float: "X",
+    float | None: "X",
+}  # in place of <int range>
 Solver = Literal[
     "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK", "frank-wolfe:sliding",
     "frank-wolfe:fully-corrective", "frank-wolfe:pairwise", "frank-wolfe:vanilla",
@@ -82,7 +88,7 @@ class Option:
     def parameter(self) -> Parameter:
         """Return the parameter of a command's function, as typer reads it."""
         make: Callable[..., Any] = typer.Argument if self.argument else typer.Option
-        told = make(*self.flags, help=self.help, metavar=self.metavar, **self.more)
+        told = make(*self.flags, help=self.help, metavar=self.metavar or NUMBERS.get(self.kind), **self.more)
         default = Parameter.empty if self.default is ... else self.default
         return Parameter(
             self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.kind, told]
@@ -103,14 +109,12 @@ OPTIONS = (
     Option("reduce", "model", Path, ..., "State dict of Linear and ReLU: .safetensors, .pt or .pth.", "MODEL",
            argument=True, reads=True),
     Option("cp-rank", "source", Path, ..., "Symmetric matrix (.csv) or graph without weights (.g6, .graphml).",
-           "FILE",
-           argument=True, reads=True),
+           "FILE", argument=True, reads=True),
     Option("gap", "model", Path, ..., "Trained network: .pt, .pth, .safetensors, .npz, .onnx or .json.", "MODEL",
            argument=True, reads=True),
     Option("solve fit path depth train cells predict reduce gap", "table", Path, ...,
            "CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
-           "TABLE",
-           argument=True, reads=True),
+           "TABLE", argument=True, reads=True),
     Option("verify", "table", File, None, "The table it claims to fit; without it, the copy in the file.", "[TABLE]",
            argument=True, reads=True),
     Option("solve depth", "target", str, ..., "Target column.", "Y"),
@@ -120,7 +124,7 @@ OPTIONS = (
            "Input columns; by default every other numeric column, with -A,-B all of these but A and B.", "A,B"),
     Option("fit path train gap", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
     Option("solve fit path depth train cells predict reduce verify gap", "sep", Text, None,
-           "What separates the columns of a text table.", "C"),
+           "What separates the columns of a text table; by default that is found out.", "C"),
     Option("solve fit path depth train cells predict reduce verify gap", "encoding", str, "utf-8",
            "Encoding of a text table, as in latin-1.", "NAME"),
     Option("solve fit path depth train cells predict reduce verify gap", "decimal", Decimal, ".",
@@ -129,22 +133,23 @@ OPTIONS = (
            "Use columns of words: one column of 0 and 1 for each word.", flags=("--one-hot",)),
     Option("solve fit path train gap", "drop_missing", bool, False,
            "Drop the rows that lack a value in a column that is used.", flags=("--drop-missing",)),
-    Option("solve depth", "duplicates", Duplicates, "error", "Rows that are one point with different targets."),
+    Option("solve depth", "duplicates", Duplicates, "error",
+           "What to do with rows that are one point with different targets."),
     # what is asked
     Option("depth", "depth", int, ..., "Number of weight layers, 2 or more.", "L"),
     Option("fit", "depth", int, 2, "Weight layers. Beyond 2 descent finds the network, and bounds bracket it.", "L"),
     Option("fit", "lam", Text, None,
-           "The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.03max), "
-           "or cv: chosen by cross-validation.", "λ"),
+           "λ of the objective, mean loss + λ‖W‖²: a number; a share of λ_max, from where on the best network is "
+           "empty (default 0.03max); or cv, chosen by cross-validation.", "λ"),
     Option("gap", "lam", Text, None, "λ of mean loss + λ‖W‖²: a number, or a share of λ_max.", "λ"),
     Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, in the place of --lam.",
            "WD"),
-    Option("gap", "reduction", Reduction, "mean", "Of the loss that PyTorch minimised."),
+    Option("gap", "reduction", Reduction, "mean", "Whether PyTorch's loss was a mean or a sum over the rows."),
     Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs.",
            flags=("--interpolation",)),
-    Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖²; numbers, shares of λ_max as "
-           "in 0.03max, or cv. None: 0, or interpolation.", "A,B"),
-    Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest."),
+    Option("train", "lam", Text, None, "λ of mean loss + λ‖W‖²: numbers, shares of λ_max as in 0.03max, or "
+           "cv. Without it 0; with --cross-check networks pass through the points.", "A,B"),
+    Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest.", "λ"),
     Option("path", "lams", Text, None, "The λ to solve for: numbers, or shares of λ_max as in 0.1max; by default a "
            "grid from λ_max down.", "A,B"),
     Option("path", "n_lams", int, 30, "Points of the grid.", more={"min": 1}),
@@ -159,9 +164,9 @@ OPTIONS = (
            "Amount of bias: inputs become (x, bias); 0 for none."),
     Option("solve fit path depth train", "output_bias", OutputBias, "none",
            "Bias of the output, and whether it costs."),
-    Option("gap", "output_bias", AnyOutputBias, "auto", "By default what the network has."),
+    Option("gap", "output_bias", AnyOutputBias, "auto", "Bias of the output; by default what the network has."),
     Option("solve fit path", "potential", Potential, "variation",
-           "What neurons cost: variation, label-noise, label-noise-exact.", "NAME"),
+           "What neurons cost: variation (their norm), label-noise or label-noise-exact.", "NAME"),
     Option("solve fit path train", "standardise", bool | None, None,
            "Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
            "is made of it take the columns as they stand in the table. By default where their units differ.",
@@ -177,7 +182,7 @@ OPTIONS = (
     Option("train", "optimiser", str, "adam", "adam, sgd, gd, lbfgs or label-noise-sgd.", "NAME"),
     Option("train", "learning_rate", float | None, None, "Learning rate."),
     Option("train", "device", str, "cpu", "Where to train.", "cpu|cuda"),
-    Option("train", "dtype", Precision, "float64", "Precision."),
+    Option("train", "dtype", Precision, "float64", "Precision of the numbers."),
     Option("train", "cross_check", bool, False, "Certify the optimum, and compare every network with it.",
            flags=("--cross-check",)),
     Option("cells", "count_only", bool, False, "Count without enumerating.", flags=("--count-only",)),
@@ -188,28 +193,27 @@ OPTIONS = (
            flags=("--exact",)),
     Option("verify", "proof", File, None, "What `prove` wrote; implies --exact.", "PROOF.json"),
     Option("verify", "expect", list[str] | None, None,
-           "What the problem should be, as lam=0.1, loss=squared, bias=1, "
-           "weights=none; again for more.", "NAME=VALUE"),
-    Option("prove", "boxes", int, 2_000_000, "Most boxes; where they run out it proves less.", "N", more={"min": 1}),
-    Option("prove", "threads", int, 1, "Of the search.", "N", more={"min": 1}),
+           "What the problem should be, as lam=0.1, loss=squared, bias=1, weights=none; again for more.",
+           "NAME=VALUE"),
+    Option("prove", "boxes", int, 2_000_000, "Most boxes; where they run out a weaker bound is proved.", "N",
+           more={"min": 1}),
+    Option("prove", "threads", int, 1, "Threads of the search.", "N", more={"min": 1}),
     Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
     Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
     # how it runs
     Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
-           "Stop after S seconds with the best bracket.", "S"),
-    Option("depth gap", "time_limit", Seconds, 60.0, "Stop after S seconds with the best bracket.", "S"),
-    Option("cp-rank", "time_limit", Seconds, 300.0, "Stop after S seconds with the best bracket.", "S"),
+           "Stop after S seconds, with the best so far.", "S"),
+    Option("depth gap", "time_limit", Seconds, 60.0, "Stop after S seconds, with the best so far.", "S"),
+    Option("cp-rank", "time_limit", Seconds, 300.0, "Stop after S seconds, with the best so far.", "S"),
     Option("solve fit path depth gap", "seed", int | None, None,
-           "Seed of the starting neurons; the optimum is the same.",
-           more={"min": 0}),
+           "Seed of the starting neurons; the optimum is the same.", more={"min": 0}),
     Option("train", "seed", int, 0, "Seed of all draws.", more={"min": 0}),
     Option("cp-rank", "seed", int, 0, "Seed of the numerical search.", more={"min": 0}),
     Option("solve fit path depth train cells predict reduce verify prove cp-rank explore gap", "memory_limit",
            Seconds, None,
-           "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths "
-           "of what is free.",
-           "GIB"),
+           "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths of what is "
+           "free.", "GIB"),
     Option("solve fit path train cells verify prove", "cluster", Text, None, "Send the large parts of the work to a "
            "Dask cluster, as in tcp://host:8786; local: a process for each core of this machine.", "ADDRESS|local"),
     # what is written
@@ -239,8 +243,7 @@ OPTIONS = (
     Option("verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
            writes=TABLES),
     Option("solve fit path train gap", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",
-           writes=FIGURE,
-           key="figure_file"),
+           writes=FIGURE, key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
            key="figure_file"),
     Option("solve fit path cells prove cp-rank", "resume", bool, False,

@@ -261,10 +261,7 @@ def check_finite(
     count, n_rows = int(bad.sum()), int(bad.any(axis=1).sum())
     more = f"; {count} such entries in {n_rows} rows altogether" if count > 1 else ""
     label = labels[column] if labels else None
-    raise InputError(
-        f"{name} {_where(row, column, label, rows)} is {what}{more}. {remedy}: "
-        "a network can only pass through finite points."
-    )
+    raise InputError(f"{name} {_where(row, column, label, rows)} is {what}{more}. {remedy}.")
 
 
 def to_symmetric(name: str, values: Any, rounding: float) -> np.ndarray:

@@ -28,7 +28,7 @@ def message(**options):
 def test_numbers_that_are_not_numbers():
     broken = X.copy()
     broken[3, 1] = np.nan
-    advice = "Drop or impute these rows: a network can only pass through finite points."
+    advice = "Drop or impute these rows."
     expected = f"X row 3 (counting from 0), column 1 is NaN (a missing value). {advice}"
     assert message(X=broken) == expected
     targets = Y.copy()
