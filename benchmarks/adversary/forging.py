@@ -8,7 +8,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from covopt.proofs.checker.covopt_check import canonical
+from covopt.proofs.checker.covopt_check import canonical, read
+from covopt.proofs.closing import Entry, entries_of, in_bits, in_bytes
 from covopt.proofs.theorem import sealed
 
 
@@ -21,20 +22,39 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
             yield (*path, name)
 
 
+def _felled(content: dict[str, Any], rng: random.Random) -> bytes:
+    """The tree with a node changed, lost, twice or in another place, or a number of a leaf, or cut off, or longer."""
+    own = read(sealed(content))
+    nodes, last = entries_of(own), len(own.basis) + 1
+    at = rng.randrange(len(nodes))
+    _, state, numbers = nodes[at]
+    kind = rng.choice(["token", "lost", "twice", "swapped", *["number"] * 3, "short", "long"])
+    if kind == "token":
+        nodes[at] = Entry(rng.randrange(1 << last.bit_length()), state, numbers)
+    elif kind == "lost":
+        del nodes[at]
+    elif kind == "twice":
+        nodes.insert(at, nodes[at])
+    elif kind == "swapped":
+        nodes[at - 1 : at + 1] = nodes[at - 1 : at + 1][::-1]
+    elif kind == "number" and numbers:
+        k = rng.randrange(len(numbers))
+        value, bits = numbers[k]
+        values = value + 1, value - 1, 0, -1, value ^ 1 << rng.randrange(bits), rng.choice(numbers)[0]
+        numbers[k] = rng.choice(values) % (1 << bits), bits
+    data = in_bytes("".join(in_bits(node, last.bit_length()) for node in nodes))
+    return {"short": data[: rng.randrange(len(data))], "long": data + b"\0"}.get(kind, data)
+
+
 def forge(content: dict[str, Any], rng: random.Random) -> str:
     """One change: of an integer, the tree, a name, or the text; the digest fits most of the time."""
     forged = copy.deepcopy(content)
-    *path, name = rng.choice(list(places(forged)))
+    *path, name = ["proof", "tree"] if rng.random() < 0.3 else rng.choice(list(places(forged)))
     inner = forged
     for step in path:
         inner = inner[step]
     if name == "tree":
-        data = bytearray(base64.b64decode(inner[name]))
-        at = rng.randrange(len(data))
-        data = rng.choice(
-            [data[:at], data + b"\0", data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]]
-        )
-        inner[name] = base64.b64encode(data).decode()
+        inner[name] = base64.b64encode(_felled(content, rng)).decode()
     else:
         words = inner[name].split(" ")
         k = rng.randrange(len(words))

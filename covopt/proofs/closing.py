@@ -9,11 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.proofs.checker.covopt_check import DEEPEST, closed, half, pull, rows_of, start
+from covopt.proofs.checker.covopt_check import (
+    DEEPEST,
+    check_cover,
+    closed,
+    fields,
+    half,
+    pull,
+    rows_of,
+    start,
+    widths,
+)  # fmt: skip
 from covopt.proofs.choice import advise
 
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
@@ -195,12 +205,48 @@ def preorder(roots: Sequence[Node]) -> Iterator[Node]:
 
 def packed(roots: Sequence[Node], own: Any) -> bytes:
     """Return the bits of a tree, as the file has them."""
-    D = len(own.basis)
-    width, bits = (D + 1).bit_length(), []
+    bits, width = [], (len(own.basis) + 1).bit_length()
     for node in preorder(roots):
         bits.append(f"{node.axis + 1:0{width}b}")
         if node.lower is None:
             bits.append(format(node.leaf[1], node.leaf[0]))
-    text = "".join(bits)
-    text += "0" * (-len(text) % 8)
-    return int(text, 2).to_bytes(len(text) // 8, "big")
+    return in_bytes("".join(bits))
+
+
+def in_bytes(bits: str) -> bytes:
+    """Return zeros and ones as bytes, with zeros after the last one."""
+    bits += "0" * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+class Entry(NamedTuple):
+    """A node as a file has it: its token; of a leaf its state, and its numbers with their widths in bits."""
+
+    token: int
+    state: Any
+    numbers: list[tuple[int, int]]
+
+
+def entries_of(own: Any) -> list[Entry]:
+    """Return the nodes of a tree in preorder, whether its leaves close or not."""
+    states, found, at, last = list[Any](), list[Entry](), 0, len(own.basis) + 1
+
+    def keep(*state: Any) -> bool:
+        states.append(state)
+        return True
+
+    check_cover(own, keep, keep)
+    for state in states:
+        token = -1
+        while token not in (0, last):
+            (token,), at = fields(own.tree, at, (1, last.bit_length()))
+            runs = widths(own, state[1], token) if token in (0, last) else ()
+            numbers, at = fields(own.tree, at, *runs)
+            sizes = [bits for count, bits in runs for _ in range(count)]
+            found.append(Entry(token, state, list(zip(numbers, sizes, strict=True))))
+    return found
+
+
+def in_bits(entry: Entry, width: int) -> str:
+    """Return a node in zeros and ones; its token has ``width`` of them."""
+    return f"{entry.token:0{width}b}" + "".join(f"{number:0{bits}b}" for number, bits in entry.numbers)

@@ -9,10 +9,12 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.certificates.cover import cover
+from covopt.certificates.exact import exact_checks
 from covopt.certificates.prove import problem_of, prove
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import Huber
+from covopt.oracles.support import BY_BOXES, BY_CHORDS
 from covopt.proofs import Problem, Proof, check_by_faces
 from covopt.proofs.theorem import ratio, sealed
 from covopt.solution import Solution
@@ -233,6 +235,21 @@ def test_few_boxes_prove_less_and_say_so():
     less = prove(problem, solution.dual, max_boxes=40)
     assert 0 <= less.lower_bound <= solution.cost
     assert less.lower_bound < solution.prove().lower_bound
+
+
+def test_a_bound_by_quadratics_that_a_proof_misses_is_not_exact_where_its_bracket_is_closed(solution, proof):
+    few = prove(problem_of(solution, solution.data), solution.dual, max_boxes=40)
+    assert few.lower_bound < (1 - 2 * solution.tol) * solution.cost
+    for bound, given, floats in ((BY_BOXES, proof, True), (BY_CHORDS, proof, False), (BY_BOXES, few, False)):
+        content = solution.to_dict()
+        content["lower_bound"] *= 1 + 1e-8  # more than the boxes of the file give
+        content["certificate"]["bound"] = f"dual point scaled by a {bound}"
+        stated = Solution.from_dict(content)
+        claims = {claim.name: claim for claim in exact_checks(stated, solution.data, given)}
+        assert claims["exact lower bound"].ok == floats
+        text = "rests on quadratics on boxes of directions, in floating point"
+        assert (text in claims["exact lower bound"].detail) == floats
+        assert claims["exact bracket"].ok
 
 
 def test_columns_in_units_of_many_orders_prove_the_truth_or_less():

@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 
 import covopt
-from covopt.proofs.checker.covopt_check import canonical, check_cover, curved, fields, read, widths
+from covopt.proofs.checker.covopt_check import canonical, curved, read, widths
 from covopt.proofs.checker.faces import square_above
+from covopt.proofs.closing import Entry, entries_of, in_bits, in_bytes
 
 CASES = {
     "interpolation": (None, "none"), "penalized": (None, "penalized"), "free": (None, "free"),
     "squared": ("squared", "none"), "squared-penalized": ("squared", "penalized"), "huber": ("huber", "penalized"),
-    "hinge": ("hinge", "free"), "squared-hinge": ("squared-hinge", "none"),
+    "hinge": ("hinge", "free"), "squared-hinge": ("squared-hinge", "none"), "weighted": ("huber", "none"),
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def _proved(case: str, n: int, inputs: int, seed: int) -> dict:
     if loss is None:
         return _bent(covopt.min_norm(X, y, output_bias=shift).prove().to_dict())
     y = np.where(y > 0, "yes", "no") if "hinge" in loss else y
-    weights = np.arange(1.0, n + 1) if loss == "huber" else None
+    weights = np.arange(1.0, n + 1) if case == "weighted" else None
     options = {"lam": 0.05, "loss": loss, "output_bias": shift, "sample_weight": weights, "tol": 1e-4}
     return _bent(covopt.fit(X, y, **options).prove().to_dict())
 
@@ -46,24 +47,14 @@ def implied(own) -> bool:
 
 def _bent(content: dict) -> dict:
     """Quadratic leaves wherever a plain choice of their numbers closes."""
-    own, leaves, bits, at, D = read(canonical(content)), [], [], 0, len(content["proof"]["basis"])
-    width = (D + 1).bit_length()
-    check_cover(own, lambda *leaf: not leaves.append(leaf))  # type: ignore[func-returns-value]
-    for box, rows, linear, normal, slopes, _ in leaves:
-        token = None
-        while token != 0:
-            (token,), at = fields(own.tree, at, (1, width))
-            if token:
-                bits.append(f"{token:0{width}b}")
-        at = fields(own.tree, at, *widths(own, rows, 0))[1]
-        token, numbers = D + 1, _numbers(box, rows, linear, own)
-        if numbers is None:
-            token, numbers = 0, [*(p + own.unit for p in normal), *slopes]
-        sizes = [size for count, size in widths(own, rows, token) for _ in range(count)]
-        bits += [f"{token:0{width}b}", *(f"{x:0{size}b}" for x, size in zip(numbers, sizes, strict=True))]
-    text = "".join(bits)
-    text += "0" * (-len(text) % 8)
-    content["proof"]["tree"] = base64.b64encode(int(text, 2).to_bytes(len(text) // 8, "big")).decode()
+    own, bits, last = read(canonical(content)), [], len(content["proof"]["basis"]) + 1
+    for entry in entries_of(own):
+        numbers = None if entry.token else _numbers(*entry.state[:3], own)
+        if numbers is not None:
+            sizes = [size for count, size in widths(own, entry.state[1], last) for _ in range(count)]
+            entry = Entry(last, entry.state, list(zip(numbers, sizes, strict=True)))  # noqa: PLW2901
+        bits.append(in_bits(entry, last.bit_length()))
+    content["proof"]["tree"] = base64.b64encode(in_bytes("".join(bits))).decode()
     return content
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.adversary.forging import forge
+from covopt.errors import InputError
 from covopt.proofs.checker.covopt_check import Refused, check, network_facts, read
 from covopt.proofs.coq import THEORY, write_coq
 from covopt.proofs.theorem import sealed
@@ -21,6 +22,8 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is no
 needs_coq = pytest.mark.skipif(
     shutil.which("coqc") is None, reason="Coq is not installed (coq, libcoq-bignums)"
 )
+
+IN_COQ = [case for case in CASES if case != "weighted"]
 
 
 def sentence(text: str) -> str:
@@ -119,7 +122,7 @@ def ask_coq(text: str, folder: Path) -> subprocess.CompletedProcess:
 @needs_coq
 @pytest.mark.parametrize(
     "case",
-    ["interpolation", *(pytest.param(case, marks=pytest.mark.slow) for case in list(CASES)[1:])],
+    ["interpolation", *(pytest.param(case, marks=pytest.mark.slow) for case in IN_COQ[1:])],
 )
 def test_coq_proves_the_bound_and_no_larger_one(case, theory):
     content = make_content(case, 10)
@@ -136,7 +139,7 @@ def test_coq_proves_the_bound_and_no_larger_one(case, theory):
 
 @needs_coq
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", IN_COQ)
 def test_coq_says_what_python_says(case, theory):
     rng, content, asked = random.Random(1), make_content(case), 0
     while asked < 12:
@@ -145,12 +148,20 @@ def test_coq_says_what_python_says(case, theory):
             read(text)
         except Refused:  # Coq reads no files
             continue
-        asked += 1
         try:
             said = ask_coq(text, theory).returncode == 0
+        except InputError:  # about weights, or in wide numbers
+            continue
         except Refused:  # the cover does not fit its own tree: nothing to write
             said = False
+        asked += 1
         assert said == sentence(text).startswith("YES")
+
+
+def test_what_coq_has_no_theorem_of_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(InputError, match="in Coq a fit's mean has equal weights; the proof has others"):
+        write_coq(sealed(make_content("weighted")), tmp_path / "coq")
+    assert not (tmp_path / "coq").exists()
 
 
 def test_a_forger_changes_every_part():

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from covopt.errors import InputError
-from covopt.proofs.checker.covopt_check import DEEPEST, MAGNITUDE, check_cover, fields, read, widths
+from covopt.proofs.checker.covopt_check import DEEPEST, MAGNITUDE, read
+from covopt.proofs.closing import entries_of
 
 THEORY = ("Statement", "Losses", "Cover", "Reflect", "Fit")
 FIELD_BITS, FIELDS = 21, 3  # in a word of 63 bits; a slope is one field, a normal's coordinate two
@@ -56,30 +57,17 @@ def write_coq(text: str, folder: str | Path) -> Path:
 
 
 def _words(own: Any) -> list[str]:
-    leaves: list[tuple[int, Any]] = []
-    last = len(own.basis) + 1
-
-    def keep(kind: int, rows: Any) -> bool:
-        leaves.append((kind, rows))
-        return True
-
-    check_cover(own, lambda box, rows, *rest: keep(0, rows), lambda box, rows, *rest: keep(last, rows))
+    found, last = [], len(own.basis) + 1
+    nodes = entries_of(own)
     if own.slope_bits > FIELD_BITS or own.normal_bits > 2 * FIELD_BITS:
         raise InputError(
             f"Coq's words hold slopes of {FIELD_BITS} bits and normals of {2 * FIELD_BITS - 1}; the proof has "
             f"{own.slope_bits} and {own.normal_bits - 1}: prove again"
         )
-    found, at = [], 0
-    for kind, rows in leaves:
-        token = None
-        while token not in (0, last):
-            (token,), at = fields(own.tree, at, (1, last.bit_length()))
-            found.append(token)
-        runs = widths(own, rows, kind)
-        sizes = [bits for count, bits in runs for _ in range(count)]
-        numbers, at = fields(own.tree, at, *runs)
-        doubles = [size == MAGNITUDE if kind else k < last - 1 for k, size in enumerate(sizes)]
-        for number, double in zip(numbers, doubles, strict=True):
+    for token, _, numbers in nodes:
+        found.append(token)
+        for k, (number, bits) in enumerate(numbers):
+            double = bits == MAGNITUDE if token == last else k < last - 1
             found += divmod(number, 1 << FIELD_BITS) if double else [number]
     found += [0] * (-len(found) % FIELDS)
     if len(found) > FIELDS * MOST_WORDS:
