@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import random
 from collections.abc import Iterator
 from typing import Any
 
 from covopt.proofs.checker.covopt_check import canonical, read
-from covopt.proofs.closing import Entry, entries_of, in_bits, in_bytes
+from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
 from covopt.proofs.theorem import sealed
 
 
@@ -22,7 +21,7 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
             yield (*path, name)
 
 
-def _felled(content: dict[str, Any], rng: random.Random) -> bytes:
+def _felled(content: dict[str, Any], rng: random.Random) -> str:
     """The tree with a node changed, lost, twice or in another place, or a number of a leaf, or cut off, or longer."""
     own = read(sealed(content))
     nodes, last = entries_of(own), len(own.basis) + 1
@@ -42,8 +41,8 @@ def _felled(content: dict[str, Any], rng: random.Random) -> bytes:
         value, bits = numbers[k]
         values = value + 1, value - 1, 0, -1, value ^ 1 << rng.randrange(bits), rng.choice(numbers)[0]
         numbers[k] = rng.choice(values) % (1 << bits), bits
-    data = in_bytes("".join(in_bits(node, last.bit_length()) for node in nodes))
-    return {"short": data[: rng.randrange(len(data))], "long": data + b"\0"}.get(kind, data)
+    bits = "".join(in_bits(node, last.bit_length()) for node in nodes)
+    return encoded({"short": bits[: rng.randrange(1, len(bits))], "long": bits + "00000000"}.get(kind, bits))
 
 
 def forge(content: dict[str, Any], rng: random.Random) -> str:
@@ -54,7 +53,7 @@ def forge(content: dict[str, Any], rng: random.Random) -> str:
     for step in path:
         inner = inner[step]
     if name == "tree":
-        inner[name] = base64.b64encode(_felled(content, rng)).decode()
+        inner[name] = _felled(content, rng)
     else:
         words = inner[name].split(" ")
         k = rng.randrange(len(words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -21,7 +20,7 @@ from covopt.proofs import Problem
 from covopt.proofs.checker.cover import read_tree
 from covopt.proofs.checker.covopt_check import read
 from covopt.proofs.checker.dual import domain, move_into_domain, multiple
-from covopt.proofs.closing import close
+from covopt.proofs.closing import close, encoded
 from covopt.proofs.curving import curve
 from covopt.proofs.theorem import counted, exactly, sealed, text, theorem_of
 
@@ -115,7 +114,7 @@ def cover(
 def _filled(content: dict[str, Any], own: Any, about: Problem) -> Covered:
     content["proof"] |= {
         "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, own.normal_bits - 1)),
-        "tree": base64.b64encode(own.tree).decode(),
+        "tree": encoded(own.tree),
     }  # fmt: skip
     return Covered(content, own, about)
 

@@ -6,6 +6,7 @@ the boxes here as well. Slopes and normals come from floating point (:func:`covo
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -203,20 +204,20 @@ def preorder(roots: Sequence[Node]) -> Iterator[Node]:
             stack += [node.upper, node.lower]
 
 
-def packed(roots: Sequence[Node], own: Any) -> bytes:
-    """Return the bits of a tree, as the file has them."""
+def packed(roots: Sequence[Node], own: Any) -> str:
+    """Return the bits of a tree."""
     bits, width = [], (len(own.basis) + 1).bit_length()
     for node in preorder(roots):
         bits.append(f"{node.axis + 1:0{width}b}")
         if node.lower is None:
             bits.append(format(node.leaf[1], node.leaf[0]))
-    return in_bytes("".join(bits))
+    return "".join(bits)
 
 
-def in_bytes(bits: str) -> bytes:
-    """Return zeros and ones as bytes, with zeros after the last one."""
+def encoded(bits: str) -> str:
+    """Return the bits of a tree as the file has them."""
     bits += "0" * (-len(bits) % 8)
-    return int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return base64.b64encode(int(bits, 2).to_bytes(len(bits) // 8, "big")).decode()
 
 
 class Entry(NamedTuple):
@@ -239,10 +240,9 @@ def entries_of(own: Any) -> list[Entry]:
     for state in states:
         token = -1
         while token not in (0, last):
-            (token,), at = fields(own.tree, at, (1, last.bit_length()))
-            runs = widths(own, state[1], token) if token in (0, last) else ()
-            numbers, at = fields(own.tree, at, *runs)
-            sizes = [bits for count, bits in runs for _ in range(count)]
+            (token,), at = fields(own.tree, at, [last.bit_length()])
+            sizes = widths(own, state[1], token) if token in (0, last) else []
+            numbers, at = fields(own.tree, at, sizes)
             found.append(Entry(token, state, list(zip(numbers, sizes, strict=True))))
     return found
 

@@ -1,6 +1,5 @@
 """Small closed proofs by covopt, of decimals of one digit: for tests of readers; some leaves become quadratic."""
 
-import base64
 import copy
 import math
 from fractions import Fraction
@@ -11,7 +10,7 @@ import numpy as np
 import covopt
 from covopt.proofs.checker.covopt_check import canonical, curved, read, widths
 from covopt.proofs.checker.faces import square_above
-from covopt.proofs.closing import Entry, entries_of, in_bits, in_bytes
+from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
 
 CASES = {
     "interpolation": (None, "none"), "penalized": (None, "penalized"), "free": (None, "free"),
@@ -51,10 +50,10 @@ def _bent(content: dict) -> dict:
     for entry in entries_of(own):
         numbers = None if entry.token else _numbers(*entry.state[:3], own)
         if numbers is not None:
-            sizes = [size for count, size in widths(own, entry.state[1], last) for _ in range(count)]
+            sizes = widths(own, entry.state[1], last)
             entry = Entry(last, entry.state, list(zip(numbers, sizes, strict=True)))  # noqa: PLW2901
         bits.append(in_bits(entry, last.bit_length()))
-    content["proof"]["tree"] = base64.b64encode(in_bytes("".join(bits))).decode()
+    content["proof"]["tree"] = encoded("".join(bits))
     return content
 
 

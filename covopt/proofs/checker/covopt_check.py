@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Check a closed proof: python covopt_check.py proof.json [table.csv]. Nothing but integers decides.
 
-Exit code 0: the theorem that is printed holds (and is about the table). 1: it is not shown. docs/proofs.md says why,
-docs/proof_file.md what everything is: x = e (X_i, B), y = f Y_i, |G(u)| <= H |u|; a box is ``closed`` or ``curved``.
+Exit code 0: the theorem that is printed holds (of the table). See docs/proofs.md, and docs/proof_file.md for names.
 """
 
 import base64
@@ -13,6 +12,7 @@ import re
 import sys
 import time
 from fractions import Fraction
+from operator import add, mul, sub
 from types import SimpleNamespace as Record
 
 # fmt: off
@@ -92,8 +92,9 @@ def read(text):
     (scale,) = integers(proof.scale, "scale", 1, 1)
     product = [[sum(c[i] * w[j] for c, w in zip(own.basis, own.inverse)) for j in range(D)] for i in range(D)]
     demand(product == [[scale * (i == j) for j in range(D)] for i in range(D)], "inverse: is none of the basis")
-    own.tree = tried("tree: no base64", base64.b64decode, proof.tree, None, True)
-    demand(base64.b64encode(own.tree).decode() == proof.tree, "tree: no base64")
+    data = tried("tree: no base64", base64.b64decode, proof.tree, None, True)
+    demand(base64.b64encode(data).decode() == proof.tree, "tree: no base64")
+    own.tree = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}" if data else ""
     own.network = file.network
     if file.network is not None:
         own.network = n = entries(file.network, "network", "hidden hidden_unit output output_bias output_unit")
@@ -120,45 +121,48 @@ def largest_bound(own):
 
 def pull(basis, r):
     """r.u = pull(r).z for u = sum of z_k times column k of the basis."""
-    return [sum([x * y for x, y in zip(r, column)]) for column in basis]
+    return [sum(map(mul, r, column)) for column in basis]
 
 def rows_of(own):
     pairs = [(L, [abs(L) * x for x in [*row, own.bias]]) for row, L in zip(own.X, own.multipliers)]
     return [(1 if L >= 0 else -1, pull(own.basis, row)) for L, row in pairs]
 
-def decided(box, rows, linear):
-    """Return a box without the rows whose sign is known: they are in the linear part, or out."""
-    for row in rows:
-        if row[2] >= 0:
-            linear = [x + row[0] * y for x, y in zip(linear, row[1])]
-    return box, [row for row in rows if row[2] < 0 < row[3]], linear
-
 def start(axis, side, corner, signed):
     """Return a facet: the box, its undecided rows, its linear part."""
-    box = [(-corner, corner)] * len(signed[0][1])
-    box[axis] = (side * corner, side * corner)
-    ends = [[sorted((x * low, x * high)) for x, (low, high) in zip(r, box)] for _, r in signed]
-    return decided(box, [(*row, *map(sum, zip(*pairs))) for row, pairs in zip(signed, ends)], [0] * len(box))
+    box, middle = [(-corner, corner)] * len(signed[0][1]), side * corner
+    box[axis], reaches = (middle, middle), [corner * (sum(map(abs, r)) - abs(r[axis])) for _, r in signed]
+    rows = [(w, r, middle * r[axis] - far, middle * r[axis] + far) for (w, r), far in zip(signed, reaches)]
+    return narrowed(box, rows, [0] * len(box), axis, 0)
 
 def half(box, rows, linear, axis, upper):
     """Return one half: the range of a row loses |r_axis| times the width that is lost, at one of its ends."""
     low, high = box[axis]
     middle, box = (low + high) // 2, box.copy()  # any number in between would do
-    step = middle - low if upper else middle - high
     box[axis] = (middle, high) if upper else (low, middle)
-    moved = [(sign, r, r[axis] * step, lo, hi) for sign, r, lo, hi in rows]
-    return decided(box, [(w, r, lo + t, hi) if t >= 0 else (w, r, lo, hi + t) for w, r, t, lo, hi in moved], linear)
+    return narrowed(box, rows, linear, axis, middle - low if upper else middle - high)
+
+def narrowed(box, rows, linear, axis, step):
+    """Return a box with its undecided rows; those whose sign is known are in the linear part, or out."""
+    left = []
+    for sign, r, low, high in rows:
+        moved = r[axis] * step
+        lo, hi = (low + moved, high) if moved >= 0 else (low, high + moved)
+        if lo >= 0:
+            linear = [*map(add if sign > 0 else sub, linear, r)]
+        elif hi > 0:
+            left.append((sign, r, lo, hi))
+    return box, left, linear
 
 def closed(box, rows, linear, normal, slopes, own):
     """Whether A P (G(u) - H |u|) <= 0 on the box; normal and slopes in units 1/P and 1/A."""
-    one, unit, q, b = own.one, own.unit, [own.one * x for x in linear], 0
-    for (sign, r, lo, hi), a in zip(rows, slopes):
-        weight = sign * a
-        q = [x + weight * y for x, y in zip(q, r)] if a else q
-        b += max(-a * lo, (one - a) * hi) if sign > 0 else 0
-    values = [unit * x - one * own.H * p for x, p in zip(q, pull(own.basis, normal))]
+    one, unit, scale = own.one, own.unit, own.one * own.H
+    weights = [row[0] * a for row, a in zip(rows, slopes)]
+    columns = zip(*[row[1] for row in rows]) if rows else [()] * len(box)
+    b = sum([max(-a * lo, (one - a) * hi) for (sign, _, lo, hi), a in zip(rows, slopes) if sign > 0])
+    q = [one * x + sum(map(mul, weights, column)) for x, column in zip(linear, columns)]
+    values = [unit * x - scale * p for x, p in zip(q, pull(own.basis, normal))]
     total = unit * b + sum([v * (high if v > 0 else low) for v, (low, high) in zip(values, box)])
-    return total <= 0 and sum([p * p for p in normal]) <= unit * unit
+    return total <= 0 and sum(map(mul, normal, normal)) <= unit * unit
 
 def magnitude(field):
     return (field & 65535) << (field >> 16)
@@ -177,61 +181,57 @@ def semidefinite(form):
 
 def curved(box, rows, linear, numbers, own):
     """Whether 2 A H (|u| G(u) - H |u|^2) <= 0 on the box, m times [l, h], by a quadratic form in |u|, m and z."""
-    one, H, take, D = own.one, own.H, iter(numbers), len(box)
+    one, H, B, D, take, slopes, others = own.one, own.H, own.basis, len(box), iter(numbers), [], []
     scale, (free, *pulls) = one * H, [magnitude(next(take)) for _ in range(D + 1)]
-    square, cross = 2 * scale * H - free, [-2 * scale * x for x in linear]
-    form = [[free * x for x in pull(own.basis, column)] for column in own.basis]
-    for j, pulled in enumerate(pulls):
-        form[j][j] += pulled
+    square, edge = 2 * scale * H - free, sum([pulled * low * high for (low, high), pulled in zip(box, pulls)])
     for sign, r, _, _ in rows:
         first = next(take)
         bend, vector = (magnitude(first), []) if sign > 0 else (1, [next(take) - one // 2 for _ in range(D)])
         if bend == 0 or sum([x * x for x in vector]) > min(first, one - first) ** 2:
             return False
         square += -scale * scale // (4 * bend) if sign > 0 else 0  # rounded down
-        slope = -scale if sign > 0 else 2 * H * first
-        other = [-bend * x for x in r] if sign > 0 else [2 * H * x for x in pull(own.basis, vector)]
-        cross = [x + slope * y for x, y in zip(cross, r)]
-        form = [[x + c * y for x, y in zip(row, other)] if c else row for row, c in zip(form, r)]
-    edge = sum([pulled * low * high for (low, high), pulled in zip(box, pulls)])
+        slopes.append(-scale if sign > 0 else 2 * H * first)
+        others.append([-bend * x for x in r] if sign > 0 else [2 * H * x for x in pull(B, vector)])
+    sides, turned = (list(zip(*part)) or [()] * D for part in ([r for _, r, _, _ in rows], others))
+    form = [[free * x + d * (j == k) for k, x in enumerate(pull(B, c))] for j, (c, d) in enumerate(zip(B, pulls))]
+    form = [[x + sum(map(mul, r, y)) for x, y in zip(row, turned)] for row, r in zip(form, sides)]
+    cross = [-2 * scale * x + sum(map(mul, slopes, r)) for x, r in zip(linear, sides)]
     mixed = [-pulled * (low + high) for (low, high), pulled in zip(box, pulls)]
     return semidefinite([[square, 0, *cross], [0, edge, *mixed], *([0, 0, *row] for row in form)])
 
-def fields(data, at, *runs):
-    """Return runs of (count, bits) unsigned integers from bit ``at`` on, the most significant bit first."""
-    after = at + sum([count * bits for count, bits in runs])
-    demand(after <= 8 * len(data), "the tree ends early")
-    word, found = int.from_bytes(data[at // 8 : (after + 7) // 8], "big") >> (-after % 8), []
-    for bits in reversed([bits for count, bits in runs for _ in range(count)]):
-        found.append(word & ((1 << bits) - 1))
-        word >>= bits
-    return found[::-1], after
+def fields(bits, at, sizes):
+    """Return integers of so many bits from bit ``at`` on, the most significant bit first, and where they end."""
+    demand(at + sum(sizes) <= len(bits), "the tree ends early")
+    found = []
+    for size in sizes:
+        found.append(int(bits[at : at + size], 2))
+        at += size
+    return found, at
 
 def widths(own, rows, token):
-    D = len(own.basis)
     if token == 0:
-        return (D, own.normal_bits), (len(rows), own.slope_bits)
-    return (D + 1, MAGNITUDE), *((1, MAGNITUDE) if row[0] > 0 else (D + 1, own.slope_bits) for row in rows)
+        return [own.normal_bits] * len(own.basis) + [own.slope_bits] * len(rows)
+    wide = [own.slope_bits] * (1 + len(own.basis))
+    return [MAGNITUDE] * len(wide) + [bits for row in rows for bits in ([MAGNITUDE] if row[0] > 0 else wide)]
 
 def check_cover(own, closed=closed, curved=curved):
     """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""
-    data, at, leaves, rows, D = own.tree, 0, 0, rows_of(own), len(own.basis)
+    at, leaves, rows, D = 0, 0, rows_of(own), len(own.basis)
     for root in range(4 * D):
         sigma, axis, side = 1 - 2 * (root // (2 * D)), root // 2 % D, 1 - 2 * (root % 2)
         stack = [(*start(axis, side, own.corner, [(sigma * sign, r) for sign, r in rows]), 0)]
         while stack:
             box, undecided, linear, depth = stack.pop()
-            (token,), at = fields(data, at, (1, (D + 1).bit_length()))
+            (token,), at = fields(own.tree, at, [(D + 1).bit_length()])
             if token in (0, D + 1):
-                numbers, at = fields(data, at, *widths(own, undecided, token))
+                numbers, at = fields(own.tree, at, widths(own, undecided, token))
                 leaves, rule = leaves + 1, curved if token else closed
                 given = [numbers] if token else [[p - own.unit for p in numbers[:D]], numbers[D:]]
                 demand(rule(box, undecided, linear, *given, own), f"leaf {leaves} does not close")
             else:
                 demand(token <= D and depth < DEEPEST, "the tree is too deep, or cut along no coordinate")
                 stack += [(*half(box, undecided, linear, token - 1, upper), depth + 1) for upper in (True, False)]
-    rest = 8 * len(data) - at
-    demand(rest < 8 and not any(fields(data, at, (1, rest))[0]), "the tree goes on after its last leaf")
+    demand(len(own.tree) < at + 8 and "1" not in own.tree[at:], "the tree goes on after its last leaf")
     return leaves
 
 def check(text):
