@@ -58,6 +58,7 @@ MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked a
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
+ROUNDS, HASTE = 60, 2e7  # of the relaxation; with no effort about so many numbers are looked at for each output
 TIME = 0.5  # of what is left to a deadline, for a fan or a tree: what follows has time, and they end with a bound
 
 EXACT = "exact maximum over all neurons"
@@ -218,7 +219,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        return GaugeBound(_relaxed(rows, one), False, VALID)
+        rounds = int(min(ROUNDS, 2 + HASTE / rows.size))
+        return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
 
@@ -344,10 +346,10 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
     return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
-def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
+def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROUNDS) -> float:
     """Return the best of the bounds that need no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
-    return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
+    return min(gauge_bound(rows, dual, n_rounds=n_rounds), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:
