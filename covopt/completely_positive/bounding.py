@@ -20,8 +20,11 @@ from covopt.errors import BudgetError, MissingPackageError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
 
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
+MOMENT_SIZE = {1: 40, 2: 9}
+MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
+MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain")}
 
 
 def solve_in_time(piece: Component) -> None:
@@ -143,8 +146,32 @@ def _separate(piece: Component) -> None:
             piece.say("not_cp", None, "copositive", {"S": S})
 
 
+def _moments(piece: Component, *, alone: bool = False) -> None:
+    from covopt.completely_positive.moments import moment_bound
+
+    asked = MOMENTS.get(piece.options.method)
+    if alone != (asked is not None) or not (alone or piece.options.wants("moments")):
+        return
+    for level, kind in [asked] if asked else [(1, "strong"), (2, "strong")]:
+        if not alone and (piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]):
+            return
+        try:
+            found = moment_bound(
+                piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
+                tol=piece.options.tol if piece.matrix.exact is None else 0.0,
+            )  # fmt: skip
+        except (BudgetError, SolverError, MissingPackageError) as error:
+            why = {BudgetError: "large moments", SolverError: "no moments"}.get(
+                type(error), "no moments extra"
+            )
+            piece.notes.append(NOTES[why].format(level))
+            return
+        if alone or found.integer > piece.lower:
+            piece.say("lower", int(found.integer), "moment", found.data)
+
+
 STEPS: tuple[Callable[[Component], None], ...] = (
-    _single, _comparison, _rank, _cliques,
-    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _face, _separate,
+    _single, _comparison, _rank, partial(_moments, alone=True), _cliques,
+    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _face, _separate, _moments,
     partial(_search, share=1.0, n_starts=64), _cap,
 )  # fmt: skip

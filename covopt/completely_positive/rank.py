@@ -13,7 +13,7 @@ from covopt.checks.kept import KeptFile, kept_file
 from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
-from covopt.completely_positive.bounding import solve_in_time
+from covopt.completely_positive.bounding import MOMENTS, solve_in_time
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import held_reasons, readings_of
 from covopt.completely_positive.component import Component, Options
@@ -25,7 +25,7 @@ from covopt.errors import CertificateContradictedError, InputError, PrecisionWar
 from covopt.limits import now, patiently
 
 LOOSEST_TOL = 1e-6
-METHODS = ("auto", "rank", "clique-cover", "triangle-free", "face")
+METHODS = ("auto", "rank", "clique-cover", "triangle-free", *MOMENTS, "face")
 
 
 def cp_rank(
@@ -45,16 +45,17 @@ def cp_rank(
 
     The support graph falls into components, whose CP-ranks add up. On each of them, until the bounds meet: rank,
     triangle-free formula and explicit factor, edge-clique cover, comparison-matrix factor, numerical factors from the
-    lower bound up, the face certificate, and theorems.
+    lower bound up, the face certificate, moment bounds, and theorems.
 
     Parameters
     ----------
     A : array_like of shape (n, n), or networkx.Graph
         Integers and fractions are exact. Other floats are known up to ``tol``: where a nonzero entry is that small,
         both readings of it are answered, the bracket covers both, and a warning says so.
-    method : {"auto", "rank", "clique-cover", "triangle-free", "face"}
+    method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face"}
         The lower bound: all of them until one meets the upper bound, or this one alone (beside the rank where it
-        finds nothing).
+        finds nothing). The moment bounds are ξ₁ and ξ₂ over the maximal cliques, rounded to rigorous ones; their
+        values before rounding up are in ``.reasons``.
     tol : float
         Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
     time_limit_s : float, optional

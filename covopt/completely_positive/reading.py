@@ -32,7 +32,10 @@ NOTES = {
     "one ambiguous": f"{{}} entry {_AMBIGUOUS}",
     "no extra": "the face certificate was not tried, nor a copositive matrix that separates: they need cvxpy "
     "(pip install 'covopt-nn[conic]')",
+    "no moments extra": "no moment bound: it needs cvxpy (pip install 'covopt-nn[conic]')",
     "no face": "no face certificate: its programs gave no point",
+    "large moments": "no moment bound of level {}: it would take too much",
+    "no moments": "no moment bound of level {}: the solver gave no point, or takes A for not completely positive",
 }
 SIGNS = {"lower": "≥", "upper": "≤", "approximate": "≈", "not_cp": ""}
 
@@ -77,7 +80,7 @@ class Reason:
     value : int or None
         The bound; None with ``not_cp``.
     method : str
-        ``rank``, ``clique-cover``, ``triangle-free``, ``face``, ``factor``, ``theorem``, and for
+        ``rank``, ``clique-cover``, ``triangle-free``, ``moment``, ``face``, ``factor``, ``theorem``, and for
         ``not_cp``: ``entry``, ``eigenvalue``, ``comparison``, ``copositive``.
     vertices : tuple of int
         The connected component of the support graph that it speaks about; the CP-rank is the sum over components.

@@ -96,10 +96,12 @@ def test_the_common_loader_and_checker_know_certificates(tmp_path):
         covopt.verify(certificate, [[1.0]], [1.0])
 
 
-@pytest.mark.parametrize(("method", "lower"), [("rank", 7), ("clique-cover", 7)])
+@pytest.mark.parametrize(
+    ("method", "lower"), [("rank", 7), ("clique-cover", 7), ("moment-1", 7), ("moment-2", 7)]
+)
 def test_one_bound_alone(method, lower, monkeypatch):
     monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", lambda *args, **options: None)
-    # M7 of Bomze, Schachinger and Ullrich, whose CP-rank is 14: rank 7
+    # M7 of Bomze, Schachinger and Ullrich, whose CP-rank is 14: rank 7, moment bounds 2.65 and 4.21
     row = [926, 531, 81, 150, 150, 81, 531]
     matrix = [[row[(j - i) % 7] for j in range(7)] for i in range(7)]
     certificate = covopt.cp_rank(matrix, method=method)
@@ -108,7 +110,7 @@ def test_one_bound_alone(method, lower, monkeypatch):
 
 
 def test_an_unknown_method():
-    with pytest.raises(covopt.errors.InputError, match=r"method must be .*face"):
+    with pytest.raises(covopt.errors.InputError, match=r"method must be .*moment-2"):
         covopt.cp_rank([[1]], method="magic")
 
 

@@ -46,7 +46,8 @@ def test_an_interrupted_bracket_goes_on(count, tmp_path, monkeypatch):
 def test_a_component_that_is_done_is_not_done_again(tmp_path, monkeypatch):
     file = tmp_path / "c.checkpoint"
     with monkeypatch.context() as patched:
-        patched.setattr("covopt.completely_positive.face.face_certificate", interrupt)
+        patched.setattr("covopt.completely_positive.face.face_certificate", lambda *_, **__: None)
+        patched.setattr("covopt.completely_positive.moments.moment_bound", interrupt)
         assert covopt.cp_rank(A, checkpoint=file).upper is None
     monkeypatch.setattr(
         "covopt.completely_positive.component.Component.take",

@@ -10,6 +10,8 @@ from covopt.completely_positive.checking import verify_cp_rank
 from covopt.completely_positive.exclusion import is_negative, negative_entry, separated
 from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.moment_model import moment_model
+from covopt.completely_positive.moment_rounding import rigorous_value
 from covopt.completely_positive.rank import cp_rank
 from covopt.exact.rank import exact_rank, rank_at_least
 from covopt.exact.singular import singular_values_between
@@ -105,3 +107,17 @@ def test_singular_values_are_not_believed_but_bounded(shape):
 
 def fractions(matrix):
     return [[Fraction(float(x)) for x in row] for row in matrix]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_no_dual_point_beats_the_rows_of_a_factor(level):
+    """Whatever the dual, p rows are not excluded for a matrix that has a factor of p rows."""
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        B = rng.uniform(0, 1, (2, 3)) * (rng.uniform(size=(2, 3)) < 0.8) + 0.01
+        A = B.T @ B
+        model = moment_model(A / np.sqrt(np.outer(np.diag(A), np.diag(A))), level, "strong", 1e-12)
+        for size in (1e-12, 1e-6, 1.0, 1e6, 1e12):
+            z = size * rng.standard_normal(model.b.shape)
+            z[: model.n_equal] = -np.abs(z[: model.n_equal])
+            assert rigorous_value(model, z) <= 2.0

@@ -4,10 +4,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from covopt.completely_positive.moments import moment_bound
 
 import covopt
 from covopt.checks.memory import memory_left, memory_limited, room
+from covopt.completely_positive.moments import moment_bound
 from covopt.data import Data
 from covopt.depth.families import LAYER_BYTES, Recursion
 from covopt.depth.lower import tree_families
