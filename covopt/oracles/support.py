@@ -58,7 +58,7 @@ MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked a
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
-ROUNDS, HASTE = 60, 2e7  # of the relaxation; with no effort about so many numbers are looked at for each output
+ROUNDS, HASTE = 60, 2e7  # of the relaxation; numbers looked at for each output with no effort
 TIME = 0.5  # of what is left to a deadline, for a fan or a tree: what follows has time, and they end with a bound
 
 EXACT = "exact maximum over all neurons"
