@@ -40,14 +40,6 @@ class SolutionFileError(CovoptError, ValueError):
     """A file is not a covopt solution, or was written by a newer schema."""
 
 
-class ClusterError(CovoptError):
-    """A Dask cluster cannot be reached, or was lost before there was an answer."""
-
-
-class ClusterLost(KeyboardInterrupt):
-    """A Dask cluster was lost within a solve: like Ctrl-C it ends the rounds, and the best bracket is kept."""
-
-
 class CertificateContradictedError(CovoptError):
     """A network is below a certified lower bound: one of the two is wrong; ``path`` has all that reproduces it."""
 
@@ -82,10 +74,6 @@ class PathStoppedWarning(CovoptWarning):
 
 class CheckpointWarning(CovoptWarning):
     """A checkpoint could not be written; the solve goes on without it."""
-
-
-class ClusterWarning(CovoptWarning):
-    """A Dask cluster was lost; what was found by then is kept."""
 
 
 class MemoryLimitWarning(CovoptWarning):

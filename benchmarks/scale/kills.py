@@ -8,7 +8,6 @@ anew. What a kill leaves must load, and what it says must pass verification. In 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -73,18 +72,6 @@ def _proof(path: Path) -> bool:
     return Proof.load(path).boxes > 0
 
 
-def _cells(path: Path) -> bool:
-    """Whether the patterns that a checkpoint names are there, each once; or those of the whole file."""
-    if path.suffix == ".npy":
-        found = np.load(path)
-    else:
-        state, part = json.loads(path.read_text()), path.with_name("o.npy.part").read_bytes()
-        width = -(-len(np.loadtxt("cells.csv", delimiter=",", skiprows=1)) // 8)
-        first = state["offset"] - width * state["cells"]
-        found = np.frombuffer(part[first : state["offset"]], np.uint8).reshape(state["cells"], width)
-    return len({*map(bytes, found)}) == len(found)
-
-
 def _weights(path: Path) -> bool:
     import torch
 
@@ -111,9 +98,6 @@ CASES: dict[str, Case] = {
     "cp-rank": Case(
         ("cp-rank", "matrix.csv", "--out", "o.json"), "o.json.checkpoint", _certificate,
         lambda path: float(covopt.load(path).lower),
-    ),
-    "cells": Case(
-        ("cells", "cells.csv", "--out", "o.npy"), "o.npy.checkpoint", _cells, lambda path: float(len(np.load(path)))
     ),
     "train": Case(
         ("train", "plane.csv", *TARGET, "--widths", "8", "--seeds", "16", "--steps", "300", "--checkpoint", "c",

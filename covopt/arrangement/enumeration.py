@@ -6,7 +6,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import comb
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
-from covopt.parallel import active_cluster, check_n_jobs, map_tasks
+from covopt.parallel import check_n_jobs, map_tasks
 
 _TRUSTED_ZERO, _TRUSTED_NONZERO = 1e-12, 1e-10  # rounding reaches 1e-13; what is between could be either
 # Rows whose minors are below this have nonzero minors far above rounding, relative to the largest.
@@ -204,14 +203,11 @@ def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
     return np.zeros((1, -(-reduced.n_samples // 8)), dtype=np.uint8)
 
 
-def half_blocks(
-    run: Run, *, size: int, n_jobs: int, keep: bool, first: int = 0
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield words of half-cells and their number, from part ``first`` on; the record goes to ``run``."""
-    parts = islice(tasks(run.rows.shape[1], run.reduced.rank, size), first, None)
-    calls = ((*part, keep) for part in parts)
+def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield words of half-cells and their number; the record goes to ``run``."""
+    calls = ((*part, keep) for part in tasks(run.rows.shape[1], run.reduced.rank, size))
     found = 0
-    for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays), first):
+    for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays)):
         run.record(stats)
         found += 2 * int(stats[-1])
         tell(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
@@ -290,7 +286,7 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
         none = Separation(0.0, np.inf)
         return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
-    shared = n_jobs != 1 or active_cluster() is not None  # then each gets several parts
+    shared = n_jobs != 1  # then each gets several parts
     size = max(1 << 12, min(half_cells // 16, _LARGEST_PART)) if shared else 2 * half_cells
     needed = cell_bytes(2 * half_cells, reduced.n_samples)
     limit = memory_left(needed)
@@ -347,38 +343,21 @@ def iter_cells(
 
 
 def _blocks(reduced: Reduced, chunk_size: int, n_jobs: int) -> Iterator[np.ndarray]:
-    seed = settled_seed(reduced, chunk_size, n_jobs)
+    seed = _settled_seed(reduced, chunk_size, n_jobs)
     run = None if seed is None else Run(reduced, seed)
-    for blocks in packed_parts(reduced, run, chunk_size, n_jobs):
-        yield from blocks
-    if run is not None:
-        run.warn()
-
-
-def packed_parts(
-    reduced: Reduced, run: Run | None, chunk_size: int, n_jobs: int, *, first: int = 0
-) -> Iterator[Iterator[np.ndarray]]:
-    """Yield the packed blocks of each part of a sweep, always the same parts; ``first`` of them are left out.
-
-    Without a run, which :func:`settled_seed` has no seed for, there is one part.
-    """
     if run is None:
-        if first == 0:
-            packed = _by_big_integers(reduced) if reduced.rank else _nothing_to_cut(reduced)
-            yield (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
+        packed = _by_big_integers(reduced) if reduced.rank else _nothing_to_cut(reduced)
+        yield from (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
         return
     step = max(1, chunk_size // 2)
-
-    def blocks(half: np.ndarray) -> Iterator[np.ndarray]:
+    for half, _ in half_blocks(run, size=step, n_jobs=n_jobs, keep=True):
         for i in range(0, len(half), step):
             packed = _as_bytes(half[i : i + step], reduced)
             yield from (packed[k : k + chunk_size] for k in range(0, len(packed), chunk_size))
-
-    for half, _ in half_blocks(run, size=step, n_jobs=n_jobs, keep=True, first=first):
-        yield blocks(half)
+    run.warn()
 
 
-def settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
+def _settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
     """Return a flag on which no sign of integer rows is in doubt: a block once given cannot be taken back.
 
     Small integers need no look: their nonzero minors are far above rounding.

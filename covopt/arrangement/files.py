@@ -11,12 +11,10 @@ import numpy as np
 
 from covopt.arrangement.enumeration import iter_cells
 from covopt.arrangement.reduction import lift, reduce
-from covopt.arrangement.resuming import Resumable
 from covopt.checks.memory import memory_left
 from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
-from covopt.parallel import check_n_jobs
 
 STREAMED = (".npy", ".parquet")
 BLOCK_BYTES = 1 << 24  # of patterns that are written at a time
@@ -52,7 +50,6 @@ def write_cells(
     bias: float = 0.0,
     n_jobs: int = 1,
     report: Report | None = None,
-    checkpoint: Any = None,
 ) -> int:
     """Enumerate the cells of a table into a file.
 
@@ -71,8 +68,6 @@ def write_cells(
         As in :func:`covopt.enumerate_cells`.
     report : callable, optional
         Told the number of cells so far after every block.
-    checkpoint : Checkpoint, optional
-        Of an ``.npy`` file: what is written stays when the run ends early, and the next one goes on from it.
 
     Returns
     -------
@@ -100,24 +95,13 @@ def write_cells(
     if path.suffix == ".parquet":  # whose writer keeps pages of several blocks
         block = min(block, max(LEAST_BYTES, memory_left() // SHARE))
     size = max(1, block // max(width, 8))
-    if checkpoint is not None:
-        if path.suffix != ".npy":
-            raise InputError(f"only .npy files can be gone on with; received {path.name}.")
-        file = Resumable(path, checkpoint.path, every_s=checkpoint.every_s, resume=checkpoint.resume)
-        return file.write(
-            X, bias=bias, size=size, n_jobs=check_n_jobs(n_jobs), header=lambda count: _npy_header(count, width),
-            report=report or (lambda count: None),
-        )  # fmt: skip
     blocks = iter_cells(X, bias=bias, chunk_size=size, n_jobs=n_jobs)
     write = _write_parquet if path.suffix == ".parquet" else _write_npy
     found: list[int] = []
     try:
         write_atomically(path, lambda stream: found.append(write(stream, _counted(blocks, report), width)))
     except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; nothing is left of it. An .npy file with a checkpoint "
-            "can be gone on with."
-        ) from None
+        raise InputError(f"cannot write {path}: {error.strerror or error}; nothing is left of it.") from None
     return found[0]
 
 

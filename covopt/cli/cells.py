@@ -12,7 +12,7 @@ import typer
 
 from covopt.cli.options import reading
 from covopt.cli.report import Exit, keep
-from covopt.cli.running import Answer, keep_checkpoint, progress
+from covopt.cli.running import Answer, progress
 from covopt.files import write_atomically
 
 WORDS = {  # what a line means
@@ -29,10 +29,6 @@ def cells(given: SimpleNamespace) -> Answer:
     """Count or write every activation pattern: each set of points on which one neuron can be active."""
     if given.count_only and given.out is not None:
         raise typer.BadParameter("--count-only enumerates nothing that --out could save")
-    streamed = given.out is not None and given.out.suffix == ".npy"
-    if given.resume and not streamed:
-        raise typer.BadParameter("--resume goes on with cells in an .npy file: give --out FILE.npy")
-    keep_checkpoint(given, kept=streamed)
     began = time.perf_counter()
     with progress(given, "enumerating cells") as shown:
         found = _found(given, shown.say)
@@ -41,7 +37,7 @@ def cells(given: SimpleNamespace) -> Answer:
     if stopped:
         given.out = None
     code = Exit.NOT_CERTIFIED if stopped else Exit.CERTIFIED
-    return Answer(code, found, lines(found), finished=not stopped, saved=f"{'saved':<16} {{}}")
+    return Answer(code, found, lines(found), saved=f"{'saved':<16} {{}}")
 
 
 def _found(given: SimpleNamespace, report: Callable[[str], None]) -> dict[str, Any]:
@@ -99,9 +95,7 @@ def _cells(
     expected = f"of at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
         tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
-        return {
-            "n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell, checkpoint=given.checkpoint)
-        }
+        return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell)}
     report(f"enumerating, {expected[3:]}")
     plan(
         cell_bytes(most, len(X)),

@@ -214,8 +214,6 @@ OPTIONS = (
            Seconds, None,
            "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths of what is "
            "free.", "GIB"),
-    Option("solve fit path train cells verify prove", "cluster", Text, None, "Send the large parts of the work to a "
-           "Dask cluster, as in tcp://host:8786; local: a process for each core of this machine.", "ADDRESS|local"),
     # what is written
     Option("solve fit depth", "out", File, None, "Save the solution.", "FILE.json", writes=JSON,
            key="solution_file"),
@@ -246,9 +244,9 @@ OPTIONS = (
            writes=FIGURE, key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
            key="figure_file"),
-    Option("solve fit path cells prove cp-rank", "resume", bool, False,
+    Option("solve fit path prove cp-rank", "resume", bool, False,
            "Go on from the checkpoint that a run with this --out has left.", flags=("--resume",)),
-    Option("solve fit path cells prove cp-rank", "checkpoint_every", float, 60.0,
+    Option("solve fit path prove cp-rank", "checkpoint_every", float, 60.0,
            "Seconds between checkpoints, OUT.checkpoint beside --out OUT.", "S", more={"min": 0.0}),
     Option("train", "checkpoint", File, None, "Save the state of training while it runs; removed at the end.",
            "FILE"),

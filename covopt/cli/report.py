@@ -18,8 +18,7 @@ import typer
 
 from covopt.checks.memory import memory_limited
 from covopt.checks.wording import counted
-from covopt.cli.cluster import on_cluster
-from covopt.errors import CertificateContradictedError, ClusterLost, CovoptError, CovoptWarning, InputError
+from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
 INTERRUPTED = "interrupted before there was anything to save"
@@ -54,12 +53,10 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def reporting(
-    as_json: bool, cluster: str | None = None, memory_limit: float | None = None
-) -> Iterator[list[str]]:
+def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list[str]]:
     """Turn expected failures into one line and an exit code; collect the warnings for ``--json``.
 
-    What is large goes to ``cluster``, as :mod:`covopt.cli.cluster` reads it, and keeps to ``memory_limit`` GiB.
+    What is large keeps to ``memory_limit`` GiB.
     Anything else is a defect of covopt and keeps its traceback.
     """
     heard: list[str] = []
@@ -85,7 +82,7 @@ def reporting(
         warnings.simplefilter("default", CovoptWarning)
         warnings.showwarning = show
         try:
-            with memory_limited(memory_limit), on_cluster(cluster):
+            with memory_limited(memory_limit):
                 yield heard
         except CovoptError as error:
             if isinstance(error, CertificateContradictedError) and error.path is not None:
@@ -101,8 +98,6 @@ def reporting(
             raise fail(f"{where}{error.strerror or error}", Exit.INPUT_ERROR) from None
         except MemoryError:
             raise fail("out of memory; use fewer rows or features", Exit.INPUT_ERROR) from None
-        except ClusterLost as error:
-            raise fail(f"{error}; there was nothing to save yet", Exit.NOT_CERTIFIED) from None
         except KeyboardInterrupt:
             with patiently():  # one more may be on its way
                 failure = fail(INTERRUPTED, Exit.NOT_CERTIFIED)

@@ -78,12 +78,12 @@ def add(app: typer.Typer, name: str, command: Command, epilog: str = "") -> None
 
 def run(name: str, command: Command, given: SimpleNamespace) -> None:
     """Check the outputs, answer, save, draw and print; the files come first, so that nothing computed is lost."""
-    cluster, memory_limit = getattr(given, "cluster", None), getattr(given, "memory_limit", None)
+    memory_limit = getattr(given, "memory_limit", None)
     outputs = [option for option in options_of(name) if option.writes is not None]
     inputs = tuple(getattr(given, option.name) for option in options_of(name) if option.reads)
     given.checkpoint = getattr(given, "checkpoint", None)
     given.talks = not (given.as_json or given.quiet)
-    with reporting(given.as_json, cluster, memory_limit) as given.heard:
+    with reporting(given.as_json, memory_limit) as given.heard:
         check_outputs(*(getattr(given, option.name) for option in outputs), inputs=inputs)
         for option in outputs:
             # what draws without being asked goes on where nothing can be drawn

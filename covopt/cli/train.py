@@ -78,8 +78,6 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
         "--checkpoint and --resume belong to plain training; leave them out with --cross-check.":
             certifies and (given.checkpoint is not None or given.resume),
         "--resume needs --checkpoint FILE, the file to go on from.": given.resume and given.checkpoint is None,
-        "training runs on this machine; leave --cluster out, or train with another --seed on each machine.":
-            given.cluster is not None and not certifies,
         f"--cross-check takes one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
         f"certificates are about two-layer networks; received --widths {given.widths}.":
             certifies and any(isinstance(size, tuple) for size in sizes),

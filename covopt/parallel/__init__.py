@@ -6,14 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from covopt.errors import ClusterError, ClusterLost, InputError
-from covopt.parallel.cluster import active_cluster
+from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "active_cluster",
     "available_threads",
     "check_n_jobs",
     "map_tasks",
@@ -52,7 +50,7 @@ def map_tasks(
     """Yield ``function(*shared, *task)`` for every task, in the order of the tasks.
 
     Results are handed over as they come, so that at most a few of them are held at a time. Inside
-    ``joblib.parallel_config(backend="dask")`` the tasks go to the Dask cluster, whatever ``n_jobs`` is.
+    ``joblib.parallel_config(backend="dask")`` joblib sends the tasks to the Dask cluster.
 
     Parameters
     ----------
@@ -63,7 +61,7 @@ def map_tasks(
     n_jobs : int
         1 runs in this process; otherwise joblib's meaning.
     shared : tuple of ndarray
-        First arguments of every call; sent to a cluster once, and never changed.
+        First arguments of every call.
 
     Yields
     ------
@@ -74,8 +72,6 @@ def map_tasks(
     ------
     InputError
         If ``n_jobs`` is not a nonzero integer.
-    ClusterError
-        If the cluster is lost.
 
     Examples
     --------
@@ -83,13 +79,6 @@ def map_tasks(
     [8, 9]
     """
     n_jobs = check_n_jobs(n_jobs)
-    cluster = active_cluster()
-    if cluster is not None:
-        try:
-            yield from cluster.map(function, tasks, shared)
-        except ClusterLost as error:
-            raise ClusterError(f"{error}; start it again, or leave it out.") from None
-        return
     if n_jobs == 1:
         for task in tasks:
             yield function(*shared, *task)

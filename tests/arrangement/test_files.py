@@ -87,3 +87,17 @@ def test_memory_is_bounded(tmp_path):
     assert count * 8 == (tmp_path / "all.npy").stat().st_size - files.HEADER
     assert count > 800_000
     assert grown / kib < 5_000
+
+
+def test_cells_of_a_cluster_are_those_of_this_machine():
+    distributed = pytest.importorskip("distributed")
+    from joblib import parallel_config
+
+    X = np.random.default_rng(0).standard_normal((12, 3))
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        parallel_config(backend="dask"),
+    ):
+        found = enumerate_cells(X, n_jobs=2)
+    np.testing.assert_array_equal(found.packed, enumerate_cells(X, n_jobs=2).packed)

@@ -10,7 +10,6 @@ from covopt.oracles.cones.kernel import LEVELS, Stack, cut
 
 PARTS = 64  # that long searches are split into
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
-LEVELS_OF = ("u0", "s", "g", "g_low", "axis", "stage", "bound")  # of a stack, an entry for each level
 
 
 @dataclass
@@ -120,27 +119,6 @@ def longer(stack: Stack) -> Stack:
         name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
     }
     return stack._replace(**lists)
-
-
-def packed_stack(stack: Stack) -> Stack:
-    """Return what of a stack a walk goes on from: the levels down to the current box."""
-    level = max(int(stack.state[0]), 0)
-    end = int(stack.first[level + 1])
-    parts = {name: getattr(stack, name)[:end] for name in LISTS}
-    parts |= {name: getattr(stack, name)[: level + 1] for name in LEVELS_OF}
-    found = stack.points[: stack.state[1]]
-    return stack._replace(**parts, first=stack.first[: level + 2], points=found)
-
-
-def unpacked_stack(packed: Stack, n: int, n_points: int) -> Stack:
-    """Inverse of :func:`packed_stack`."""
-    stack = make_stack(n, packed.u0.shape[1], n_points)
-    while len(stack.rows) < 2 * len(packed.rows):
-        stack = longer(stack)
-    for name in (*LISTS, *LEVELS_OF, "first", "points"):
-        own, given = getattr(stack, name), getattr(packed, name)
-        own[: len(given)] = given
-    return stack._replace(state=packed.state.copy(), level=packed.level.copy())
 
 
 def split_roots(roots: list[list[Root]], rows: np.ndarray, growth: float) -> list[Root]:

@@ -1,8 +1,7 @@
 """All roots of the cover, to decide G(u) ≤ H‖u‖ and −G(u) ≤ H‖u‖ for all u.
 
 The roots are walked in slices, all unfinished roots one slice a round, and what a round does depends on the rounds
-before it only: the answer is the same for any number of threads, and for the workers of a cluster
-(:mod:`covopt.parallel`), which get the path to the current box and send back the cuts and the path to the next one.
+before it only: the answer is the same for any number of threads.
 In a long search a root that is left with few others gives halves that wait to parts of their own.
 """
 
@@ -17,22 +16,12 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import tell
-from covopt.oracles.cones.kernel import Stack, explore, plant
-from covopt.oracles.cones.roots import (
-    PARTS,
-    Root,
-    longer,
-    make_stack,
-    packed_stack,
-    split_roots,
-    unpacked_stack,
-)
-from covopt.parallel import active_cluster
+from covopt.oracles.cones.kernel import explore, plant
+from covopt.oracles.cones.roots import PARTS, Root, longer, make_stack, split_roots
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
 LARGEST_ROUND = 1 << 22  # boxes, once roots are split
 FIRST_SLICE = 2048
-WORTH_SENDING = 1 << 12  # boxes of a slice: some 10 ms
 MOST_POINTS = 64
 
 
@@ -65,54 +54,6 @@ class Search:
     def tree(self) -> np.ndarray:
         """All roots in one array."""
         return np.concatenate(self.roots)
-
-
-def _walk_away(
-    rows: np.ndarray,
-    sizes: np.ndarray,
-    weights: np.ndarray,
-    linear: np.ndarray,
-    old: np.ndarray,
-    packed: Stack,
-    n_points: int,
-    growth: float,
-    budget: int,
-) -> tuple[int, np.ndarray, Stack]:
-    """Walk on as :func:`_walk` does, on another machine; return the boxes, their cuts, and the path from there."""
-    root = Root(weights, linear, old, unpacked_stack(packed, len(rows), n_points))
-    used = _walk(root, rows=rows, sizes=sizes, growth=growth, budget=budget)
-    return used, np.concatenate([np.zeros(0, np.uint8), *root.slices]), packed_stack(root.stack)
-
-
-def _walk_all(
-    roots: list[Root],
-    arrays: tuple[np.ndarray, ...],
-    growth: float,
-    budget: int,
-    pool: ThreadPoolExecutor | None,
-) -> int:
-    """Walk all roots on by a slice, here or on a cluster."""
-    cluster = active_cluster() if budget >= WORTH_SENDING else None
-    if cluster is None:
-        rows, sizes = arrays
-        walk = partial(_walk, rows=rows, sizes=sizes, growth=growth, budget=budget)
-        return sum(map(walk, roots) if pool is None else pool.map(walk, roots))
-    nodes, n_points = 0, len(roots[0].stack.points)
-    tasks = []
-    for root in roots:
-        place, packed = int(root.stack.state[3]), packed_stack(root.stack)
-        state = packed.state.copy()
-        state[3] = 0
-        old = root.old[place : place + budget]  # a box uses up one entry at most
-        path = packed._replace(state=state)
-        tasks.append((root.weights, root.linear, old, path, n_points, growth, budget))
-    for root, (used, tree, packed) in zip(roots, cluster.spread(_walk_away, tasks, arrays), strict=True):
-        place = int(root.stack.state[3])
-        root.stack = unpacked_stack(packed, len(arrays[0]), n_points)
-        root.stack.state[3] += place
-        root.slices.append(tree)
-        nodes += used
-    return nodes
 
 
 def _walk(root: Root, *, rows: np.ndarray, sizes: np.ndarray, growth: float, budget: int) -> int:
@@ -199,7 +140,8 @@ def search(
                 alive = split_roots(roots, rows, growth)
             most = budget if len(alive) <= 4 * r else LARGEST_ROUND // len(alive)
             share = min(most, max(1, (max_nodes - nodes) // len(alive)))
-            nodes += _walk_all(alive, arrays, growth, share, pool)
+            walk = partial(_walk, rows=arrays[0], sizes=arrays[1], growth=growth, budget=share)
+            nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             budget = min(2 * budget, LARGEST_SLICE)
             rounds += 1
             text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} parts"
