@@ -1,6 +1,7 @@
 """Exact copositivity: known matrices, the closed form for n = 3, witnesses, zeros."""
 
 from fractions import Fraction
+from fractions import Fraction as F
 from itertools import combinations, product
 from math import sqrt
 
@@ -43,36 +44,6 @@ def test_exceptional_matrices_sit_on_the_boundary(S):
         assert quadratic_form(lowered, below.witness) < 0
 
 
-def test_minimal_zeros():
-    assert set(scan_copositive(HORN).zeros) == {
-        tuple(int(k in (i, (i + 1) % 5)) for k in range(5)) for i in range(5)
-    }
-    assert not scan_copositive(HORN).isolated
-    scan = scan_copositive(S7)
-    assert len(scan.zeros) == 14
-    assert scan.isolated
-    assert (9, 17, 9, 0, 0, 0, 0) in scan.zeros
-    assert (3, 3, 0, 0, 1, 0, 0) in scan.zeros
-
-
-@pytest.mark.parametrize(
-    ("S", "copositive"),
-    [
-        ([[0]], True),
-        ([[-1]], False),
-        ([[0, 0], [0, 0]], True),
-        ([[0, 1], [1, 0]], True),
-        ([[0, -1], [-1, 0]], False),
-        ([[0, -1], [-1, 5]], False),
-        ([[1, -1], [-1, 1]], True),
-        ([[1, -1], [-1, 1 - 2**-50]], False),
-        ([[Fraction(1, 4), Fraction(-1, 6)], [Fraction(-1, 6), Fraction(1, 9)]], True),
-    ],
-)
-def test_small(S, copositive):
-    assert is_copositive_exact(S) is copositive
-
-
 @given(st.lists(st.integers(-15, 15), min_size=3, max_size=3))
 def test_closed_form_for_three(entries):
     a, b, c = (x / 10 for x in entries)
@@ -109,9 +80,28 @@ def test_permutation_and_scaling(S, order, scale):
     assert first.isolated == second.isolated
 
 
-def test_isolated_means_no_sum_of_two_zeros_is_a_zero():
-    scan = scan_copositive([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
-    assert set(scan.zeros) == {(1, 1, 0), (0, 0, 1)}
+def test_minimal_zeros_and_whether_they_are_isolated():
+    scan = scan_copositive(HORN)
+    assert set(scan.zeros) == {tuple(int(k in (i, (i + 1) % 5)) for k in range(5)) for i in range(5)}
     assert not scan.isolated
-    for u, v in combinations(scan_copositive(S7).zeros, 2):
+    scan = scan_copositive(S7)
+    assert len(scan.zeros) == 14 and scan.isolated
+    assert {(9, 17, 9, 0, 0, 0, 0), (3, 3, 0, 0, 1, 0, 0)} <= set(scan.zeros)
+    for u, v in combinations(scan.zeros, 2):
         assert quadratic_form(S7, [a + b for a, b in zip(u, v, strict=True)]) > 0
+    scan = scan_copositive([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    assert set(scan.zeros) == {(1, 1, 0), (0, 0, 1)} and not scan.isolated
+
+
+def test_small():
+    fine = (
+        [[0]],
+        [[0, 0], [0, 0]],
+        [[0, 1], [1, 0]],
+        [[1, -1], [-1, 1]],
+        [[F(1, 4), F(-1, 6)], [F(-1, 6), F(1, 9)]],
+    )
+    for S in fine:
+        assert is_copositive_exact(S)
+    for S in ([[-1]], [[0, -1], [-1, 0]], [[0, -1], [-1, 5]], [[1, -1], [-1, 1 - 2**-50]]):
+        assert not is_copositive_exact(S)

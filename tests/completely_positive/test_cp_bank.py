@@ -13,7 +13,7 @@ from covopt.completely_positive.checking import verify_cp_rank
 from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import SolutionFileError
 
-SAMPLE = 25  # numbers of a certificate that are changed, each in every way
+SAMPLE = 8  # numbers of a certificate that are changed, each in every way
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ import os
 import pytest
 from filelock import FileLock
 from known_matrices import M7
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
+from tests.commands import run
 from tests.stopped_runs import fill_disk, interrupt_at
 
 SMALL = [[2, 1, 1], [1, 2, 1], [1, 1, 2]]  # a second component
@@ -24,7 +23,7 @@ def stopped_at(count, file, monkeypatch):
         return covopt.cp_rank(A, time_limit_s=None, checkpoint=file)
 
 
-@pytest.mark.parametrize("count", [2, 5, 8])
+@pytest.mark.parametrize("count", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 8))])
 def test_an_interrupted_bracket_goes_on(count, tmp_path, monkeypatch):
     file = covopt.Checkpoint(tmp_path / "c.checkpoint")
     first = stopped_at(count, file, monkeypatch)
@@ -36,7 +35,12 @@ def test_an_interrupted_bracket_goes_on(count, tmp_path, monkeypatch):
     second = covopt.cp_rank(A, checkpoint=file, time_limit_s=1e-3)
     assert second.lower >= first.lower
     assert first.upper is None or second.upper <= first.upper
-    third = covopt.cp_rank(A, checkpoint=file)
+    with monkeypatch.context() as patched:  # the component that is done is not done again
+        if first.upper is not None:
+            patched.setattr(
+                "covopt.completely_positive.component.Component.take", lambda *_: pytest.fail("again")
+            )
+        third = covopt.cp_rank(A, checkpoint=file)
     assert (third.lower, third.upper) == (RANK, RANK)
     assert all(check.ok for check in third.verify())
     assert not file.stopped
@@ -44,20 +48,16 @@ def test_an_interrupted_bracket_goes_on(count, tmp_path, monkeypatch):
 
 
 def test_a_component_that_is_done_is_not_done_again(tmp_path, monkeypatch):
-    file = tmp_path / "c.checkpoint"
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
         patched.setattr("covopt.completely_positive.face.face_certificate", lambda *_, **__: None)
         patched.setattr("covopt.completely_positive.moments.moment_bound", interrupt)
-        assert covopt.cp_rank(A, checkpoint=file).upper is None
-    monkeypatch.setattr(
-        "covopt.completely_positive.component.Component.take",
-        lambda *_: pytest.fail("a factor is taken again"),
-    )
-    assert (covopt.cp_rank(A, checkpoint=file).lower, covopt.cp_rank(A).upper) == (RANK, RANK)
-
-
-def interrupt(*_, **__):
-    raise KeyboardInterrupt
+        assert covopt.cp_rank(A, checkpoint=tmp_path / "c").upper is None
+    taken = "covopt.completely_positive.component.Component.take"
+    monkeypatch.setattr(taken, lambda *_: pytest.fail("a factor is taken again"))
+    assert covopt.cp_rank(A, checkpoint=tmp_path / "c").lower == RANK
 
 
 def test_nothing_in_the_file_is_believed(tmp_path, monkeypatch):
@@ -99,33 +99,22 @@ def test_what_cannot_be_gone_on_with_is_said(tmp_path, monkeypatch):
         covopt.cp_rank(A, checkpoint=file)
 
 
-def test_a_full_disk_ends_no_bracket(tmp_path, monkeypatch):
+def test_small_matrices_by_the_command_on_a_full_disk_and_before_the_result_is_saved(tmp_path, monkeypatch):
+    kept = covopt.Checkpoint(tmp_path / "c.checkpoint", keep=True)  # who saves the result removes it
+    for _ in range(2):
+        assert covopt.cp_rank(SMALL, checkpoint=kept).upper == 3 and kept.path.exists()
+    table, out = tmp_path / "A.csv", tmp_path / "c.json"
+    table.write_text("\n".join(",".join(map(str, row)) for row in SMALL))
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, 1)
+        first = run("cp-rank", table, "--out", out)
+    assert first.exit_code == 3 and "the same command with --resume goes on from" in first.output
+    assert run("verify", out).exit_code == 0
+    second = run("cp-rank", table, "--out", out, "--resume")
+    assert second.exit_code == 0 and "CP-rank    3" in second.output
     fill_disk(monkeypatch)
-    file = covopt.Checkpoint(tmp_path / "c.checkpoint", every_s=0.0)
+    file = covopt.Checkpoint(tmp_path / "d.checkpoint", every_s=0.0)
     with pytest.warns(
         CheckpointWarning, match="could not be written: No space left on device; the run goes on"
     ):
         assert covopt.cp_rank(SMALL, checkpoint=file).upper == 3
-
-
-def test_the_command_goes_on(tmp_path, monkeypatch):
-    table, out = tmp_path / "A.csv", tmp_path / "c.json"
-    table.write_text("\n".join(",".join(map(str, row)) for row in A))
-    asked = ["cp-rank", str(table), "--out", str(out)]
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, 5)
-        first = CliRunner().invoke(app, asked)
-    assert first.exit_code == 3
-    assert "the same command with --resume goes on from" in first.output
-    assert CliRunner().invoke(app, ["verify", str(out)]).exit_code == 0
-    second = CliRunner().invoke(app, [*asked, "--resume"])
-    assert second.exit_code == 0
-    assert f"CP-rank    {RANK}" in second.output
-    assert sorted(os.listdir(tmp_path)) == ["A.csv", "c.json"]
-
-
-def test_a_run_that_is_killed_before_it_saves_goes_on(tmp_path):
-    kept = covopt.Checkpoint(tmp_path / "c.checkpoint", keep=True)  # who saves the result removes it
-    assert covopt.cp_rank(SMALL, checkpoint=kept).upper == 3
-    assert kept.path.exists()
-    assert covopt.cp_rank(SMALL, checkpoint=kept).upper == 3

@@ -32,7 +32,7 @@ def verified(certificate) -> bool:
     return all(check.ok for check in certificate.verify())
 
 
-@pytest.mark.parametrize("n", [3, 4, 6, 7])
+@pytest.mark.parametrize("n", [3, 6])
 def test_a_path_one_part_in_the_tolerance_from_singular(n):
     A = BIG * (2 * np.eye(n, dtype=int) + np.eye(n, k=1, dtype=int) + np.eye(n, k=-1, dtype=int))
     A[0, 0] = A[-1, -1] = BIG
@@ -41,61 +41,6 @@ def test_a_path_one_part_in_the_tolerance_from_singular(n):
     found = covopt.cp_rank(A)
     assert (found.lower, found.upper, len(found.factor)) == (n, n, n)
     assert verified(found)
-
-
-def test_a_forged_certificate_of_a_matrix_nearby_is_rejected():
-    content = json.loads(json.dumps(covopt.cp_rank([[BIG + 1, BIG], [BIG, BIG]]).to_dict()))
-    reading = content["readings"][0]
-    reading["factor"] = [[1e5, 1e5]]
-    reading["reasons"] = [r for r in reading["reasons"] if r["side"] == "lower"]
-    reading["reasons"].append(
-        {"side": "upper", "value": 1, "method": "factor", "text": "a factor", "vertices": [0, 1], "data": {}}
-    )
-    content["upper"] = reading["upper"] = 1
-    for status in ("exact", "bracket"):
-        content["status"] = reading["status"] = status
-        try:
-            forged = CPRankCertificate.from_dict(content)
-        except covopt.errors.SolutionFileError:
-            continue
-        failed = {check.name for check in forged.verify() if not check.ok}
-        assert {"factor", "upper", "status"} <= failed
-
-
-def test_completion_needs_a_matrix_of_that_rank():
-    one = Fraction(1)
-    near = [[one + Fraction(1, 10**30), one], [one, one]]
-    row = np.array([[1.0, 1.0]])
-    assert completes([[one, one], [one, one]], row)
-    assert not completes(near, row)
-    assert completes(near, np.array([[1e-15, 0.0], [1.0, 1.0]]))
-    # an entry that would have to be negative is none of a factor
-    assert not completes([[one, -one], [-one, 2 * one]], np.array([[1.0, 1e-12], [0.0, 1.0]]))
-    less = Fraction(-1, 10**6)
-    assert not completes([[one, less], [less, one]], np.array([[1.0, 1e-7], [0.0, 1.0]]))
-
-
-def test_completion_needs_a_residual_that_the_inverse_can_bear():
-    # entries of size one, 1e-13 from a factor, and indefinite
-    B = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-7]])
-    A = [
-        [sum(Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)) for b in B.T.tolist()]
-        for a in B.T.tolist()
-    ]
-    assert completes(A, B)
-    A[1][1] -= Fraction(1, 10**13)
-    assert negative_direction(A) is not None
-    assert not completes(A, B)
-
-
-def test_completion_keeps_zeros_and_their_equations():
-    # a 5-cycle with slack: five rows on its edges, ten unknowns, ten equations
-    A = read_matrix((3 * np.eye(5, dtype=int) + graphs.graph_matrix(graphs.cycle(5))).tolist()).fractions()
-    B = dominance_factor(np.array(A, dtype=float))
-    assert B.shape == (5, 5)
-    assert completes(A, B)
-    A[0][2] = A[2][0] = Fraction(1, 10**20)  # a zero entry that no row can make
-    assert not completes(A, B)
 
 
 def test_weights_recognise_square_roots_of_rationals():
@@ -124,12 +69,6 @@ def test_dominance_in_rational_arithmetic():
     assert not dominates(less, d)
     assert dominance_rows(A, [Fraction(1)] * 2) is None
     assert dominance_rows(A, [Fraction(-1)] * 3) is None
-
-
-def test_doubly_nonnegative_in_rational_arithmetic():
-    assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
-    assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
-    assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
 
 
 def test_a_rest_below_rounding_is_not_claimed_to_be_factored():
@@ -199,3 +138,29 @@ def test_a_file_cannot_bring_its_own_words(text):
     assert again.notes == ()
     assert not text or text not in again.summary()
     assert verified(again)
+
+
+def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_the_inverse_can_bear():
+    one, less = Fraction(1), Fraction(-1, 10**6)
+    near, row = [[one + Fraction(1, 10**30), one], [one, one]], np.array([[1.0, 1.0]])
+    assert completes([[one, one], [one, one]], row) and not completes(near, row)
+    assert completes(near, np.array([[1e-15, 0.0], [1.0, 1.0]]))
+    # an entry that would have to be negative is none of a factor
+    assert not completes([[one, -one], [-one, 2 * one]], np.array([[1.0, 1e-12], [0.0, 1.0]]))
+    assert not completes([[one, less], [less, one]], np.array([[1.0, 1e-7], [0.0, 1.0]]))
+    # entries of size one, 1e-13 from a factor, and indefinite
+    B = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-7]])
+    exact = [[Fraction(x) for x in row] for row in B.T.tolist()]
+    A = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in exact] for a in exact]
+    assert completes(A, B)
+    A[1][1] -= Fraction(1, 10**13)
+    assert negative_direction(A) is not None and not completes(A, B)
+    # a 5-cycle with slack: five rows on its edges, ten unknowns, ten equations
+    A = read_matrix((3 * np.eye(5, dtype=int) + graphs.graph_matrix(graphs.cycle(5))).tolist()).fractions()
+    B = dominance_factor(np.array(A, dtype=float))
+    assert B.shape == (5, 5) and completes(A, B)
+    A[0][2] = A[2][0] = Fraction(1, 10**20)  # a zero entry that no row can make
+    assert not completes(A, B)
+    assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
+    assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
+    assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding

@@ -41,11 +41,10 @@ def test_one_row_per_edge_for_every_connected_triangle_free_graph_on_six_vertice
     "graph",
     [
         nx.path_graph(60),
-        nx.cycle_graph(40),
         nx.random_labeled_tree(30, seed=0),
         nx.complete_bipartite_graph(4, 4),
     ],
-    ids=["path", "cycle", "tree", "bipartite"],
+    ids=["path", "tree", "bipartite"],
 )
 @pytest.mark.parametrize("decades", [2.0, 6.0, 20.0])
 def test_entries_over_many_decades_leave_no_residual(graph, decades):
@@ -82,12 +81,6 @@ def test_diagonally_dominant_matrices_need_one_row_per_edge(n, seed, slack):
     assert residual_of(A, B) < 1e-11
     assert (B >= 0).all()
     assert len(B) <= max(graph.number_of_edges(), n)
-
-
-def test_no_factor_where_the_comparison_matrix_is_indefinite():
-    A = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
-    assert smallest_comparison(A) == pytest.approx(1 - 1.8)
-    assert dominance_factor(A) is None
 
 
 @pytest.mark.parametrize("n", [20, 60])  # with the Jacobian, and by conjugate gradients without it
@@ -128,11 +121,9 @@ def test_conjugate_gradients_and_the_jacobian_find_factors_of_the_same_size(monk
     F = numerical_factor(A, 6, n_starts=200, max_iter=400)
     assert residual_of(A, F) < 1e-9
     assert (F[:, [0, 5]].min(1) == 0).all()  # vertices 0 and 5 are opposite
-
-
-def test_the_search_says_none_where_there_is_no_factor():
-    A = np.array([[1.0, 0.5], [0.5, 1.0]])
-    assert numerical_factor(A, 1, n_starts=8) is None
+    A = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
+    assert smallest_comparison(A) == pytest.approx(1 - 1.8) and dominance_factor(A) is None
+    assert numerical_factor(np.array([[1.0, 0.5], [0.5, 1.0]]), 1, n_starts=8) is None
 
 
 @settings(max_examples=20, deadline=None)
