@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.datasets import make_smooth
-from covopt.errors import InputError, MissingPackageError
+from covopt.errors import MissingPackageError
 from covopt.explore import page_html, write_page
 from covopt.explore.neurons import describe
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import short
+from tests.commands import run
 
 pytest.importorskip("plotly")
 
@@ -63,6 +62,16 @@ def words_of(html: str) -> str:
     return re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.DOTALL)
 
 
+PAGES: dict = {}
+
+
+def kept(found):
+    """Return the page of a fixture, written once."""
+    if id(found) not in PAGES:
+        PAGES[id(found)] = page_html(found)
+    return PAGES[id(found)]
+
+
 @pytest.fixture(scope="module")
 def line():
     return covopt.min_norm([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 0.0, 1.0], tol=1e-9)
@@ -76,7 +85,7 @@ def plane():
 @pytest.fixture(scope="module")
 def path():
     X, y = make_smooth(12)
-    return covopt.path(X[:, :1], y, n_lams=4)
+    return covopt.path(X[:, :1], y, n_lams=3)
 
 
 def test_pictures_that_there_is_no_time_for_are_left_out(plane, tmp_path):
@@ -104,7 +113,7 @@ def test_neurons_come_with_cost_cell_side_and_slack(line):
 
 
 def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
-    panels = panels_of(page_html(line))
+    panels = panels_of(kept(line))
     assert list(panels) == ["function-0", "agreement", "dual", "points", "progress"]
     curve, data, *kinks, _ = panels["function-0"]["figures"][-1]["data"]
     assert curve["mode"] == "lines"
@@ -126,9 +135,14 @@ def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
 
 
 def test_two_inputs_show_the_plane(plane):
-    panels = panels_of(page_html(plane))
+    panels = panels_of(kept(plane))
     surface, *rest = panels["function-0"]["figures"][-1]["data"]
     assert surface["type"] == "contour"
+    found = describe(plane)
+    for trace in rest:  # spurs point to the active side
+        if trace.get("mode") == "lines":
+            spur = decoded(trace["x"])[2], decoded(trace["y"])[2]
+            assert np.array([*spur, 1.0]) @ found.hidden[trace["customdata"][0]] > 0
     lines = [trace for trace in rest if trace["mode"] == "lines"]
     assert 0 < len(lines) <= 16
     assert {trace["line"]["dash"] for trace in lines} <= {"solid", "dash"}  # told apart without colour
@@ -138,31 +152,14 @@ def test_two_inputs_show_the_plane(plane):
     assert len(decoded(gap["y"])) >= len(plane.history)
 
 
-def test_tiny_targets_are_not_drawn_as_zero():
-    X, y = make_smooth(6)
-    surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][-1]["data"][0]
-    assert np.ptp(decoded(surface["z"])) > 1e-200
-
-
 @pytest.mark.parametrize("page", ["line", "plane", "path"])
 def test_every_fact_and_every_column_is_explained(page, request):
-    html = page_html(request.getfixturevalue(page))
+    html = kept(request.getfixturevalue(page))
     content = content_of(html)
     named = {name for facts in content["facts"] for name, _ in facts}
     named |= {name for table in content["tables"] for name in table["columns"]}
     assert {name for name in named if not name.startswith(tuple(content["words"]))} == set()
     assert all(f"<dt>{word}</dt><dd>{said}</dd>" in html for word, said in content["words"].items())
-
-
-def test_spurs_point_to_the_active_side(plane):
-    panels = panels_of(page_html(plane))
-    found = describe(plane)
-    for trace in panels["function-0"]["figures"][-1]["data"][1:]:
-        if trace.get("mode") != "lines":
-            continue
-        neuron = trace["customdata"][0]
-        spur = decoded(trace["x"])[2], decoded(trace["y"])[2]
-        assert np.array([*spur, 1.0]) @ found.hidden[neuron] > 0
 
 
 def decoded(values):
@@ -175,15 +172,15 @@ def decoded(values):
 
 
 def test_a_path_has_a_figure_for_each_point(path):
-    content = content_of(page_html(path))
-    assert len(content["says"]) == len(content["tables"]) == 4
+    content = content_of(kept(path))
+    assert len(content["says"]) == len(content["tables"]) == 3
     assert content["says"][0].startswith("λ = ")
     assert "0 neurons" in content["says"][0]
     for panel in content["panels"]:
-        assert len(panel["figures"]) == (1 if panel["key"] == "progress" else 4)
+        assert len(panel["figures"]) == (1 if panel["key"] == "progress" else 3)
     progress = content["panels"][0]
     assert content["cursor"] == [s.lam for s in path]
-    facts = facts_of(page_html(path))  # they follow the slider
+    facts = facts_of(kept(path))  # they follow the slider
     assert [each["neurons"] for each in facts] == ["0: constant", *(str(len(s.network)) for s in path[1:])]
     fits = next(
         trace for trace in progress["figures"][-1]["data"] if trace["name"] == "R² on the points fitted"
@@ -194,7 +191,7 @@ def test_a_path_has_a_figure_for_each_point(path):
         assert value == pytest.approx(1 - (missed**2).sum() / (spread**2).sum(), abs=1e-6)
         assert each["R²"].startswith(f"{value:.4f}")
     assert "R² on rows left out" not in str(progress)
-    seen = covopt.path(path[0].data.X, path[0].data.Y, n_lams=3, folds=2)
+    seen = covopt.path(path[0].data.X, path[0].data.Y, n_lams=2, folds=2)
     held = [trace["name"] for trace in panels_of(page_html(seen))["progress"]["figures"][0]["data"]]
     assert "R² on rows left out" in held
     shown = [trace for trace in progress["figures"][-1]["data"] if trace["name"] == "neurons"]
@@ -252,13 +249,6 @@ def test_what_is_not_shown_is_said(line, path):
     assert "The tight set is not shown: it needs a certified solution." in said
 
 
-def test_the_page_needs_no_connection(line):
-    html = page_html(line)
-    head = html[: html.index("<script>")] + html[html.index('id="content">') :]
-    assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', head)
-    assert len(html) < 4e6
-
-
 @pytest.mark.parametrize(("steps", "n"), [(3, 100), pytest.param(30, 2000, marks=pytest.mark.slow)])
 def test_a_path_is_written_below_four_megabytes(path, steps, n):
     rng = np.random.default_rng(0)
@@ -285,36 +275,17 @@ def test_a_path_is_written_below_four_megabytes(path, steps, n):
     )  # what steps share stands there once
 
 
-def test_other_files_and_names_are_refused(line, tmp_path):
-    with pytest.raises(InputError, match=r"page\.png: a page is written as .html"):
-        write_page(line, tmp_path / "page.png")
-    with pytest.raises(InputError, match="one hidden layer, and paths of them; received a CPRankCertificate"):
-        page_html(covopt.cp_rank(np.eye(2)))
-    with pytest.raises(InputError, match="at least one point of a path"):
-        page_html([])
-
-
-def test_without_plotly_the_extra_is_named(line, monkeypatch):
+def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_path, monkeypatch):
+    html = kept(line)
+    head = html[: html.index("<script>")] + html[html.index('id="content">') :]
+    assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', head) and len(html) < 4e6
+    line.save(tmp_path / "solution.json")
+    done, out = run("explore", tmp_path / "solution.json"), tmp_path / "solution.html"
+    assert (done.exit_code, done.stdout) == (0, f"saved      {out}; open it in any browser\n")
+    assert out.read_text().endswith("</html>\n")
+    X, y = make_smooth(6)  # tiny targets are not drawn as zero
+    surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][-1]["data"][0]
+    assert np.ptp(decoded(surface["z"])) > 1e-200
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(MissingPackageError, match=r"needs plotly: pip install 'covopt-nn\[explore\]'"):
         page_html(line)
-
-
-def test_the_command(line, path, tmp_path):
-    line.save(tmp_path / "solution.json")
-    path.save(tmp_path / "path.json")
-    for name in ("solution", "path"):
-        out = tmp_path / f"{name}.html"
-        done = CliRunner().invoke(app, ["explore", str(tmp_path / f"{name}.json"), "--out", str(out)])
-        assert done.exit_code == 0, done.output
-        assert done.stdout == f"saved      {out}; open it in any browser\n"
-        assert out.read_text().endswith("</html>\n")
-    (tmp_path / "path.html").unlink()
-    assert CliRunner().invoke(app, ["explore", str(tmp_path / "path.json")]).exit_code == 0
-    assert (tmp_path / "path.html").exists()  # beside the solution
-    covopt.cp_rank(np.eye(2)).save(tmp_path / "rank.json")
-    done = CliRunner().invoke(
-        app, ["explore", str(tmp_path / "rank.json"), "--out", str(tmp_path / "a.html"), "--json"]
-    )
-    assert done.exit_code == 1
-    assert "CPRankCertificate" in json.loads(done.stdout)["error"]
