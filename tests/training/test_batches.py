@@ -50,12 +50,9 @@ def test_equal_networks_are_shared_equally(monkeypatch):
     assert [len(g) for g in problem.cut(range(100), samples=None, copies=6, workers=2)] == [50, 50]
     monkeypatch.setattr(batches, "CPU_LEAST_BYTES", 2**30)
     assert len(problem.cut(range(100), samples=None, copies=6, workers=2)) == 1
-
-
-def test_minibatches_make_larger_batches():
     problem = make(64, seeds=2000)
     whole, drawn = (len(problem.cut(range(2000), samples=m, copies=4, workers=1)) for m in (None, 1))
-    assert drawn < whole
+    assert drawn < whole  # minibatches make larger batches
 
 
 def test_a_part_of_a_batch_keeps_weights_and_state():

@@ -105,6 +105,7 @@ def test_rosenbrock_of_several_curvatures():
         np.testing.assert_allclose(float(found.value[i]), theirs.fun, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_relu_networks_are_as_good_as_scipy():
     """Their minima lie at kinks, where the gradient does not vanish: weak Wolfe steps get there."""
     function, start = relu_networks(np.random.default_rng(3), n=4, rows=10, width=4)
@@ -116,6 +117,7 @@ def test_relu_networks_are_as_good_as_scipy():
     assert set(found.status) <= {"converged", "stagnated", "stopped"}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("make", ["quadratics", "relu"])
 def test_path_does_not_depend_on_the_batch(make):
     rng = np.random.default_rng(4)
@@ -135,31 +137,6 @@ def test_path_does_not_depend_on_the_batch(make):
         np.testing.assert_allclose(single.theta[0].numpy(), whole.theta[i].numpy(), rtol=0, atol=1e-9)
 
 
-def test_masked_entries_stay():
-    function, centres = quadratics(np.random.default_rng(5))
-    mask = torch.ones_like(centres, dtype=torch.bool)
-    mask[:, 3:] = False
-    start = torch.zeros_like(centres)
-    found = minimise(function, start, mask=mask, steps=200)
-    assert (found.theta[~mask] == 0.0).all()
-    gradient = function(found.theta, torch.arange(len(start)))[1]
-    assert float(gradient[mask].abs().max()) < 1e-7
-    assert float(gradient[~mask].abs().max()) > 1.0
-
-
-def test_single_precision_ends_near_the_minimum():
-    function, centres = quadratics(np.random.default_rng(6), condition=10.0)
-
-    def single(theta, indices):
-        value, gradient = function(theta.double(), indices)
-        return value.float(), gradient.float()
-
-    found = minimise(single, torch.zeros_like(centres).float(), steps=500, tol_gradient=1e-12)
-    assert found.theta.dtype == torch.float32
-    assert set(found.status) <= {"stagnated", "converged"}  # 1e-12 is below what float32 resolves
-    assert float((found.theta - centres).abs().max()) < 1e-4
-
-
 def test_non_finite_start_leaves_the_others_alone():
     function, centres = quadratics(np.random.default_rng(7), n=3)
 
@@ -172,104 +149,6 @@ def test_non_finite_start_leaves_the_others_alone():
     assert list(found.status) == ["converged", "diverged", "converged"]
     assert torch.equal(found.theta[1], torch.zeros(8).double())
     np.testing.assert_allclose(found.theta[[0, 2]].numpy(), reference.theta[[0, 2]].numpy(), atol=1e-12)
-
-
-def test_overflow_on_the_way_keeps_the_last_finite_point():
-    calls = []
-
-    def function(theta, indices):
-        calls.append(len(indices))
-        value, gradient = (theta**2).sum(1), 2.0 * theta
-        if len(calls) > 1:  # nothing is finite after the starting point
-            value = torch.full_like(value, torch.inf)
-        return value, gradient
-
-    found = minimise(function, torch.ones(1, 2).double(), steps=10)
-    assert found.status[0] == "diverged"
-    assert torch.equal(found.theta, torch.ones(1, 2).double())
-    assert float(found.value[0]) == 2.0
-
-
-def test_a_wall_of_nan_is_walked_around():
-    """The minimum lies near the edge of the domain, and steps across it return NaN."""
-
-    def function(theta, indices):
-        x = theta[:, 0]
-        return 10.0 * x - torch.log(x), (10.0 - 1.0 / theta[:, :1])
-
-    found = minimise(function, torch.tensor([[5.0], [0.01]]).double(), steps=100, tol_gradient=1e-9)
-    assert (found.status == "converged").all()
-    np.testing.assert_allclose(found.theta[:, 0].numpy(), 0.1, atol=1e-9)
-
-
-def test_stagnation_at_a_kink():
-    """At the minimum of 1 + |x| + 2|y| no step helps, and no gradient is small."""
-
-    def function(theta, indices):
-        scale = torch.tensor([1.0, 2.0]).double()
-        return 1.0 + (scale * theta.abs()).sum(1), scale * (torch.sign(theta) + (theta == 0))
-
-    found = minimise(function, torch.tensor([[0.3, -0.8]]).double(), steps=2000)
-    assert found.status[0] == "stagnated"
-    assert int(found.steps[0]) < 2000
-    assert float(found.value[0]) < 1.0 + 1e-6
-    assert float(found.gradient_norm[0]) > 1.0
-
-
-def test_steps_are_counted_and_capped():
-    function = rosenbrocks([100.0, 100.0])
-    start = torch.tensor([[-1.2, 1.0], [1.0, 1.0]]).double()
-    found = minimise(function, start, steps=3)
-    assert list(found.status) == ["stopped", "converged"]
-    assert found.steps.tolist() == [3, 0]
-
-
-def test_callback_stops_and_sees_a_falling_value():
-    function = rosenbrocks([100.0])
-    seen = []
-
-    def callback(run):
-        state = run.state()
-        seen.append(float(state["value"][0]))
-        return len(seen) == 7
-
-    found = minimise(function, torch.tensor([[-1.2, 1.0]]).double(), steps=100, callback=callback)
-    assert list(found.status) == ["stopped"]
-    assert len(seen) == 7
-    assert (np.diff(seen) <= 0).all()
-
-
-def test_interrupted_and_resumed_is_bitwise_the_same():
-    function, start = relu_networks(np.random.default_rng(8), n=4, width=4)
-    whole = minimise(function, start, steps=80)
-    kept = {}
-
-    def interrupt(run):
-        kept["ticks"] = kept.get("ticks", 0) + 1
-        if kept["ticks"] == 57:
-            kept["state"] = run.state()
-        return "state" in kept
-
-    minimise(function, start, steps=80, callback=interrupt)
-    resumed = minimise(function, start, steps=80, state=kept["state"])
-    assert torch.equal(resumed.theta, whole.theta)
-    assert torch.equal(resumed.steps, whole.steps)
-    assert (resumed.status == whole.status).all()
-
-
-def test_finished_members_drop_out_of_the_batch():
-    function, centres = quadratics(np.random.default_rng(9), n=8)
-    sizes = []
-
-    def counted(theta, indices):
-        sizes.append(len(indices))
-        return function(theta, indices)
-
-    start = centres.clone()
-    start[:2] = 0.0  # the others start at their minimum
-    minimise(counted, start, steps=200)
-    assert sizes[0] == 8
-    assert max(sizes[1:]) == 2
 
 
 def test_line_search_ends_with_strong_wolfe():
@@ -299,3 +178,70 @@ def test_line_search_ends_with_strong_wolfe():
     for i, (step, end, tilt) in done.items():
         assert end <= float(value[i]) + 1e-4 * step * float(slope[i]) + 1e-12
         assert abs(tilt) <= 0.9 * abs(float(slope[i]))
+
+
+def test_masked_entries_stay_and_single_precision_ends_near_the_minimum():
+    function, centres = quadratics(np.random.default_rng(5), condition=10.0)
+    mask = torch.ones_like(centres, dtype=torch.bool)
+    mask[:, 3:] = False
+    found = minimise(function, torch.zeros_like(centres), mask=mask, steps=200)
+    gradient = function(found.theta, torch.arange(len(centres)))[1]
+    assert (found.theta[~mask] == 0.0).all() and float(gradient[mask].abs().max()) < 1e-7
+    assert float(gradient[~mask].abs().max()) > 1.0
+
+    def single(theta, indices):
+        value, gradient = function(theta.double(), indices)
+        return value.float(), gradient.float()
+
+    found = minimise(single, torch.zeros_like(centres).float(), steps=200, tol_gradient=1e-12)
+    assert found.theta.dtype == torch.float32 and float((found.theta - centres).abs().max()) < 1e-4
+    assert set(found.status) <= {"stagnated", "converged"}  # 1e-12 is below what float32 resolves
+
+
+def test_what_is_not_finite_and_kinks_end_a_run_where_they_must():
+    def overflowing(theta, indices, calls=[]):  # noqa: B006
+        calls.append(len(indices))  # nothing is finite after the starting point
+        value = (theta**2).sum(1)
+        return value if len(calls) == 1 else torch.full_like(value, torch.inf), 2.0 * theta
+
+    found = minimise(overflowing, torch.ones(1, 2).double(), steps=10)
+    assert found.status[0] == "diverged" and float(found.value[0]) == 2.0
+    assert torch.equal(found.theta, torch.ones(1, 2).double())
+
+    def wall(theta, indices):  # the minimum lies near the edge of the domain, and steps across it return NaN
+        x = theta[:, 0]
+        return 10.0 * x - torch.log(x), (10.0 - 1.0 / theta[:, :1])
+
+    found = minimise(wall, torch.tensor([[5.0], [0.01]]).double(), steps=100, tol_gradient=1e-9)
+    assert (found.status == "converged").all()
+    np.testing.assert_allclose(found.theta[:, 0].numpy(), 0.1, atol=1e-9)
+
+    def kink(theta, indices):  # at the minimum of 1 + |x| + 2|y| no step helps, and no gradient is small
+        scale = torch.tensor([1.0, 2.0]).double()
+        return 1.0 + (scale * theta.abs()).sum(1), scale * (torch.sign(theta) + (theta == 0))
+
+    found = minimise(kink, torch.tensor([[0.3, -0.8]]).double(), steps=2000)
+    assert found.status[0] == "stagnated" and int(found.steps[0]) < 2000
+    assert float(found.value[0]) < 1.0 + 1e-6 and float(found.gradient_norm[0]) > 1.0
+
+
+def test_steps_are_counted_runs_stopped_and_resumed_and_finished_members_drop_out():
+    found = minimise(rosenbrocks([100.0, 100.0]), torch.tensor([[-1.2, 1.0], [1.0, 1.0]]).double(), steps=3)
+    assert (list(found.status), found.steps.tolist()) == (["stopped", "converged"], [3, 0])
+    seen = []
+    found = minimise(
+        rosenbrocks([100.0]), torch.tensor([[-1.2, 1.0]]).double(), steps=100,
+        callback=lambda run: seen.append(float(run.state()["value"][0])) or len(seen) == 7,
+    )  # fmt: skip
+    assert list(found.status) == ["stopped"] and len(seen) == 7 and (np.diff(seen) <= 0).all()
+    function, start = relu_networks(np.random.default_rng(8), n=2, width=4)
+    whole, kept = minimise(function, start, steps=40), []
+    minimise(function, start, steps=40, callback=lambda run: kept.append(run.state()) or len(kept) == 29)
+    resumed = minimise(function, start, steps=40, state=kept[-1])
+    assert torch.equal(resumed.theta, whole.theta) and torch.equal(resumed.steps, whole.steps)
+    assert (resumed.status == whole.status).all()
+    function, centres = quadratics(np.random.default_rng(9), n=8)
+    start, sizes = centres.clone(), []
+    start[:2] = 0.0  # the others start at their minimum
+    minimise(lambda theta, indices: sizes.append(len(indices)) or function(theta, indices), start, steps=200)
+    assert sizes[0] == 8 and max(sizes[1:]) == 2
