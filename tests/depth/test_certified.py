@@ -1,6 +1,5 @@
 """Tables whose bracket closes: by which bound, at which cost, and verified."""
 
-import numpy as np
 import pytest
 
 import covopt
@@ -50,10 +49,3 @@ def test_the_bracket_closes(points, targets, bias, output_bias, depth, title, co
     if cost is not None:
         assert found.cost == pytest.approx(cost, rel=1e-7)
         assert found.lower_bound == pytest.approx(cost, rel=1e-7)
-
-
-def test_opposite_targets_cost_more_at_an_acute_angle():
-    points, targets = np.array([[1.0, 0.2], [0.5, 1.0]]), np.array([1.0, -2.0])
-    found = covopt.representation_cost(points, targets, depth=3, bias=0.0)
-    rates = np.abs(targets) / np.linalg.norm(points, axis=1)
-    assert found.lower_bound > 1.05 * 3 * float((rates ** (2 / 3)).sum())

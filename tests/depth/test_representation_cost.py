@@ -13,23 +13,17 @@ from covopt.datasets import make_smooth
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.bracket import Stop
 from covopt.depth.descent import descend
-from covopt.depth.families import Child, Recursion, needs
+from covopt.depth.families import Recursion, needs
 from covopt.depth.layers import Layout
 from covopt.depth.polish import polish, trim
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
-from covopt.errors import BudgetError, InputError, SolutionFileError
+from covopt.errors import BudgetError, SolutionFileError
 from covopt.status import Status
 
 
-def test_depth_two_is_min_norm():
-    found = covopt.representation_cost([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=2)
-    assert isinstance(found, covopt.Solution)
-    assert found.status == "certified"
-
-
-@pytest.mark.parametrize("depth", [3, 4])
+@pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_first_network_is_the_shallow_one_with_layers_behind_its_neurons_or_its_outputs(depth):
     X, y = make_smooth(40)
     network = covopt.min_norm(X, y).network
@@ -48,14 +42,6 @@ def test_the_first_network_is_the_shallow_one_with_layers_behind_its_neurons_or_
         search.begin()
     assert first == [search.cheap()[0]]
     assert first[0] == pytest.approx(min(chains, signs), rel=1e-6)
-
-
-def test_targets_of_zero_cost_nothing():
-    found = representation_cost([[0.0], [1.0]], [0.0, 0.0], depth=4)
-    assert (found.cost, found.status.code) == (0.0, "certified")
-    shifted = representation_cost([[0.0], [1.0]], [3.0, 3.0], depth=3, output_bias="free")
-    assert shifted.cost == 0.0
-    assert shifted.residual <= 1e-12
 
 
 @pytest.fixture(scope="module")
@@ -137,12 +123,6 @@ def test_a_family_that_lacks_a_child_or_forges_one_is_refused():
     assert bound(wrong) <= honest
 
 
-def test_the_signs_and_sets_that_need_a_child():
-    assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
-    assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7
-    assert isinstance(Child(0, 1, 1, (0.0,), 0, 1.0), Child)
-
-
 def test_files_come_back_and_forged_ones_fail(bracket, tmp_path):
     path = tmp_path / "deep.json"
     bracket.save(path)
@@ -172,14 +152,14 @@ def test_files_come_back_and_forged_ones_fail(bracket, tmp_path):
         failed(lambda f: f["bounds"][0].update(families=[{}]))
     assert "interpolation" in failed(lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0))
     assert "network" in failed(lambda f: f.update(depth=4))
-
-
-def test_a_damaged_bound_is_said_and_not_believed(bracket):
     damaged = copy.deepcopy(bracket)
     tree = next(bound for bound in bracket.bounds if bound.kind == "families")
     damaged.bounds = [replace(tree, proof=tuple(replace(f, children=[]) for f in tree.proof))]
-    checks = [check for check in covopt.verify(damaged).checks if not check.ok]
-    assert any("children are missing" in check.detail for check in checks)
+    assert any(
+        "children are missing" in check.detail for check in covopt.verify(damaged).checks if not check.ok
+    )
+    assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
+    assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7
 
 
 def test_several_outputs_have_a_bracket():
@@ -189,11 +169,6 @@ def test_several_outputs_have_a_bracket():
     assert 0.5 * found.cost < found.lower_bound < found.cost
     assert found.residual < 1e-9
     assert covopt.verify(found).ok
-
-
-def test_proportional_rows_without_bias_contradict_each_other():
-    with pytest.raises(InputError):
-        representation_cost([[1.0], [2.0]], [1.0, 5.0], depth=3, bias=0.0)
 
 
 def test_a_callback_stops_with_the_best_so_far():
@@ -277,3 +252,12 @@ def test_an_interrupt_within_a_shallow_solve_ends_the_search(monkeypatch):
     assert found.status == "interrupted"
     assert len(calls) == 1
     assert covopt.verify(found).ok
+
+
+def test_two_layers_are_min_norm_and_targets_of_zero_cost_nothing():
+    found = covopt.representation_cost([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=2)
+    assert isinstance(found, covopt.Solution) and found.status == "certified"
+    found = representation_cost([[0.0], [1.0]], [0.0, 0.0], depth=4)
+    assert (found.cost, found.status.code) == (0.0, "certified")
+    shifted = representation_cost([[0.0], [1.0]], [3.0, 3.0], depth=3, output_bias="free")
+    assert shifted.cost == 0.0 and shifted.residual <= 1e-12
