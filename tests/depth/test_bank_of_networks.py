@@ -92,7 +92,7 @@ def holds(name, kind):
         assert Fraction(value) <= known(name), f"{value} is above {float(known(name))}"
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", THROUGH)
 def test_closed_forms_are_below_the_best_network(name):
     holds(name, "closed")
@@ -102,7 +102,7 @@ def test_closed_forms_are_below_the_best_network(name):
         assert again == (bound.value, "")
 
 
-@pytest.mark.parametrize("name", at_times([n for n in THROUGH if len(BY_NAME[n].X) > 1], is_quick, every=6))
+@pytest.mark.parametrize("name", at_times([n for n in THROUGH if len(BY_NAME[n].X) > 1], is_quick, every=12))
 def test_the_tree_bound_is_below_the_best_network(name):
     holds(name, "tree")
 

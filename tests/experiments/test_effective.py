@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.errors import InputError
 from covopt.experiments.effective import cell_minimum, effective_cost
 from covopt.potentials import make_potential
 
@@ -73,28 +72,11 @@ def test_the_least_value_is_below_the_network_and_above_the_certified_bound(name
     assert bound * (1 - 1e-6) <= found.least <= found.cost * (1 + 1e-7)
 
 
-def test_two_neurons_of_one_cell_are_replaced_by_one():
+def test_neurons_of_one_cell_are_replaced_by_one_and_those_that_died_left_out():
     X = np.array([[-1.0], [0.0], [1.0], [2.0]])
     two = covopt.ReLUNetwork(np.array([[1.0, -0.1], [1.0, -0.9]]), np.array([[1.0], [1.0]]))
     found = cell_minimum(two, X, potential="variation")
     assert found.n_cells == 1
     assert found.least == pytest.approx(np.hypot(2.0, 1.0), rel=1e-7)  # both are active on 1 and 2: 2x − 1
-
-
-def test_neurons_that_died_are_left_out():
-    X = np.array([[-1.0], [0.0], [1.0], [2.0]])
     faint = covopt.ReLUNetwork(np.array([[1.0, 0.5], [-1.0, -0.5]]), np.array([[1.0], [1e-6]]))
-    assert cell_minimum(faint, X).n_cells == 1
-    assert cell_minimum(faint, X, negligible=1e-9).n_cells == 2
-
-
-def test_messages():
-    X = np.array([[0.0, 1.0], [1.0, 1.0]])
-    with pytest.raises(InputError, match=r"cell_minimum is for one output; this network has 3\."):
-        cell_minimum(random_network(k=3), X)
-    with pytest.raises(InputError, match="potential must be one of"):
-        cell_minimum(random_network(), X, potential="noise")
-    with pytest.raises(InputError, match="negligible must be a positive"):
-        cell_minimum(random_network(), X, negligible=0.0)
-    with pytest.raises(InputError, match=r"this network takes \(N, 2\)"):
-        effective_cost(random_network(), np.ones((3, 5)))
+    assert cell_minimum(faint, X).n_cells == 1 and cell_minimum(faint, X, negligible=1e-9).n_cells == 2

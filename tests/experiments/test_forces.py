@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.errors import InputError
 from covopt.representations import RepresentationProblem, forces, gradient, stationarity
 from covopt.training import Phase
 from covopt.training import train as train_batch
@@ -125,6 +124,7 @@ LOW = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("case", FULL)
 def test_forces_cancel_at_trained_minima_of_full_row_rank(case):
     problem, W = smooth_minimum(case)
@@ -158,6 +158,7 @@ def examine(case):
         assert abs(problem.objective(problem.to_representations(moved)) - base) < 1e-8
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", LOW)
 def test_in_general_only_the_moves_that_networks_can_make_are_stationary(case):
     examine(smooth_minimum(case))
@@ -213,6 +214,7 @@ def test_a_certified_optimum_is_stationary():
     assert problem.objective(Z) == pytest.approx(optimum.objective, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_networks_of_covopt_training_are_stationary():
     case = FULL[0]
     problem, _ = smooth_minimum(case)
@@ -240,11 +242,3 @@ def test_interpolation_is_stationary_at_the_closed_form():
     assert problem.objective(Z) == pytest.approx(2 * np.trace(root))
     assert found.value < 1e-10
     assert found.is_full
-
-
-def test_messages():
-    problem = RepresentationProblem(np.eye(3), np.ones(3), lam=0.1)
-    Z = problem.to_representations(random_weights(problem, (2,), 1, 0))
-    for layer in (0, 2):
-        with pytest.raises(InputError, match=f"layer must be a hidden layer, from 1 to 1; received {layer}"):
-            forces(problem, Z).by_sample(layer)

@@ -57,15 +57,6 @@ def test_four_panels_and_what_is_said_of_the_inverse():
         plot_attraction_repulsion(some_forces(()))
 
 
-def test_forces_messages():
-    with pytest.raises(InputError, match="by must be one of 'sample', 'neuron'"):
-        plot_forces(some_forces(), 1, by="row")
-    with pytest.raises(InputError, match=r"labels has shape \(3,\); one for each of the 8 samples"):
-        plot_forces(some_forces(), 1, labels=[1, 2, 3])
-    with pytest.raises(InputError, match="from 1 to 2; received 3"):
-        plot_forces(some_forces(), 3)
-
-
 def test_loss_against_width_draws_the_best_of_each_width_with_its_own_test_loss():
     table = pd.DataFrame(
         {

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.errors import InputError  # noqa: E402
+from covopt.plotting.training import plot_losses  # noqa: E402
 from covopt.training import Phase, plateau  # noqa: E402
 
 QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
@@ -20,19 +21,6 @@ def b_matrix(n):
     B = half * np.eye(n)
     B[:half, half:] = B[half:, :half] = 1.0
     return B
-
-
-def test_b_4_needs_four_neurons():
-    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=10, schedule=QUICK)
-    assert found.certified
-    assert found.floor == pytest.approx(16, rel=1e-6)
-    assert found.starts_at == 4
-    best = found.table.best_cost.to_numpy()
-    assert (best[:1] > 16 * 1.001).all()
-    assert (best[1:] <= 16 * 1.001).all()
-    assert (best >= found.floor * (1 - 1e-9)).all()
-    assert found.bounds.lower == found.bounds.upper == 4
-    assert "the plateau starts at width 4: within 0.001 of the certified floor" in found.summary()
 
 
 @pytest.mark.slow
@@ -57,7 +45,26 @@ def test_with_a_loss():
     assert found.table.networks.tolist() == [4, 4]
 
 
-def test_reference_is_used_and_a_loose_one_says_so():
+def labels_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_b_4_needs_four_neurons_and_the_picture_says_so(tmp_path):
+    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=10, schedule=QUICK)
+    best = found.table.best_cost.to_numpy()
+    assert found.certified and found.floor == pytest.approx(16, rel=1e-6) and found.starts_at == 4
+    assert best[0] > 16 * 1.001 >= best[1:].max() and (best >= found.floor * (1 - 1e-9)).all()
+    assert found.bounds.lower == found.bounds.upper == 4
+    assert "the plateau starts at width 4: within 0.001 of the certified floor" in found.summary()
+    labels = labels_of(found.plot(tmp_path / "plateau.png"))
+    assert "best found" in labels and any(label.startswith("certified optimum, 16") for label in labels)
+    assert any("starts at width 4" in label for label in labels)
+    assert (tmp_path / "plateau.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match=r"cannot be written|must end|extension|format"):
+        found.plot(tmp_path / "plateau.txt")
+
+
+def test_a_reference_is_used_and_a_loose_one_says_so():
     X, y = np.eye(4), b_matrix(4)
     solution = covopt.min_norm(X, y, bias=0.0)
     loose = dataclasses.replace(
@@ -65,92 +72,31 @@ def test_reference_is_used_and_a_loose_one_says_so():
         certificate=dataclasses.replace(solution.certificate, lower_bound=0.9 * solution.lower_bound),
     )  # fmt: skip
     found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 2, 6: 6}, schedule=QUICK, reference=loose)
-    assert not found.certified
-    assert found.starts_at is None
-    assert found.best_width == 6
-    assert (
-        "where the plateau starts cannot be told: no width came within 0.001 of the floor" in found.summary()
-    )
-    assert "the best was found at width 6, 11.1% above it" in found.summary()
-    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
-    assert not any("starts at" in label for label in labels)
-    assert "certified lower bound, not proved to be the optimum" in found.summary()
+    assert not found.certified and found.starts_at is None and found.best_width == 6
     assert found.table.networks.tolist() == [2, 6]
+    for said in (
+        "where the plateau starts cannot be told: no width came within 0.001 of the floor",
+        "the best was found at width 6, 11.1% above it", "certified lower bound, not proved to be the optimum",
+    ):  # fmt: skip
+        assert said in found.summary()
+    assert not any("starts at" in label for label in labels_of(found.plot()))
 
 
-def test_no_width_reaches_the_points():
+def test_runs_that_reach_nothing_diverge_or_are_stopped():
     found = plateau(np.eye(4), b_matrix(4), 1, bias=0.0, seeds=1, schedule=Phase("gd", 10))
-    assert found.starts_at is None
-    assert np.isinf(found.table.best_cost[0])
+    assert found.starts_at is None and np.isinf(found.table.best_cost[0])
     assert "no network of these widths could be brought onto the points" in found.summary()
-    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
+    labels = labels_of(found.plot())
     assert "no network through the points found" in labels
     assert not {"best found", "every seed"} & set(labels)  # nothing of them is drawn
-
-
-def test_figure(tmp_path):
-    found = plateau(np.eye(4), b_matrix(4), [1, 4, 5], bias=0.0, seeds=4, schedule=QUICK)
-    ax = found.plot()
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "best found" in labels
-    assert any(label.startswith("certified optimum, 16") for label in labels)
-    assert any("starts at width 4" in label for label in labels)
-    found.plot(tmp_path / "plateau.png")
-    assert (tmp_path / "plateau.png").stat().st_size > 10_000
-    with pytest.raises(InputError, match=r"cannot be written|must end|extension|format"):
-        found.plot(tmp_path / "plateau.txt")
-
-
-def test_loss_curves_of_diverged_networks():
-    from covopt.plotting.training import plot_losses
-
     run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=8, learning_rate=[0.01, 1e60],
                                 seeds=2, schedule=Phase("gd", 100), record_every=10)  # fmt: skip
     assert run.status.count("diverged") == 2
     ax = plot_losses(run.history)
-    assert ax.get_yscale() == "log"
+    assert ax.get_yscale() == "log" and labels_of(ax).count("best of 4 networks") == 1
     assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())
-    assert [text.get_text() for text in ax.get_legend().get_texts()].count("best of 4 networks") == 1
     assert plot_losses(run.history.assign(objective=np.nan)).get_legend() is None
-
-
-def test_stopped_keeps_the_widths_that_are_done():
     calls = []
-
-    def callback(stage):
-        calls.append(stage)
-        return len(calls) > 25
-
-    found = plateau(
-        np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=2, schedule=QUICK, callback=callback
-    )
-    assert not found.complete
-    assert 1 <= len(found.table) < 36
-    assert "stopped" in found.summary()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"widths": []}, "widths is empty; give at least one"),
-        ({"widths": [3, 0]}, "widths must be a list of positive integers; received the entry 0"),
-        ({"widths": [2.5]}, "received the entry 2.5"),
-        ({"widths": None}, "widths must be a list of positive integers; received None"),
-        ({"seeds": 0}, "seeds must be a positive integer for every width; width 3 has 0"),
-        ({"seeds": {4: 1}}, "width 3 has None"),
-        ({"loss": "logistic"}, "interpolation has no loss; received loss='logistic'"),
-        ({"reference": 3}, "reference must be a Solution; received int"),
-    ],
-)
-def test_messages(options, message):
-    arguments = {"widths": [3], "bias": 0.0, **options}
-    with pytest.raises(InputError, match=message):
-        plateau(np.eye(4), b_matrix(4), arguments.pop("widths"), **arguments)
-
-
-def test_reference_of_another_problem():
-    solution = covopt.min_norm(np.eye(4), 2 * b_matrix(4), bias=0.0)
-    with pytest.raises(InputError, match="reference is a solution of another problem: Y differ"):
-        plateau(np.eye(4), b_matrix(4), [3], bias=0.0, reference=solution)
-    with pytest.raises(InputError, match="lam differ"):
-        plateau(np.eye(4), 2 * b_matrix(4), [3], bias=0.0, lam=0.1, reference=solution)
+    found = plateau(np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=2, schedule=QUICK,
+                    callback=lambda stage: calls.append(stage) or len(calls) > 12)  # fmt: skip
+    assert not found.complete and 1 <= len(found.table) < 36 and "stopped" in found.summary()

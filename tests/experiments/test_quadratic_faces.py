@@ -49,3 +49,19 @@ def test_no_point_is_below_a_bound(kind):
             assert exact_value(A, B, point) >= Fraction(found.lower_bound)
         tight += found.lower_bound >= found.values[0] - 1e-7 * (np.linalg.norm(A) + np.linalg.norm(B))
     assert tight >= 9
+
+
+def test_the_minimum_against_sampling_and_horns_matrix():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        A, B = (m + m.T for m in rng.standard_normal((2, 4, 4)))
+        found, z = minimise(A, B), rng.standard_normal((5000, 4))
+        z /= np.linalg.norm(z, axis=1, keepdims=True)
+        positive = np.maximum(z, 0)
+        sampled = np.einsum("fn,nm,fm->f", z, A, z) + np.einsum("fn,nm,fm->f", positive, B, positive)
+        assert found.lower_bound == pytest.approx(found.values[0], abs=1e-9)
+        assert found.lower_bound <= found.values[0] + 1e-12 and found.values[0] <= sampled.min() + 1e-9
+    horn = np.array(
+        [[1.0 if min(abs(i - j), 5 - abs(i - j)) != 1 else -1.0 for j in range(5)] for i in range(5)]
+    )
+    assert -1e-9 <= minimise(np.zeros((5, 5)), horn).lower_bound <= 1e-9  # copositive, with zeros

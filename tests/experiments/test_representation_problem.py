@@ -122,27 +122,6 @@ def test_networks_of_covopt_are_taken_with_their_own_norm():
         assert problem.weight_objective(back) == pytest.approx(problem.objective(Z))
 
 
-def test_the_norm_agrees_with_the_covariances():
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((6, 3))
-    problem = RepresentationProblem(X)
-    W = random_weights(problem, (5, 4), 2, 2)
-    found = covopt.covariance(W, X, bias=1.0)
-    assert problem.objective(problem.to_representations(W)) == pytest.approx(found.representation_cost)
-
-
-def test_linear_networks_reach_the_schatten_quasi_norm():
-    # R_L(A) = L Σ s_i^{2/L}, attained by Z_ℓ whose covariances interpolate geometrically (theory §3)
-    rng = np.random.default_rng(4)
-    A = rng.standard_normal((3, 3))
-    left, s, right = np.linalg.svd(A)
-    L = 3
-    W = [np.diag(s ** (1 / L)) @ right, np.diag(s ** (1 / L)), left @ np.diag(s ** (1 / L))]
-    problem = RepresentationProblem(np.eye(3), A.T, bias=0.0, slope=1.0)
-    Z = problem.to_representations(W)
-    assert problem.objective(Z) == pytest.approx(L * (s ** (2 / L)).sum())
-
-
 def test_projection_makes_representations_admissible_and_keeps_those_that_are():
     rng = np.random.default_rng(5)
     problem = RepresentationProblem(rng.standard_normal((7, 2)), rng.standard_normal((7, 2)), lam=0.1)
@@ -202,14 +181,21 @@ def test_rank_and_gap_are_reported_and_the_unclear_is_said():
     assert (chosen.rank, chosen.kept, chosen.dropped) == (2, 1e-2, 1e-4)
 
 
-X3, Y3 = np.eye(3), np.ones(3)
-
-
-# ---------------------------------------------------------------- scale and types
-def test_interpolation_is_judged_in_the_size_of_the_targets():
+def test_norms_agree_with_covariances_and_the_schatten_quasi_norm_and_targets_set_the_scale():
+    X = np.random.default_rng(2).standard_normal((6, 3))
+    problem = RepresentationProblem(X)
+    W = random_weights(problem, (5, 4), 2, 2)
+    found = covopt.covariance(W, X, bias=1.0)
+    assert problem.objective(problem.to_representations(W)) == pytest.approx(found.representation_cost)
+    # R_L(A) = L Σ s_i^{2/L}, attained by Z_ℓ whose covariances interpolate geometrically
+    A, L = np.random.default_rng(4).standard_normal((3, 3)), 3
+    left, s, right = np.linalg.svd(A)
+    W = [np.diag(s ** (1 / L)) @ right, np.diag(s ** (1 / L)), left @ np.diag(s ** (1 / L))]
+    problem = RepresentationProblem(np.eye(3), A.T, bias=0.0, slope=1.0)
+    assert problem.objective(problem.to_representations(W)) == pytest.approx(L * (s ** (2 / L)).sum())
+    nothing = [np.zeros((2, 2)), np.zeros((2, 1))]
     problem = RepresentationProblem([[1.0], [-1.0]], [1e-12, 2e-12], bias=0.0)
-    assert problem.objective([np.zeros((2, 2)), np.zeros((2, 1))]) == np.inf
+    assert problem.objective(nothing) == np.inf
     W = [1e-6 * np.array([[1.0], [-1.0]]), 1e-6 * np.array([[1.0, 2.0]])]
     assert problem.weight_objective(W) == pytest.approx(7e-12)
-    zero = RepresentationProblem([[1.0], [-1.0]], [0.0, 0.0], bias=0.0)
-    assert zero.objective([np.zeros((2, 2)), np.zeros((2, 1))]) == 0.0
+    assert RepresentationProblem([[1.0], [-1.0]], [0.0, 0.0], bias=0.0).objective(nothing) == 0.0

@@ -33,9 +33,8 @@ def uninterrupted():
     return run()
 
 
-@pytest.mark.parametrize(
-    "stops", [(120, 410), *(pytest.param(s, marks=pytest.mark.slow) for s in ((1,), (310, 500), (530,)))]
-)
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize("stops", [(120, 410), (1,), (310, 500), (530,)])
 def test_resumed_runs_are_bitwise_the_uninterrupted_one(tmp_path, uninterrupted, stops):
     path = tmp_path / "run.safetensors"
     for place, stop in enumerate(stops):
