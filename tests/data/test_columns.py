@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import lzma
-import re
 import sys
 import zipfile
 
@@ -14,15 +13,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from covopt.cli import app
 from covopt.data import Data
 from covopt.data.columns import content_of, is_constant, is_counter, to_numbers
 from covopt.data.rows import RowNames, Text
 from covopt.data.table_files import read_table
 from covopt.datasets import load_table
 from covopt.errors import InputError, TableWarning
+from tests.commands import run
 
 
 @pytest.fixture
@@ -77,39 +75,9 @@ def test_columns_can_be_taken_away_from_all(write):
     assert "no column '-id'" in refused(path, features="-id,a")
 
 
-def test_numbers_with_a_unit_are_refused(write):
-    assert "line 2 holds '1 kg'. It has a unit: write the number alone" in refused(
-        write("a,b,y\n1 kg,1,2\n2.5 kg,2,3\n")
-    )
-    other = read_table(write("a,b,y\n1 kg,1,2\n2 lb,2,3\n3 kg,4,5\n"), target="y")
-    assert other.left_out == {"a": "text, as in '1 kg'"}
-
-
-def test_lines_wider_than_the_header_are_named(write):
-    said = "line 3 has 3 fields, but the first line names 2 columns. Titles and comments above the names have to go"
-    assert said in refused(write("a,y\n1,2\n3,4,5\n"))
-    assert "line 2 has 2 fields, but the first line names 1 column." in refused(
-        write("# made by x\na,y\n1,2\n")
-    )
-    assert "Then give --sep '|'" in refused(write("a|y\n1|2\n"))
-
-
-def test_what_is_not_a_space_is_shown(write):
-    assert "'1\\xa0000'" in refused(write("a,y\n1\u00a0000,2\n"))
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_numbers(value):
     assert content_of(pd.Series([repr(value), "1"])).kind == "numbers"
-
-
-def test_text_and_late_numbers(write):
-    rows = ["n/k"] * 1500 + ["5"]
-    path = write("a,b,y\n" + "".join(f"{v},{i},{i % 7}\n" for i, v in enumerate(rows)))
-    assert "column 'a' is not numeric: line 2 holds 'n/k'" in refused(path)
-    rows = ["5"] * 1500 + ["?"]
-    path = write("a,b,y\n" + "".join(f"{v},{i},{i % 7}\n" for i, v in enumerate(rows)))
-    assert "column 'a' is not numeric: line 1502 holds '?'" in refused(path)
 
 
 def test_every_column_that_is_left_out_has_a_reason(write):
@@ -127,28 +95,10 @@ def test_every_column_that_is_left_out_has_a_reason(write):
     }
     assert found.weights.tolist() == [1, 1, 1]
     with pytest.warns(TableWarning):
-        done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--features", "a,w"])
+        done = run("solve", path, "--target", "y", "--features", "a,w")
         load_table(path, target="y")
     assert "features       a, w → y" in done.stdout
     assert "left out       town, day, open (not asked for)" in done.stdout
-
-
-def test_nothing_numeric_says_what_the_columns_are(write):
-    assert "'day' is dates or times, as in '2020-01-01'" in refused(
-        write("day,y\n2020-01-01,1\n2020-01-02,2\n")
-    )
-
-
-def test_dates_of_other_types(tmp_path):
-    path = tmp_path / "t.parquet"
-    frame = pd.DataFrame(
-        {"t": pd.to_datetime(["2020-01-01", "2021-01-01"]), "l": [[1], [2]], "a": [1, 2], "y": [1, 2]}
-    )
-    frame.to_parquet(path)
-    with pytest.warns(TableWarning, match="'t'"):
-        found = read_table(path, target="y")
-    assert found.feature_names == ("a",)
-    assert found.left_out["l"].startswith("text")
 
 
 @pytest.mark.parametrize("start", [0, 1])
@@ -162,77 +112,7 @@ def test_a_column_that_counts_the_rows_is_warned_about(write, start):
     assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
-def test_a_column_of_one_number_is_warned_about(write):
-    path = write("a,c,d,y\n1,3,0,1\n2,3,0,2\n3,3,0,2\n4,3,0,1\n")
-    with pytest.warns(TableWarning, match=r"column 'c' holds 3 in every row \(2 columns are like this\)"):
-        assert read_table(path, target="y").feature_names == ("a", "c", "d")
-    assert not is_constant(pd.Series([1.0, np.nan]))
-    assert not is_constant(pd.Series([1.0] * 3))
-
-
-def test_a_zip_may_be_called_anything(tmp_path):
-    path = tmp_path / "plain.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("__MACOSX/._t.tsv", "x")
-        archive.writestr("t.tsv", "a\ty\n1\t2\n3\t4\n")
-    assert read_table(path, target="y").X.tolist() == [[1.0], [3.0]]
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("t.doc", "a,y")
-    with pytest.raises(InputError, match=r"unknown file type '\.doc' in \.zip; use CSV"):
-        read_table(path, target="y")
-
-
-def test_lines_are_those_of_the_file(write):
-    path = write('a,b,y\n\n1,"2\n",3\n\n4,5,6\n4,5,7\n')
-    frame = read_table(path, target="y").features
-    assert frame.index.tolist() == [3, 6, 7]
-    done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--json"])
-    assert "lines 6 and 7 are the same point" in json.loads(done.stdout)["error"]
-    path.write_bytes(b"a,b,y\r\n1,2,3\r\n4,,6\r\n")
-    done = CliRunner().invoke(app, ["fit", str(path), "--target", "y", "--lam", "1"])
-    assert "X line 3, column 'b' is NaN" in done.stderr
-    path.write_text("a,y\n1,u\n2,v\n3,\n")
-    done = CliRunner().invoke(app, ["fit", str(path), "--target", "y", "--lam", "1", "--loss", "logistic"])
-    assert "Y line 4 is missing" in done.stderr
-    path.write_text("a,y\n1,1\n2,2\n3,2.5\n")
-    done = CliRunner().invoke(
-        app, ["fit", str(path), "--target", "y", "--lam", "1", "--loss", "softmax-cross-entropy"]
-    )
-    assert "Y line 4 is 2.5" in done.stderr
-    path.write_text("a,b,y\n1,0,1\n0,1,1\n1,1,1\n-1,0,2\n0,-1,2\n-1,-1,7\n")
-    done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--bias", "0"])
-    assert re.search(r"lines \d and \d are opposite points", done.stderr)
-    path.write_text("a,y\n1,2\n3,4\n1,2.5\n")
-    done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--duplicates", "mean"])
-    assert "at line 2." in done.stdout
-
-
-def test_names_of_rows():
-    assert RowNames().take(np.array([4, 7])).one(1) == "row 7 (counting from 0)"
-    assert RowNames([3, 5], "sheet row").take(np.array([1])).one(0) == "sheet row 5"
-    assert RowNames.of([[1]], pd.DataFrame({"a": [1]}, index=pd.Index([9], name="line"))).short(0) == "line 9"
-    assert RowNames.of(pd.DataFrame({"a": [1]}, index=[9])).short(0) == "row 0"
-
-
 TABLE = "a;b;y\n1,5;2;3\n2,5;4;5\n"
-
-
-def test_decimal_commas_and_encodings(write):
-    text = Text(sep=";", decimal=",")
-    assert read_table(write(TABLE), target="y", text=text).X.tolist() == [[1.5, 2], [2.5, 4]]
-    assert load_table(write(TABLE), target="y", decimal=",")[0].tolist() == [[1.5, 2], [2.5, 4]]
-    assert "holds '1.000', a point although" in refused(write("a;y\n1.000;2\n"), text=text)
-    path = write("größe,y\n1,2\n", encoding="latin-1")
-    assert "byte 0xf6 is no utf-8; name its encoding with --encoding" in refused(path)
-    assert read_table(path, target="y", text=Text(encoding="latin-1")).feature_names == ("größe",)
-    path = write("a,y\n1,2\n", encoding="utf-16")
-    assert "is no utf-8; name its encoding" in refused(path)
-    assert "zero bytes" in refused(write("a,y\n1,2\n", "le.csv", encoding="utf-16-le"))
-    assert read_table(path, target="y", text=Text(encoding="utf-16")).X.tolist() == [[1]]
-    assert "encoding 'utf-9' is unknown" in refused(path, text=Text(encoding="utf-9"))
-    assert "sep must be one character" in refused(path, text=Text(sep="::"))
-    assert "decimal must be '.' or ','" in refused(path, text=Text(decimal=";"))
-    assert "sep and decimal are both ','" in refused(path, text=Text(sep=",", decimal=","))
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zip"])
@@ -246,29 +126,6 @@ def test_compressed_tables(tmp_path, suffix):
     assert load_table(path, target="y", decimal=",")[0].tolist() == [[1.5, 2], [2.5, 4]]
     path.write_bytes(b"not compressed")
     assert "cannot be read as CSV" in refused(path)
-
-
-def test_archives_that_are_no_table(tmp_path, monkeypatch):
-    path = tmp_path / "t.csv.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a.csv", TABLE)
-        archive.writestr("b.csv", TABLE)
-    assert "holds 2 files; a table is one file" in refused(path)
-    with zipfile.ZipFile(path, "w") as archive:  # as macOS packs
-        archive.writestr("t.csv", TABLE)
-        archive.writestr("__MACOSX/._t.csv", b"\0\5")
-    assert len(read_table(path, target="y", text=Text(None, "utf-8", ",")).X) == 2
-    monkeypatch.setattr("covopt.data.readers.MOST_INFLATED", 10)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
-    assert "inflates to more than" in refused(tmp_path / "t.csv.gz")
-    assert "unknown file type '.npz' in .gz" in refused(tmp_path / "t.npz.gz")
-
-
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,y\n1,2\n3,4\n")))
-    assert read_table("-", target="y").X.tolist() == [[1], [3]]
-    done = CliRunner().invoke(app, ["solve", "-", "--target", "y", "--json"], input="a,y\n1,2\n3,4\n")
-    assert json.loads(done.stdout)["certified"]
 
 
 def test_feather_and_excel(tmp_path, monkeypatch):
@@ -287,10 +144,7 @@ def test_feather_and_excel(tmp_path, monkeypatch):
     found = read_table(tmp_path / "t.xlsx", target="y")
     assert (found.X.tolist(), found.left_out) == ([[0.1], [2.0]], {"town": "text, as in 'Bern'"})
     town.drop(columns="town").assign(a=[0.1, None]).to_excel(tmp_path / "t.xlsx", index=False)
-    assert (
-        "X sheet row 3, column 'a' is NaN"
-        in CliRunner().invoke(app, ["solve", str(tmp_path / "t.xlsx"), "--target", "y"]).stderr
-    )
+    assert "X sheet row 3, column 'a' is NaN" in run("solve", tmp_path / "t.xlsx", "--target", "y").stderr
 
     def missing(path):
         raise ImportError("Missing optional dependency 'openpyxl'.")
@@ -323,18 +177,66 @@ def test_integers_that_no_double_holds_are_said(tmp_path, first):
         read_table(path, target="y")
 
 
+def test_dates_and_lists_of_other_types_and_columns_of_one_number(tmp_path, write):
+    path, dates = tmp_path / "t.parquet", pd.to_datetime(["2020-01-01", "2021-01-01"])
+    pd.DataFrame({"t": dates, "l": [[1], [2]], "a": [1, 2], "y": [1, 2]}).to_parquet(path)
+    with pytest.warns(TableWarning, match="'t'"):
+        found = read_table(path, target="y")
+    assert found.feature_names == ("a",) and found.left_out["l"].startswith("text")
+    other = read_table(write("a,b,y\n1 kg,1,2\n2 lb,2,3\n3 kg,4,5\n"), target="y")
+    assert other.left_out == {"a": "text, as in '1 kg'"}
+    path = write("a,c,d,y\n1,3,0,1\n2,3,0,2\n3,3,0,2\n4,3,0,1\n")
+    with pytest.warns(TableWarning, match=r"column 'c' holds 3 in every row \(2 columns are like this\)"):
+        assert read_table(path, target="y").feature_names == ("a", "c", "d")
+    assert not is_constant(pd.Series([1.0, np.nan])) and not is_constant(pd.Series([1.0] * 3))
+    for cell in ("0x1F", "3-8", "1/3"):
+        path = write("a,b,y\n" + "".join(f"{i},{cell},{i % 3}\n" for i in range(5)))
+        with pytest.warns(TableWarning, match=rf"'b' \(.*, as in '{cell}'\)"):
+            assert read_table(path, target="y").feature_names == ("a",)
+
+
+def test_names_of_rows(write):
+    assert read_table(write('a,b,y\n\n1,"2\n",3\n\n4,5,6\n4,5,7\n'), target="y").features.index.tolist() == [
+        3,
+        6,
+        7,
+    ]
+    assert RowNames().take(np.array([4, 7])).one(1) == "row 7 (counting from 0)"
+    assert RowNames([3, 5], "sheet row").take(np.array([1])).one(0) == "sheet row 5"
+    assert RowNames.of([[1]], pd.DataFrame({"a": [1]}, index=pd.Index([9], name="line"))).short(0) == "line 9"
+    assert RowNames.of(pd.DataFrame({"a": [1]}, index=[9])).short(0) == "row 0"
+
+
+def test_decimal_commas_encodings_archives_and_standard_input(write, tmp_path, monkeypatch):
+    text = Text(sep=";", decimal=",")
+    assert read_table(write(TABLE), target="y", text=text).X.tolist() == [[1.5, 2], [2.5, 4]]
+    path = write("größe,y\n1,2\n", encoding="latin-1")
+    assert read_table(path, target="y", text=Text(encoding="latin-1")).feature_names == ("größe",)
+    path = write("a,y\n1,2\n", encoding="utf-16")
+    assert read_table(path, target="y", text=Text(encoding="utf-16")).X.tolist() == [[1]]
+    path = tmp_path / "plain.zip"  # it may be called anything
+    for name, content, found in (
+        ("t.tsv", "a\ty\n1\t2\n3\t4\n", [[1.0], [3.0]]),
+        ("t.csv", "a,y\n5,2\n", [[5.0]]),
+    ):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("__MACOSX/._" + name, b"\0\5")  # as macOS packs
+            archive.writestr(name, content)
+        assert read_table(path, target="y").X.tolist() == found
+    monkeypatch.setattr("covopt.data.readers.MOST_INFLATED", 10)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    assert "inflates to more than" in refused(tmp_path / "t.csv.gz")
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,y\n1,2\n3,4\n")))
+    assert read_table("-", target="y").X.tolist() == [[1], [3]]
+    assert json.loads(run("solve", "-", "--target", "y", "--json", input="a,y\n1,2\n3,4\n").stdout)[
+        "certified"
+    ]
+
+
 def test_large_integers_of_arrays_and_frames_are_said():
-    large = 2**53 + 1
-    frame = pd.DataFrame({"a": [1, 2], "id": [5, large]})
-    for X in (frame, frame.to_numpy(), frame.to_numpy().tolist(), [[1, 5], [2, 2**70 + 1]]):
+    frame = pd.DataFrame({"a": [1, 2], "id": [5, 2**53 + 1]})
+    for X in (frame, frame.to_numpy(), [[1, 5], [2, 2**70 + 1]]):
         with pytest.warns(TableWarning, match=r"X row 1 \(counting from 0\), column 1.* no double holds"):
             Data.validate(X, [1.0, 2.0])
     Data.validate([[2**53, -(2**63)], [1, 2**70]], [1.0, 2.0])  # powers of two are doubles: no warning
-
-
-@pytest.mark.parametrize("cell", ["0x1F", "3-8", "1/3"])
-def test_text_that_begins_like_a_number_is_warned_about(tmp_path, cell):
-    path = tmp_path / "table.csv"
-    path.write_text("a,b,y\n" + "".join(f"{i},{cell},{i % 3}\n" for i in range(5)))
-    with pytest.warns(TableWarning, match=rf"'b' \(.*, as in '{cell}'\)"):
-        assert read_table(path, target="y").feature_names == ("a",)
