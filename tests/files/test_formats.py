@@ -4,56 +4,41 @@ import gc
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.files import read_json, write_json
 from covopt.files.formats import FORMATS, check_format
+from tests.commands import refused, run
 
 X, Y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
 READ = [name for name, entry in FORMATS.items() if entry.reader]
 
 
-def written(name, folder):
-    """Return a file of the format and what wrote it."""
-    file = folder / "file.json"
-    if name == "covopt-solution":
-        found = covopt.min_norm(X, Y)
-    elif name == "covopt-path":
-        found = covopt.path(X, Y, n_lams=2)
-        found.save(file)
-        return file, found
-    elif name == "covopt-cp-rank":
-        found = covopt.cp_rank([[2, 1], [1, 2]])
-    elif name == "covopt-proof":
-        found = covopt.min_norm(X, Y).prove()
-    else:
-        found = covopt.gap(covopt.fit(X, Y, lam=0.01).network, X, Y, lam=0.01)
-    found.save(file)
-    return file, found
+MADE = {
+    "covopt-solution": lambda: covopt.min_norm(X, Y),
+    "covopt-path": lambda: covopt.path(X, Y, n_lams=2),
+    "covopt-cp-rank": lambda: covopt.cp_rank([[2, 1], [1, 2]]),
+    "covopt-proof": lambda: covopt.min_norm(X, Y).prove(),
+}
 
 
 @pytest.mark.parametrize("name", READ)
 def test_load_reads_every_format(name, tmp_path):
-    file, wrote = written(name, tmp_path)
+    file = tmp_path / "file.json"
+    wrote = MADE.get(name, lambda: covopt.gap(covopt.fit(X, Y, lam=0.01).network, X, Y, lam=0.01))()
+    wrote.save(file)
     found = covopt.load(file)
     if name == "covopt-path":
         assert [s.to_dict() for s in found] == [s.to_dict() for s in wrote]
-    elif wrote is not None:
-        assert type(found) is type(wrote)
-        assert found.to_dict() == wrote.to_dict()
-    done = CliRunner().invoke(app, ["verify", str(file)])
+    else:
+        assert type(found) is type(wrote) and found.to_dict() == wrote.to_dict()
     if name == "covopt-proof":
-        assert done.exit_code == 1
-        assert "a proof is about one solution" in done.output
+        assert "a proof is about one solution" in refused("verify", file)
         with pytest.raises(InputError, match="a proof is about one solution"):
             covopt.verify(found)
     else:
-        assert done.exit_code == 0, done.output
-        assert covopt.verify(found).ok
-        assert covopt.verify(file).ok
+        assert run("verify", file).exit_code == 0 and covopt.verify(found).ok and covopt.verify(file).ok
 
 
 @pytest.mark.parametrize("name", READ)

@@ -79,40 +79,6 @@ def _of_neurons(network):
     return network.squared_norm - (float(offset @ offset) if counted else 0.0)
 
 
-def test_neurons_that_were_split_are_merged(optimum):
-    best, network, loss = optimum
-    X, given = best.data.X, spoiled(network, split=True)
-    balanced = objective(rung("balanced", given, X, loss), X, loss, LAM)
-    assert balanced == pytest.approx(best.objective, rel=1e-9)  # a split along the ray is free once balanced
-    assert objective(given, X, loss, LAM) > best.objective * (1.0 + 1e-4)
-    merged = rung("merged", given, X, loss)
-    assert merged.widths[0] <= network.widths[0]
-    assert objective(merged, X, loss, LAM) == pytest.approx(best.objective, rel=1e-8)
-
-
-@pytest.mark.parametrize("scale", [0.5, 0.97, 1.3])
-def test_output_weights_that_were_scaled_are_found_again(optimum, scale):
-    best, network, loss = optimum
-    X, given = best.data.X, spoiled(network, outputs=scale)
-    before = objective(rung("merged", given, X, loss), X, loss, LAM)
-    refitted = objective(rung("refitted", given, X, loss), X, loss, LAM)
-    assert before > best.objective * (1.0 + 1e-6)
-    assert refitted == pytest.approx(best.objective, rel=1e-8)
-
-
-def test_a_refit_obeys_the_conditions_of_the_convex_problem(optimum):
-    """‖σ(Au)ᵀ∇C‖ = 2λ at a neuron that is used, ≤ 2λ at one that is not."""
-    best, network, loss = optimum
-    X = best.data.X
-    given = spoiled(network, split=True, outputs=0.6)
-    refitted = rung("refitted", given, X, loss)
-    slope = refitted_slope(top(rung("merged", given, X, loss), X), refitted.representations(X)[-1], loss, LAM)
-    layer = top(refitted, X)
-    units = layer.incoming / np.linalg.norm(layer.incoming, axis=1, keepdims=True)
-    pulls = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ slope, axis=1)
-    assert pulls == pytest.approx(2.0 * LAM, rel=1e-5)
-
-
 def test_interpolation_finds_least_lengths_for_given_directions():
     """Three ramps of one input, one of them a sum of the others on the points: the shorter way is taken."""
     X = np.array([[0.0], [1.0], [2.0]])
@@ -149,3 +115,29 @@ def test_deep_networks_take_the_same_steps():
     assert values[-1] < 0.5 * values[0]
     layer = top(network, X)
     np.testing.assert_allclose(with_top(network, layer).predict(X), network.predict(X))
+
+
+def test_split_neurons_are_merged_and_scaled_outputs_found_again(optimum):
+    best, network, loss = optimum
+    X = best.data.X
+
+    def cost(name, given):
+        return objective(rung(name, given, X, loss) if name else given, X, loss, LAM)
+
+    given = spoiled(network, split=True)
+    assert cost("balanced", given) == pytest.approx(best.objective, rel=1e-9)  # a split along the ray is free
+    assert cost("", given) > best.objective * (1.0 + 1e-4)
+    assert rung("merged", given, X, loss).widths[0] <= network.widths[0]
+    assert cost("merged", given) == pytest.approx(best.objective, rel=1e-8)
+    for scale in (0.5, 1.3):
+        given = spoiled(network, outputs=scale)
+        assert cost("merged", given) > best.objective * (1.0 + 1e-6)
+        assert cost("refitted", given) == pytest.approx(best.objective, rel=1e-8)
+    # ‖σ(Au)ᵀ∇C‖ = 2λ at a neuron that is used
+    given = spoiled(network, split=True, outputs=0.6)
+    refitted, merged = rung("refitted", given, X, loss), rung("merged", given, X, loss)
+    slope = refitted_slope(top(merged, X), refitted.representations(X)[-1], loss, LAM)
+    layer = top(refitted, X)
+    units = layer.incoming / np.linalg.norm(layer.incoming, axis=1, keepdims=True)
+    pulls = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ slope, axis=1)
+    assert pulls == pytest.approx(2.0 * LAM, rel=1e-5)

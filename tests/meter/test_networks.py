@@ -81,40 +81,12 @@ def test_a_module_of_ones_own_is_asked_about_the_points():
     other = read_network(Own(torch.tanh), 2, 1.0)
     with pytest.raises(InputError, match="Other activations"):
         check_forward(other, X, outputs(other))
-
-
-def test_tanh_in_a_sequential_is_refused():
     given = read_network(module(2, 5, 1, act=torch.nn.Tanh), 2, 1.0)
     with pytest.raises(InputError, match="not a chain of linear layers with ReLUs"):
         check_forward(given, X, outputs(given))
-
-
-def test_a_pair_has_the_weights_of_biases_last():
     W, v = RNG.standard_normal((4, 3)), RNG.standard_normal(4)
-    given = read_network((W, v), 2, 2.0)
+    given = read_network((W, v), 2, 2.0)  # of a pair the weights of biases are last
     np.testing.assert_allclose(outputs(given)[:, 0], np.maximum(X @ W[:, :2].T + 2.0 * W[:, 2], 0.0) @ v)
-
-
-@pytest.mark.parametrize(
-    ("network", "said"),
-    [
-        (module(3, 5, 1), "takes 3 inputs and X has 2 columns"),
-        (torch.nn.Linear(2, 1), "1 linear layer; at least two"),
-        (torch.nn.Sequential(torch.nn.Conv1d(1, 1, 1), torch.nn.Linear(2, 1)), "of kind Conv1d"),
-        ((np.ones((2, 2)), np.ones(3)), r"shapes \(2, 2\) and \(3, 1\)"),
-        ((np.array([[np.nan, 1.0]]), np.ones(1)), "NaN or infinite"),
-        ({"a.weight": np.ones((2, 2)), "b.gain": np.ones(2)}, "b is no linear layer"),
-        (
-            {"0.weight": np.ones((5, 2)), "2.weight": np.ones((1, 4))},
-            "layer 2 takes 4 inputs and layer 1 has 5",
-        ),
-        ("nowhere.pt", "nowhere.pt does not exist"),
-        (3.0, "received float"),
-    ],
-)
-def test_what_is_no_such_network_gets_one_sentence(network, said):
-    with pytest.raises(InputError, match=said):
-        read_network(network, 2, 1.0)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
