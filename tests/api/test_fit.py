@@ -1,6 +1,5 @@
 import json
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from covopt.losses import Huber
 from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
 from covopt.status import Status
-from tests.bank.closed_forms import CASES
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 
@@ -22,23 +20,6 @@ def table(name, n=12, seed=0, k=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     return X, targets_for(name, n, rng) if k is None else rng.standard_normal((n, k))
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("case", [c for c in CASES if c.cost], ids=lambda c: c.name)
-def test_the_cost_tends_to_the_minimal_norm(case):
-    lam = 1e-9 * max(1.0, np.abs(case.targets).max() ** 2) / case.cost
-    found = covopt.fit(case.X, case.y, lam=lam, bias=case.bias, output_bias=case.output_bias)
-    assert found.cost == pytest.approx(case.cost, rel=1e-4)
-    assert found.objective / lam == pytest.approx(case.cost, rel=1e-4)
-    assert found.objective <= lam * case.cost * (1 + 2e-6)
-
-
-def test_vector_targets_tend_to_the_minimal_norm():
-    X, Y = table("squared", 6, k=2)
-    exact = covopt.min_norm(X, Y, tol=1e-8).cost
-    found = covopt.fit(X, Y, lam=1e-8)
-    assert found.objective / 1e-8 == pytest.approx(exact, rel=1e-4)
 
 
 def test_a_closed_form():
@@ -143,23 +124,6 @@ def test_bad_tables():
         covopt.fit(X, y, lam=0.1, start=wide)
 
 
-def test_stops_keep_a_valid_bracket():
-    X, y = table("squared", 30)
-    optimum = covopt.fit(X, y, lam=1e-4).objective
-    early = covopt.fit(X, y, lam=1e-4, callback=lambda state: state.round == 1)
-    assert early.status.code == "callback"
-    assert early.lower_bound <= optimum * (1 + 1e-6)
-    assert optimum <= early.objective * (1 + 1e-6)
-    assert covopt.verify(early).ok
-    late = covopt.fit(X, y, lam=1e-4, time_limit_s=1e-9)
-    assert late.status.code == "time_limit"
-
-    def interrupt(state):
-        raise KeyboardInterrupt
-
-    assert covopt.fit(X, y, lam=1e-4, callback=interrupt).status.code == "interrupted"
-
-
 def test_history_is_in_the_users_units():
     X, y = table("squared", 20)
     found = covopt.fit(X, 50 * y, lam=1e-2)
@@ -184,19 +148,6 @@ def labels(tmp_path):
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     return tmp_path / "t.csv"
-
-
-def test_cli_fit(labels, tmp_path):
-    done = run("fit", labels, "--target", "kind", "--loss", "softmax-cross-entropy", "--lam", 1e-2,
-               "--sample-weight", "w", "--out", tmp_path / "s.json", "--plot", tmp_path / "f.png")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "softmax-cross-entropy, λ = 0.01, weighted samples" in done.stdout
-    saved = covopt.load(tmp_path / "s.json")
-    assert saved.data.feature_names == ("a", "b")
-    assert saved.data.target_names == saved.loss.classes == ("u", "v", "w")
-    assert (tmp_path / "f.png").stat().st_size > 0
-    checked = run("verify", tmp_path / "s.json", labels)
-    assert checked.exit_code == 0, checked.output
 
 
 def test_cli_fit_json_and_exit_codes(labels, tmp_path):
@@ -236,44 +187,6 @@ def test_the_tight_set_holds_the_neurons(name):
     assert "share their outputs" in found.uniqueness.reason
     with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
         found.sparsest()
-
-
-def test_softmax_on_iris_is_certified():
-    from sklearn.datasets import load_iris
-
-    iris = load_iris()
-    found = covopt.fit(
-        iris.data[:, 2:], iris.target_names[iris.target], lam=1e-3, loss="softmax-cross-entropy"
-    )
-    assert found.status.code == "certified"
-    assert found.loss.classes == ("setosa", "versicolor", "virginica")
-    assert (found.network.predict(iris.data[:, 2:]).argmax(axis=1) == iris.target).mean() > 0.94
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_thirty_points_against_the_cone_program_over_all_cells(loss):
-    """One vector a cell and sign: exact for one output, by another solver and another formulation."""
-    X, y = table(loss, 30)
-    rows = np.column_stack([X, np.ones(30)])
-    patterns = covopt.enumerate_cells(X, bias=1.0).patterns
-    plus, minus = cp.Variable((len(patterns), 3)), cp.Variable((len(patterns), 3))
-    fitted = sum(
-        cp.multiply(patterns.T, rows @ (p if s > 0 else -p).T).sum(axis=1)
-        for p, s in ((plus, 1), (minus, -1))
-    )
-    sides = np.where(patterns.T, 1.0, -1.0)
-    inside = [cp.multiply(sides, rows @ p.T) >= 0 for p in (plus, minus)]
-    norm = cp.sum(cp.norm(plus, 2, axis=1)) + cp.sum(cp.norm(minus, 2, axis=1))
-    lam = 1e-2
-    if loss == "squared":
-        value = cp.sum_squares(fitted - y) / 30
-    else:
-        labels = np.where(np.asarray(y) == np.unique(y)[1], 1.0, -1.0)
-        value = cp.sum(cp.logistic(-cp.multiply(labels, fitted))) / 30
-    program = cp.Problem(cp.Minimize(value + 2 * lam * norm), inside)
-    program.solve(solver=cp.CLARABEL)
-    assert covopt.fit(X, y, lam=lam, loss=loss).objective == pytest.approx(program.value, rel=1e-6)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -65,7 +65,10 @@ class Twin:
             self.walk(a, centre, width, theta, level + 1)
 
 
-@pytest.mark.parametrize("kind", ["normal", "integers", "few"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("normal", marks=pytest.mark.slow), pytest.param("integers", marks=pytest.mark.slow), "few"],
+)
 def test_the_tree_is_that_of_a_recursion_without_a_stack(kind):
     random = np.random.default_rng(len(kind))
     n, r = {"normal": (12, 3), "integers": (11, 3), "few": (7, 2)}[kind]

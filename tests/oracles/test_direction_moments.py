@@ -6,33 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cones import below, table
+from test_cones import below
 
 from covopt.errors import InputError
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
-from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.coordinates import transfer
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
-from tests.oracles.table import face_oracle
-
-
-@pytest.mark.parametrize("kind", ["normal", "integers", "parallel"])
-def test_agrees_with_the_faces(kind):
-    random = np.random.default_rng(5)
-    for trial in range(8):
-        d = 2 + trial % 3
-        rows, dual = table(random, int(random.integers(d + 3, 13)), d, kind)
-        if np.linalg.matrix_rank(rows) < d:
-            continue
-        h = abs(face_oracle(rows).price(dual).values[0])
-        found = quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000)
-        assert found.closed
-        assert h * (1 - 1e-12) <= found.upper_bound <= h * (1 + 1.01e-2)
-        assert abs(found.best_value) <= h * (1 + 1e-12)
-        assert below(rows, dual, found.best_neuron, found.upper_bound)
 
 
 @settings(max_examples=30, deadline=None)
@@ -86,30 +68,6 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
         stays = here & inside & ((signs != ON) | (products >= 0.0)).all(axis=1)
         stays &= ((signs != OFF) | (products <= 0.0)).all(axis=1)
         assert values[here & ~stays].max(initial=0.0) <= max(H, 0.0)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_maximum_on_the_sphere(seed):
-    """Against the stationary points from a polynomial eigenvalue problem; too small a claim is not proved."""
-    random = np.random.default_rng(seed)
-    r = 5
-    M = random.standard_normal((r, r))
-    M, b = M + M.T, random.standard_normal(r) * (0.0 if seed == 3 else 1.0)
-    w, v, top = np.empty(r), np.empty(r), np.full(r, r**-0.5)
-    nu, mu = on_sphere(M, b, w, v, top, -np.inf, np.empty((r, r)), np.empty(r))
-    assert w @ w + v @ v == pytest.approx(1.0, abs=1e-6)
-    companion = np.block([[M, -np.eye(r)], [-0.25 * np.outer(b, b), M]])
-    eigenvalues = np.linalg.eigvals(companion)
-    largest = max(eigenvalues[np.abs(eigenvalues.imag) < 1e-8].real)
-    assert nu == pytest.approx(largest, abs=1e-7)
-    points = random.standard_normal((20_000, r))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    values = np.einsum("ij,jk,ik->i", points, M, points) + points @ b
-    assert values.max() <= nu + mu <= values.max() + 0.3
-    bound = proved_on_sphere(M, b, nu, mu, np.empty((r + 1, r + 1)))
-    assert nu + mu <= bound <= nu + mu + 1e-9
-    low = proved_on_sphere(M, b, nu - 0.1, mu - 0.1, np.empty((r + 1, r + 1)))
-    assert low == np.inf or low >= values.max()
 
 
 def test_many_dimensions_where_boxes_with_chords_do_not_end():

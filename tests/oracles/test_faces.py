@@ -1,11 +1,7 @@
 """The exact oracle against brute force over all faces, and the compiled walk against a plain one."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import merge_lines
@@ -13,7 +9,6 @@ from covopt.oracles.base import Oracle
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.scalar.plane import price_plane
 from covopt.oracles.scalar.sphere import SphereSweep, circle_frames
-from tests.bank.closed_forms import all_cells, gauge
 
 EPS = np.finfo(float).eps
 
@@ -117,37 +112,9 @@ def antiparallel(rng, rank, n):
     return np.concatenate([rows, -rows * rng.uniform(0.1, 3, (n, 1))])
 
 
-def collinear(rng, rank, n):
-    steps = rng.integers(-3, 4, n)[:, None] * rng.integers(1, 4, max(rank - 1, 1))[: rank - 1]
-    return np.concatenate([np.column_stack([steps, np.ones(n)]), rng.standard_normal((rank, rank))])
-
-
 def years_and_incomes(rng, rank, n):
     columns = [rng.integers(1990, 2024, n), np.round(rng.lognormal(10, 1, n))][: rank - 1]
     return np.column_stack([*columns, np.ones(n)]).astype(float)
-
-
-def near_duplicates(rng, rank, n):
-    rows = rng.standard_normal((n, rank))
-    return np.concatenate([rows, rows + 10.0 ** -rng.integers(3, 17) * rng.standard_normal(rows.shape)])
-
-
-def mixed_scales(rng, rank, n):
-    rows = rng.standard_normal((n, rank)) * 10.0 ** rng.integers(-6, 7, (1, rank))
-    return rows * 10.0 ** rng.integers(-3, 4, (n, 1))
-
-
-KINDS = [
-    generic, grid, grid_with_bias, antiparallel, collinear, years_and_incomes, near_duplicates, mixed_scales,
-]  # fmt: skip
-
-
-def normal_duals(rng, rows):
-    return rng.standard_normal(len(rows))
-
-
-def integer_duals(rng, rows):
-    return rng.integers(-2, 3, len(rows)).astype(float)
 
 
 def cancelling_duals(rng, rows):
@@ -156,71 +123,6 @@ def cancelling_duals(rng, rows):
     if len(rows) <= rank:
         return rng.standard_normal(len(rows))
     return np.linalg.svd(rows)[0][:, rank:] @ rng.standard_normal(len(rows) - rank)
-
-
-def spread_duals(rng, rows):
-    return rng.standard_normal(len(rows)) * 10.0 ** rng.integers(-8, 9, len(rows))
-
-
-DUALS = [normal_duals, integer_duals, cancelling_duals, spread_duals]
-
-
-@pytest.mark.thinned(5)
-@pytest.mark.parametrize(("rank", "make_rows", "make_dual"), [*product([1, 2, 3], KINDS, DUALS)])
-def test_the_bound_holds_and_is_attained(rank, make_rows, make_dual):
-    checked = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        rows = make_rows(rng, rank, int(rng.integers(rank, 9)))
-        scaled = rows / np.abs(rows).max(axis=0).clip(1e-300)
-        if np.linalg.matrix_rank(scaled) < rank:
-            continue
-        rows = rows / np.linalg.norm(rows, axis=1).max()
-        dual = make_dual(rng, rows)
-        _, values = faces_by_projection(rows, dual)
-        height = float(np.abs(values).max())
-        lipschitz = float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
-        rounding = 4 * len(rows) * EPS * lipschitz
-        if height <= rounding:  # all is rounding
-            continue
-        checked += 1
-        oracle = FaceOracle(rows)
-        for pricing in (
-            oracle.price(dual, threshold=np.inf),
-            oracle.price(dual, threshold=0.0),
-            oracle.price(dual, threshold=0.0, complete=True),
-        ):
-            # evaluating F at the brute-force point rounds too, by a few ulps of its largest term
-            assert pricing.upper_bound >= height - 8 * EPS * lipschitz
-            # rows that rounding alone keeps apart may hide the best neuron: then the oracle must say so
-            assert pricing.exact or make_rows is near_duplicates
-            if not pricing.exact:
-                continue
-            assert pricing.upper_bound <= height * (1 + 1e-9) + 1e3 * EPS * lipschitz
-            assert len(pricing.neurons)
-            np.testing.assert_allclose(np.linalg.norm(pricing.neurons, axis=1), 1.0, atol=1e-14)
-            np.testing.assert_allclose(
-                pricing.values, activations(rows, dual, pricing.neurons), atol=rounding, rtol=1e-12
-            )
-            assert (np.diff(np.abs(pricing.values)) <= 0).all(), "best first"
-            assert abs(pricing.values[0]) >= height * (1 - 1e-9) - 1e3 * EPS * lipschitz
-            assert abs(pricing.values[0]) <= pricing.upper_bound
-    assert checked >= 3
-
-
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("make_rows", [generic, grid, antiparallel])
-def test_the_maximum_is_the_gauge_of_the_bank(rank, make_rows):
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        rows = make_rows(rng, rank, rank + 3)
-        if np.linalg.matrix_rank(rows) < rank:
-            continue
-        dual = rng.standard_normal(len(rows))
-        found = FaceOracle(rows).price(dual)
-        height = gauge(rows, dual, all_cells(rows))
-        assert found.upper_bound == pytest.approx(height, rel=1e-9)
-        assert abs(found.values[0]) == pytest.approx(height, rel=1e-9)
 
 
 @pytest.mark.parametrize("make_rows", [generic, grid, grid_with_bias, antiparallel, years_and_incomes])
@@ -241,6 +143,7 @@ def test_the_compiled_walk_is_the_plain_one(make_rows):
         assert np.abs(values).max() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
 def test_screening_of_narrow_bundles_leaves_no_face_out(spread):
@@ -268,46 +171,6 @@ def test_the_plane_is_a_fine_scan_of_the_circle(linear):
         slope = np.linalg.norm(linear) + np.abs(mu) @ np.linalg.norm(rows, axis=1)
         assert scan <= bound <= scan + 2 * np.pi / 200_000 * slope
         assert np.abs(values).max() == pytest.approx(bound, rel=1e-12)
-
-
-def local_maxima_by_scan(rows, dual, threshold):
-    """In the plane: strict local maxima of |F| on a fine circle, above the threshold."""
-    angle = np.linspace(0, 2 * np.pi, 100_000, endpoint=False)
-    circle = np.column_stack([np.cos(angle), np.sin(angle)])
-    height = np.abs(activations(rows, dual, circle))
-    peak = (height > np.roll(height, 1)) & (height >= np.roll(height, -1)) & (height > threshold)
-    return circle[peak]
-
-
-@pytest.mark.parametrize("rank", [2, 3])
-def test_threshold_leaves_out_only_what_is_below(rank):
-    rng = np.random.default_rng(3)
-    rows, dual = rng.standard_normal((30, rank)), rng.standard_normal(30)
-    oracle = FaceOracle(rows)
-    everything = oracle.price(dual, complete=True)
-    top = abs(everything.values[0])
-    for share in (0.2, 0.7, 0.95, 0.999):
-        some = oracle.price(dual, threshold=share * top, complete=True)
-        assert (np.abs(some.values) > share * top).all()
-        expected = everything.neurons[np.abs(everything.values) > share * top]
-        assert len(some.neurons) >= 1
-        if rank == 3:  # the plane lists candidates, the sphere only peaks
-            assert len(some.neurons) == len(expected)
-        for w in expected:
-            assert np.abs(some.neurons - w).max(axis=1).min() < 1e-9
-        assert some.upper_bound == pytest.approx(everything.upper_bound, rel=1e-13)
-    above = oracle.price(dual, threshold=10 * top)
-    assert len(above.neurons) >= 1
-    assert abs(above.values[0]) == pytest.approx(top, rel=1e-12)
-
-
-def test_complete_returns_every_local_maximum_of_the_plane():
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        rows, dual = rng.standard_normal((9, 2)), rng.standard_normal(9)
-        found = FaceOracle(rows).price(dual, threshold=0.05, complete=True).neurons
-        for w in local_maxima_by_scan(rows, dual, 0.05):
-            assert np.abs(found - w).max(axis=1).min() < 1e-3
 
 
 def sphere_maxima(rows, dual):
@@ -361,15 +224,6 @@ def test_complete_is_not_cut_at_a_few_per_circle():
         assert np.abs(every.neurons + w).max(axis=1).min() < 1e-7
 
 
-def test_max_neurons_keeps_the_best():
-    rng = np.random.default_rng(0)
-    rows, dual = rng.standard_normal((30, 3)), rng.standard_normal(30)
-    oracle = FaceOracle(rows)
-    everything, few = oracle.price(dual), oracle.price(dual, max_neurons=3)
-    np.testing.assert_array_equal(few.values, everything.values[:3])
-    assert few.upper_bound == everything.upper_bound
-
-
 @pytest.mark.parametrize("make_rows", [generic, years_and_incomes])
 def test_one_thread_and_two_agree_to_the_bit(make_rows):
     rng = np.random.default_rng(0)
@@ -382,27 +236,6 @@ def test_one_thread_and_two_agree_to_the_bit(make_rows):
     assert one.upper_bound == two.upper_bound
 
 
-@given(st.integers(0, 1000), st.sampled_from([2, 3]))
-def test_the_maximum_is_convex_homogeneous_and_turns_with_the_rows(seed, rank):
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((8, rank))
-    first, second = rng.standard_normal((2, 8))
-
-    def height(points, dual):
-        return FaceOracle(points).price(dual).upper_bound
-
-    total = height(rows, first + second)
-    assert total <= (height(rows, first) + height(rows, second)) * (1 + 1e-12)
-    assert height(rows, -3 * first) == pytest.approx(3 * height(rows, first), rel=1e-12)
-    rotation = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
-    assert height(rows @ rotation, first) == pytest.approx(height(rows, first), rel=1e-12)
-    order = rng.permutation(8)
-    assert height(rows[order], first[order]) == pytest.approx(height(rows, first), rel=1e-12)
-    assert height(np.concatenate([rows, rows]), np.concatenate([first, second])) == pytest.approx(
-        total, rel=1e-12
-    )
-
-
 def test_rows_a_few_ulps_apart_keep_the_bound_valid():
     # merged into one line, their multipliers cancel; the rows do not
     for ulps in (1, 2, 3, 8, 64):
@@ -410,20 +243,6 @@ def test_rows_a_few_ulps_apart_keep_the_bound_valid():
         dual = np.array([-1.0, 1.0]) / EPS
         neuron = np.array([1.0, -1.0]) / np.sqrt(2)  # silent on the first row
         assert FaceOracle(rows).price(dual).upper_bound >= activations(rows, dual, neuron[None])[0] > 0
-
-
-def test_a_best_neuron_comes_back_even_when_rounding_hides_it():
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.integers(1990, 2024, 7), np.ones(7)]).astype(float)
-    dual = cancelling_duals(rng, rows)
-    pricing = FaceOracle(rows).price(dual, threshold=np.inf)
-    assert len(pricing.neurons)
-    assert abs(pricing.values[0]) >= 0.999999 * pricing.upper_bound
-
-
-def test_zero_dual():
-    for rank in (1, 2, 3):
-        assert FaceOracle(np.eye(rank)).price(np.zeros(rank)).upper_bound == 0.0
 
 
 def test_budget_is_refused_before_anything_is_computed():
@@ -456,21 +275,6 @@ def test_fewer_lines_than_columns_are_looked_at_in_their_span(n_columns, n_lines
         assert oracle.bound(dual) == pytest.approx(found.upper_bound, rel=1e-9)
         if small is not None:
             assert found.upper_bound == pytest.approx(small.price(dual).upper_bound, rel=1e-9)
-
-
-@pytest.mark.parametrize("scale", [1.0, -1.0, 3.7, -1e-5, 1e8])
-def test_lines_merge_multiples_of_a_row(scale):
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((4, 3))
-    lines, line_of, ratio = merge_lines(np.concatenate([rows, scale * rows]))
-    np.testing.assert_array_equal(lines, rows)
-    np.testing.assert_array_equal(line_of, [0, 1, 2, 3] * 2)
-    np.testing.assert_allclose(ratio, [1.0] * 4 + [scale] * 4, rtol=1e-14)
-
-
-def test_lines_keep_apart_what_differs():
-    rows = np.array([[1.0, 0.0], [1.0, 1e-12], [1.0, -1e-12], [0.0, 1.0]])
-    assert len(merge_lines(rows)[0]) == 4
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -119,14 +119,6 @@ def test_reported_neurons_are_local_maxima(potential):
         assert (np.sign(value) * reached).max() <= abs(value) * (1 + 1e-7)
 
 
-def test_the_printed_potential_sees_no_coordinates():
-    rng = np.random.default_rng(2)
-    rows, dual = rng.standard_normal((10, 3)), rng.standard_normal(10)
-    first = LabelNoiseOracle(rows, LabelNoise()).price(dual)
-    turned = LabelNoiseOracle(rows @ rng.standard_normal((3, 3)), LabelNoise()).price(dual)
-    assert turned.upper_bound == pytest.approx(first.upper_bound, rel=1e-9)
-
-
 def test_rows_left_out_of_the_dual_count_in_the_cost():
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, 2.0]])
     dual = np.array([3.0, 4.0])
@@ -147,18 +139,6 @@ def test_repeated_rows_are_weights():
         first = LabelNoiseOracle(rows, potential, sample_weight=weights).price(dual)
         second = LabelNoiseOracle(repeated, potential, kept=kept).price(dual)
         assert first.upper_bound == pytest.approx(second.upper_bound, rel=1e-9)
-
-
-def test_nearly_dependent_rows_stay_below_the_bound():
-    """Three points almost on a line: directions of tiny heights are cheap atoms, not rounding."""
-    for size in (1e-3, 1e-5, 1e-7):
-        rows = np.array([[0.0, 0.0, 1.0], [1.0, size, 1.0], [2.0, 0.0, 1.0], [0.5, 3.0, 1.0]])
-        dual = np.array([1.0, -2.0, 1.0, 0.3])
-        answer = LabelNoiseOracle(rows, LabelNoise()).price(dual)
-        truth = gauge_by_patterns(rows, dual, LabelNoise())
-        assert answer.upper_bound >= truth * (1 - 1e-9)
-        # what the data themselves are rounded by is worth this much
-        assert answer.upper_bound <= truth * (1 + 1e-11 / size)
 
 
 def test_the_zero_dual_has_gauge_zero():

@@ -229,7 +229,7 @@ def test_predictions_are_made_in_pieces():
 
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
-@pytest.mark.parametrize("n", [700, 1500])
+@pytest.mark.parametrize("n", [700, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_solve_of_many_rows_stays_within_its_limit(n):
     """1500 rows peaked at three times a limit of 0.05 GiB: no plan knew some of the arrays."""
     rng = np.random.default_rng(0)

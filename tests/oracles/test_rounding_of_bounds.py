@@ -15,7 +15,6 @@ from covopt.exact.definite import (
     top_eigenvalue_up,
 )
 from covopt.oracles import support
-from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.signs import lagrangian
 from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, bound_node, workspace
@@ -198,18 +197,6 @@ def test_a_leaf_without_its_allowance_would_be_too_low(monkeypatch):
         b = [sum(Fraction(float(c)) * x for c, x in zip(coef, column, strict=True)) for column in columns]
         low += Fraction(float(bound)) ** 2 < sum(x * x for x in b)
     assert low > 0
-
-
-def test_gauge_bounds_hold_at_many_neurons():
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        kind = KINDS[seed % 4]
-        rows, dual = hostile(rng, kind, 9, 4), rng.standard_normal((9, 2))
-        w = rng.standard_normal((5000, 4))
-        w = np.concatenate([w, rows, -rows])
-        active = np.maximum(w @ rows.T, 0.0) / np.linalg.norm(w, axis=1, keepdims=True)
-        assert np.abs(active @ dual[:, 0]).max() <= gauge_bound(rows, dual[:, 0])
-        assert np.linalg.norm(active @ dual, axis=1).max() <= gauge_bound(rows, dual)
 
 
 def on_a_kink(rng, rows, dual):

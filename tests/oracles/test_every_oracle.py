@@ -1,0 +1,206 @@
+"""One list of oracles and bounds, one list of rows, and what has to hold for each pair of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.adversary import tables
+from benchmarks.adversary.neurons import best_neuron
+from covopt.oracles.arcs import arc_gauge
+from covopt.oracles.base import Pricing
+from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.cones import BoxOracle, box_gauge
+from covopt.oracles.cones.fan import fan_gauge
+from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.faces import FaceOracle
+from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.support import bound_gauge
+from covopt.oracles.vector_faces import VectorFaceOracle
+
+
+class Table(VectorFaceOracle):
+    """All faces, for one output as well."""
+
+    def price(self, dual, **options):
+        found = super().price(dual.reshape(len(dual), -1), **options)
+        values = functions(self.rows, dual, found.neurons) if dual.ndim == 1 else found.values
+        return Pricing(found.neurons, values, found.upper_bound, found.exact)
+
+
+def fan(rows, dual):
+    dual = dual.reshape(len(dual), -1)
+    best = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
+    bounds = lambda one: box_gauge(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
+    return fan_gauge(rows, dual, bounds, best=best, rtol=1e-2, max_calls=60).upper_bound
+
+
+# oracle, dimensions, whether it takes several outputs, how far its bound may lie above the maximum
+ORACLES = {
+    "faces": (FaceOracle, (1, 2, 3), False, 1e-9),
+    "table": (Table, (1, 2, 3, 4), True, 1e-9),
+    "boxes": (BoxOracle, (1, 2, 3, 4), False, 2e-9),
+    "signs": (lambda rows: BranchAndBoundOracle(rows, random_state=0, n_starts=16), (2, 3, 4), False, 1e-9),
+    "local": (lambda rows: LocalSearchOracle(rows, random_state=0, n_starts=64), (2, 3, 4), True, 0.6),
+}
+BOUNDS = {
+    "eigenvalues": (gauge_bound, (1, 2, 3, 4), True, 0.6),
+    "one round": (lambda rows, dual: gauge_bound(rows, dual, n_rounds=1), (2, 4), True, 2.0),
+    "boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=100_000).upper_bound, (1, 2, 3), False, 2e-9),
+    "few boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=30).upper_bound, (2, 3), False, 2.0),
+    "quadratics": (lambda rows, dual: quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000).upper_bound,
+                   (2, 3, 4), False, 1.1e-2),
+    "fan": (fan, (3,), True, 1.1e-2),
+    "arcs": (arc_gauge, (2,), True, 1e-9),
+    "certificates": (lambda rows, dual: bound_gauge(rows, dual).value, (1, 2, 3, 4), True, 1e-6),
+}  # fmt: skip
+
+# rows of which every neuron found in integers is the best one, and rows of which it is a witness only
+CLEAR = {
+    "normal": lambda rng, n, r: rng.standard_normal((n, r)),
+    "integers": lambda rng, n, r: np.r_[np.eye(r), rng.integers(-2, 3, (n - r, r)) + 0.0],
+    "with a bias": lambda rng, n, r: np.c_[
+        rng.integers(0, 4, (n, r - 1)) + rng.random((n, r - 1)), np.ones(n)
+    ],
+    "opposite": lambda rng, n, r: np.r_[half := rng.standard_normal((max(r, n // 2), r)), -0.3 * half],
+    "sizes": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-4, 4, (n, 1)),
+}
+AWKWARD = {
+    "years": lambda rng, n, r: np.c_[1990 + rng.integers(0, 34, (n, 1)), 1e4 * rng.random((n, r))][:, :r] + 0.0,
+    "twins": lambda rng, n, r: np.r_[rows := rng.standard_normal((n // 2 + 1, r)),
+                                     rows + 10.0 ** -rng.integers(3, 17) * rng.standard_normal(rows.shape)],
+    "columns": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-9, 9, r),
+    "wide": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.integers(-150, 150, (n, 1)),
+    "huge": lambda rng, n, r: 1e300 * rng.standard_normal((n, r)),
+    "tiny": lambda rng, n, r: 1e-300 * rng.standard_normal((n, r)),
+    "line": lambda rng, n, r: tables.near_line(rng, n, r)[0][:, :r] + 0.0,
+}  # fmt: skip
+RANGE = ("huge", "tiny", "wide")  # of which bounds speak that bring rows to size one themselves
+SAFE, MOST = ("few boxes", "certificates"), [name for name in BOUNDS if name != "boxes"]
+DUALS = ("normal", "integers", "cancels", "spread")
+
+
+def question(rng, rows, kind, k):
+    """A dual (N,) or (N, k)."""
+    shape = (len(rows), k) if k > 1 else (len(rows),)
+    dual = rng.integers(-2, 3, shape) + 0.0 if kind == "integers" else rng.standard_normal(shape)
+    if kind == "spread":
+        dual *= 10.0 ** rng.integers(-8, 9, (len(rows), 1) if k > 1 else len(rows))
+    if kind == "cancels":  # as noise has it at the optimum
+        with np.errstate(all="ignore"):
+            dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    return dual if dual.any() else np.ones(shape)
+
+
+def asked(entries, several):
+    for name, (ask, dimensions, vector, slack) in entries.items():
+        if vector or not several:
+            yield name, ask, dimensions, slack
+
+
+def full_rank(rows):
+    scaled = rows / np.abs(rows).max(axis=0).clip(1e-300)
+    return np.linalg.matrix_rank(scaled) == rows.shape[1] and rows.any(axis=1).all()
+
+
+def functions(rows, dual, neurons):
+    """‖Λᵀσ(Zw)‖ of neurons, with its sign for one output."""
+    found = np.maximum(neurons @ rows.T, 0.0) @ dual
+    return found if dual.ndim == 1 else np.linalg.norm(found, axis=1)
+
+
+def check(name, rows, dual, found: Pricing, slack):
+    """What is said of the neurons of an answer; a bound that is called exact is attained."""
+    size = float(np.linalg.norm(rows, axis=1) @ np.linalg.norm(dual.reshape(len(rows), -1), axis=1))
+    values = np.abs(found.values)
+    assert len(values) and (np.diff(values) <= 0).all(), name
+    np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.values, functions(rows, dual, found.neurons), atol=1e-13 * size, rtol=1e-9
+    )
+    assert values[0] <= found.upper_bound + 1e-13 * size
+    assert not found.exact or found.upper_bound <= values[0] * (1 + 2 * slack) + 1e-12 * size, name
+
+
+CASES = [(kind, k, seed) for seed in range(4) for kind in (*CLEAR, *AWKWARD) for k in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "k", "seed"), [pytest.param(*case, marks=[pytest.mark.slow] * (case[2] > 0)) for case in CASES]
+)
+def test_bounds_are_above_the_best_neuron_and_near_it(kind, k, seed):
+    """In integers; where rows are awkward some oracle may give up, and then says nothing or a bound."""
+    clear, made = kind in CLEAR, 0
+    for turn, dual_kind in enumerate(DUALS):
+        rng = np.random.default_rng([seed, turn])
+        r = (turn + seed + k + len(kind)) % (5 - k) + 1
+        rows = (CLEAR if clear else AWKWARD)[kind](rng, r + 2 + seed, r)
+        rows = rows[rows.any(axis=1)]
+        dual = question(rng, rows, dual_kind, k) * (1e-10 if kind == "huge" else 1.0)
+        if not full_rank(rows) or not np.isfinite(dual).all():
+            continue
+        made += 1
+        witness = best_neuron(rows, dual, rng)
+        noise = 1e-12 * float(np.linalg.norm(rows, axis=1) @ np.abs(dual).reshape(len(rows), -1).max(axis=1))
+        for name, ask, dimensions, slack in asked(ORACLES, k > 1):
+            if clear and r in dimensions and witness.value > noise:
+                found = ask(rows).price(dual)
+                assert not witness.exceeds(found.upper_bound + noise), (name, dual_kind, r)
+                check(name, rows, dual, found, slack)
+                if found.exact:
+                    near = slack + 0.01 * (k > 1)  # of several outputs the witness is near the best one
+                    assert found.upper_bound <= witness.value * (1 + near) + noise, (name, dual_kind, r)
+        for name, ask, dimensions, slack in asked(BOUNDS, k > 1):
+            if r in dimensions and (clear or name in (SAFE if kind in RANGE else MOST)):
+                bound = float(ask(rows, dual))
+                assert not witness.exceeds(bound), (name, dual_kind, r)
+                if clear and dual_kind != "cancels":
+                    assert bound <= witness.value * (1 + slack + 0.4 * (k > 1)) + noise, (name, dual_kind, r)
+    assert made
+
+
+EXACT = [(name, k) for name in ORACLES if name != "local" for k in (1, 2) if k == 1 or name == "table"]
+
+
+@pytest.mark.parametrize(("name", "k"), EXACT)
+def test_what_does_not_matter(name, k):
+    """Order, a turn, the sign, units, the lengths of rows, rows twice, rows that the dual leaves out."""
+    rng = np.random.default_rng(4)
+    rows, slack = rng.standard_normal((8, 3)), 2 * ORACLES[name][3] + 1e-10
+    dual = question(rng, rows, "normal", k).reshape(8, -1)
+    price = lambda rows, dual: ORACLES[name][0](rows).price(dual if k > 1 else dual[:, 0])  # noqa: E731
+    value, order = price(rows, dual).upper_bound, rng.permutation(8)
+    stretch = np.exp(rng.standard_normal((8, 1)))
+    changes = [
+        (rows[order], dual[order], 1.0), (rows @ np.linalg.qr(rng.standard_normal((3, 3)))[0], dual, 1.0),
+        (rows, -dual, 1.0), (2.0**-140 * rows, 2.0**200 * dual, 2.0**60), (rows * stretch, dual / stretch, 1.0),
+        (np.r_[rows, rows], np.r_[0.25 * dual, 0.75 * dual], 1.0),
+        (np.r_[rows, rng.standard_normal((3, 3))], np.r_[dual, np.zeros((3, k))], 1.0),
+    ]  # fmt: skip
+    for number, (other_rows, other_dual, factor) in enumerate(changes):
+        found = price(other_rows, other_dual)
+        assert found.upper_bound == pytest.approx(factor * value, rel=slack), number
+        assert np.abs(found.values[0]) == pytest.approx(factor * value, rel=slack), number
+    assert price(rows, dual + dual[order]).upper_bound <= 2.0 * max(
+        value, price(rows, dual[order]).upper_bound
+    )
+
+
+@pytest.mark.parametrize(("name", "k"), EXACT)
+def test_a_threshold_leaves_out_only_what_is_below(name, k):
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((14, 3))
+    dual, make = question(rng, rows, "normal", k), ORACLES[name][0]
+    every = make(rows).price(dual)
+    top = abs(every.values[0])
+    for share in (0.7, 0.999, 10.0):
+        some = make(rows).price(dual, threshold=share * top)
+        assert len(some.values) and (len(some.values) == 1 or (np.abs(some.values) >= share * top).all())
+        assert some.upper_bound >= top * (1 - 1e-12)
+        assert share > 1 or name == "boxes" or some.upper_bound == pytest.approx(every.upper_bound, rel=1e-8)
+        assert share > 1 or abs(some.values[0]) == pytest.approx(top, rel=1e-8)
+    few = make(rows).price(dual, max_neurons=2)
+    assert len(few.values) <= 2 and abs(few.values[0]) == pytest.approx(top, rel=1e-9)
+    nothing = make(rows).price(0.0 * dual)
+    assert nothing.upper_bound == 0.0 and not nothing.values.any()
