@@ -58,7 +58,9 @@ def differs(shown: str, found: str) -> bool:
     return any(abs(a - b) > RTOL * max(abs(a), abs(b)) for a, b in values)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=pytest.mark.slow) if p == "docs/tour.md" else p for p in PAGES]
+)
 def test_what_is_shown_is_what_comes_out(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page in ("docs/tour.md", "docs/proofs.md"):  # they go on with the table of the first page

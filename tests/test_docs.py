@@ -30,31 +30,33 @@ def names_of(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_and_functions_exist(page):
-    for path, functions in NAMED.findall(page.read_text()):
+def test_a_page_is_short_names_what_exists_and_links_lead_somewhere(page):
+    text = page.read_text()
+    assert page.name in LONG or len(text.split()) <= LONGEST  # read in one sitting
+    for path, functions in NAMED.findall(text):
         assert list(ROOT.glob(path.rstrip("/"))), f"{page.name} names {path}"
         if path.endswith(".py"):
             missing = set(re.findall(r"`(\w+)`", functions)) - names_of(ROOT / path)
             assert not missing, f"{page.name} names {missing} of {path}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for link in LINK.findall(page.read_text()):
-        # the site has copies of the notebooks
-        place = (
-            ROOT / "notebooks" / link.removeprefix("gallery/")
-            if link.startswith("gallery/")
-            else page.parent / link
-        )
+    for link in LINK.findall(text):  # the site has copies of the notebooks
+        notebook = ROOT / "notebooks" / link.removeprefix("gallery/")
+        place = notebook if link.startswith("gallery/") else page.parent / link
         assert place.exists(), f"{page.name} links to {link}"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in LONG], ids=lambda page: page.name
-)
-def test_a_page_is_read_in_one_sitting(page):
-    assert len(page.read_text().split()) <= LONGEST
+def test_every_page_and_notebook_is_in_the_contents_and_notebooks_are_questions():
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    contents, gallery = (ROOT / "docs/index.md").read_text(), (ROOT / "docs/gallery.md").read_text()
+    assert {page for page in pages if not re.search(rf"^{page}$", contents, re.MULTILINE)} == set()
+    notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert set(re.findall(r"^gallery/(\w+)$", gallery, re.MULTILINE)) == notebooks
+    assert set(re.findall(r"^(\w+): ", gallery, re.MULTILINE)) == notebooks
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        title = "".join(json.loads(path.read_text())["cells"][0]["source"]).split("\n")[0]
+        assert title.startswith("# ") and title.endswith("?"), path.name
+    assert (
+        len(NAMED.findall((ROOT / "docs/statements.md").read_text())) > 50
+    )  # the map names enough to be one
 
 
 def test_readme_has_the_two_commands_first():
@@ -62,10 +64,6 @@ def test_readme_has_the_two_commands_first():
     demo, tests = re.findall(r"^```sh\n(.*)\n```$", readme, re.MULTILINE)[:2]
     assert "covopt demo" in demo and "pytest" in tests
     assert readme.index(demo) < readme.index(tests) < readme.index("```sh\npython -c")
-
-
-def test_the_map_names_enough_to_be_one():
-    assert len(NAMED.findall((ROOT / "docs/statements.md").read_text())) > 50
 
 
 def test_the_drawing_and_the_table_name_every_room():
@@ -83,22 +81,6 @@ def test_the_drawing_and_the_table_name_every_room():
 def test_the_reference_lists_every_public_name():
     listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
     assert listed == set(covopt.__all__) - {"__version__"}
-
-
-def test_every_page_and_notebook_is_in_the_contents():
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    contents = (ROOT / "docs/index.md").read_text()
-    assert {page for page in pages if not re.search(rf"^{page}$", contents, re.MULTILINE)} == set()
-    shown = set(re.findall(r"^gallery/(\w+)$", (ROOT / "docs/gallery.md").read_text(), re.MULTILINE))
-    assert shown == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-
-
-def test_cards_of_the_gallery_are_of_notebooks_whose_title_is_a_question():
-    cards = re.findall(r"^(\w+): ", (ROOT / "docs/gallery.md").read_text(), re.MULTILINE)
-    assert set(cards) == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        title = "".join(json.loads(path.read_text())["cells"][0]["source"]).split("\n")[0]
-        assert title.startswith("# ") and title.endswith("?"), path.name
 
 
 def test_included_sections_are_there():

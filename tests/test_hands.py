@@ -1,19 +1,15 @@
 """What people see and hold: one line for each object, tables for notebooks, words, networks of lists."""
 
 import logging
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import covopt
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.speaking import logger, speaking
-from covopt.cli import app
 from covopt.datasets import make_random_plane
 from covopt.errors import InputError
 
@@ -90,11 +86,6 @@ def test_a_path_is_a_list_and_a_table(tmp_path):
 
 
 # ---------------------------------------------------------------------- networks
-def test_a_network_of_lists():
-    network = covopt.ReLUNetwork([[1, 0], [-1, 0]], [1, 1], output_bias=[0.5])
-    assert network.predict([[-2.0], [0.5]]).tolist() == [2.5, 1.0]
-    assert network.output_weights.shape == (2, 1)
-    assert covopt.ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 2))).output_bias.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("library", [pd, pl])
@@ -107,12 +98,15 @@ def test_columns_are_found_by_name(solution, library):
     np.testing.assert_allclose(
         nameless.predict(library.DataFrame({"p": X[:, 0], "q": X[:, 1]})), Y, atol=1e-9
     )
+    network = covopt.ReLUNetwork([[1, 0], [-1, 0]], [1, 1], output_bias=[0.5])  # of lists
+    assert network.predict([[-2.0], [0.5]]).tolist() == [2.5, 1.0] and network.output_weights.shape == (2, 1)
+    assert covopt.ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 2))).output_bias.tolist() == [0, 0]
     reduced = solution.network.reduce(X)
     assert reduced.feature_names == solution.network.feature_names == ("a", "b<")
 
 
 # ---------------------------------------------------------------------- words
-def test_verbose(capsys):
+def test_verbose(capsys, caplog):
     covopt.min_norm(X, Y, verbose=1)
     said = capsys.readouterr().err
     assert said.startswith("covopt Solution(certified")
@@ -128,24 +122,9 @@ def test_verbose(capsys):
     with pytest.raises(RuntimeError), speaking(2):
         raise RuntimeError
     assert (logger.handlers, logger.level) == ([], logging.NOTSET)
-
-
-def test_logging(caplog):
     with caplog.at_level(logging.DEBUG, logger="covopt"):
         covopt.min_norm(X, Y)
     assert {record.levelname for record in caplog.records} == {"DEBUG", "INFO"}
-
-
-def test_the_command_line_speaks(tmp_path):
-    pd.DataFrame({"a": X[:, 0], "y": Y}).to_csv(tmp_path / "t.csv", index=False)
-    done = subprocess.run(
-        [sys.executable, "-m", "covopt", "-vv", "solve", str(tmp_path / "t.csv"), "--target", "y", "-q"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert "covopt round 0" in done.stderr
-    assert "covopt Solution(certified" in done.stderr
-    assert CliRunner().invoke(app, ["-h"]).exit_code == 0
 
 
 def test_threads_are_those_of_the_machine(monkeypatch):

@@ -34,33 +34,23 @@ OLD = {
 }  # fmt: skip
 
 
-def test_at_most_ten_files_stand_at_the_root():
-    assert len(list(ROOT.glob("*.py"))) <= 10
-
-
-def test_no_folder_is_written_as_a_prefix():
-    assert not [file.name for file in ROOT.glob("_*.py") if file.name not in ("__init__.py", "__main__.py")]
-
-
-def test_tests_stand_in_the_rooms_of_what_they_test():
+def test_the_root_is_small_and_tests_stand_in_the_rooms_of_what_they_test():
+    files = {file.name for file in ROOT.glob("*.py")}
+    assert len(files) <= 10 and {name for name in files if name[0] == "_"} <= {"__init__.py", "__main__.py"}
     rooms = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists()}
     here = {folder.name for folder in Path(__file__).parent.iterdir() if list(folder.glob("test_*.py"))}
     assert here - {"bank"} <= rooms
 
 
-@pytest.mark.parametrize("module", OLD)
-def test_old_module_paths_lead_to_their_names(module):
-    found = import_module(module)
-    for name in OLD[module]:
-        assert getattr(found, name) is not None
-        assert name in dir(found)
-
-
-def test_the_questions_are_the_same_objects_by_either_path():
+def test_old_module_paths_lead_to_their_names():
+    for module, names in OLD.items():
+        found = import_module(module)
+        assert set(names) <= set(dir(found)) and all(getattr(found, name) is not None for name in names)
     for name in OLD["covopt.api"]:
         assert getattr(import_module("covopt.api"), name) is getattr(covopt, name)
-    with pytest.raises(AttributeError, match="no attribute 'minnorm'"):
-        _ = import_module("covopt.api").minnorm
+    for place in (covopt, import_module("covopt.api")):
+        with pytest.raises(AttributeError, match="no attribute 'minnorm'"):
+            _ = place.minnorm
 
 
 # ------------------------------------------------------------------ privacy and size
