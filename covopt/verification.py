@@ -155,7 +155,7 @@ def verify(
         Of the lower bound (:meth:`Solution.prove`); implies ``exact``. Without it one is searched for.
     expect : mapping, optional
         What the problem should be: any of ``lam``, ``loss``, ``bias``, ``output_bias``, ``potential``, ``weights``
-        ("none" or "given"), ``standardise``, ``tol``. What a solution states is said in any case.
+        ("none" or "given"), ``standardise``, ``tol``. The checks print what the solution states in any case.
     time_limit_s : float, optional
         Seconds. Residual, norm and objective are checked first; what there was no time for is said and not verified:
         ``in_time`` is then False, and so is ``ok``.

@@ -66,9 +66,9 @@ def fit(
         Numbers for "squared" and "huber"; labels (N,) for the others: −1 and 1, 0 and 1, booleans or two strings,
         with the softmax any number of classes.
     lam : float or str
-        λ > 0, or a share of :func:`lambda_max`: ``"0.03max"`` (the default), ``"max"``. What such a share means does
-        not depend on the units of the table. ``"cv"`` takes the λ of the least mean loss in five folds, of ten from
-        λ_max/2 to λ_max/1000.
+        λ > 0, or a share of :func:`lambda_max`: ``"0.03max"`` (the default), ``"max"``. A share means the same in
+        all units. ``"cv"`` chooses among ten λ, from λ_max/2 to λ_max/1000, by the mean loss on rows left out (five
+        folds).
     depth : int
         L, the number of weight layers. With more than two a :class:`covopt.depth.DeepFit` is returned: its network
         is found by descent (status ``HEURISTIC``), its lower bound is valid and rarely tight. A share of λ_max is
@@ -180,11 +180,10 @@ def lambda_max(
 
         \lambda_{\max} = \tfrac12 \max_{\|w\| = 1} \big\| \nabla C(F_0)^\top \sigma(\tilde X w) \big\|,
 
-    F₀ the best constant (zero without an output bias), by one call of the exact oracle. Where that is out of reach
-    the maximum is replaced by a bound that is proved: no network from the λ returned on has a neuron, and a
-    ``NotCertifiedWarning`` says how far it may be from the smallest such λ. The constant under a
-    penalised output bias depends on λ: then λ_max solves an equation in one unknown. Where the hinge loss has its
-    kink (an output bias of ±1), the value is one at which there is no neuron, not always the smallest.
+    where F₀ is the best constant (zero without an output bias). The exact oracle computes the maximum. Where it
+    cannot, a proved upper bound takes its place: the λ returned is then too large, and a ``NotCertifiedWarning`` says
+    by how much at most. With a penalised output bias F₀ depends on λ, and λ_max solves an equation in one unknown.
+    With the hinge loss and an output bias of ±1, at the kink of the loss, the value may be too large as well.
 
     Parameters
     ----------
@@ -261,8 +260,8 @@ def path(
     callback : callable, optional
         Called after every round, as in :func:`fit`; a true answer ends the path.
     folds : int
-        Folds of a cross-validation over the same λ, first, in a part of the time: ``held_out`` of what is returned.
-        0 for none.
+        Before the path, train on all folds but one for the same λ, and judge on the one left out; ``held_out`` of the
+        path has the losses. It takes a part of the time. 0 for none.
     verbose, checkpoint
         As in :func:`covopt.min_norm`; what is written are the points so far.
 

@@ -181,10 +181,10 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
 
     .. math:: r(A) = 1 + \sum_i r(A_{<i} \text{ restricted to } H_i),
 
-    modulo a 50-bit prime, twice with different primes where that takes a second. (For each prime the chance
-    that two different lines are taken for one is about 10⁻¹⁵; it would lower the count, so the larger of the
-    two is returned.) Other floating-point tables are swept as in
-    :func:`~covopt.arrangement.enumeration.enumerate_cells`, with the same zero tests, storing nothing.
+    modulo a 50-bit prime; where that takes a second at most, twice, with different primes. A prime takes two
+    different lines for one with a chance of about 10⁻¹⁵, which lowers the count, so the larger count is returned.
+    Other floating-point tables are swept as in :func:`~covopt.arrangement.enumeration.enumerate_cells`, storing
+    nothing.
 
     Parameters
     ----------

@@ -29,9 +29,8 @@ class Checkpoint:
     ----------
     path : path-like
     every_s : float
-        Seconds between two of them, or as long as a round takes: they are written between rounds. Certificates for
-        them take at most a hundredth of the time; without one the bound of an earlier one is stated. 0 writes after
-        every round.
+        Seconds between two writes; they come between rounds, so a long round makes them rarer. 0 writes after every
+        round. New bounds for the file may take a hundredth of the time; beyond that it states an earlier bound.
     resume : bool
         Whether to go on from the file where it exists; else it is written anew.
     keep : bool

@@ -57,12 +57,11 @@ def representation_cost(
         W_L\,\sigma(W_{L-1} \cdots \sigma(W_1 \tilde x_i)) = y_i,
 
     over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
-    convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
-    into the best shallower networks), an augmented Lagrangian with L-BFGS, and sequential quadratic programs inside
-    its cell. The lower bound is the best of closed
-    forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the covariances of two rows with biases
-    (:mod:`covopt.depth.gram_chain`) and the tree bound (:mod:`covopt.depth.tree`), each of which
-    :func:`covopt.verify` computes again from the table.
+    convex. The upper bound is a network through the points: a layer is inserted into the best shallower networks,
+    then an augmented Lagrangian with L-BFGS and sequential quadratic programs lower its norm. The lower bound is the
+    best of three: closed forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the covariances of
+    two rows with biases (:mod:`covopt.depth.gram_chain`), and the tree bound (:mod:`covopt.depth.tree`).
+    :func:`covopt.verify` computes each of them again from the table.
 
     Parameters
     ----------

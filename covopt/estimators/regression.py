@@ -168,9 +168,9 @@ class ReLURegressor(_Regressor, LossEstimator):
 
     Notes
     -----
-    With many features the search ends where no neuron is found that would lower the objective by more than ``tol``,
-    and a fiftieth of the proof is tried: :func:`covopt.fit` looks for longer. In a search over λ use ``tol=1e-3``: it
-    predicts as well, in half the time or less.
+    With many features the fit stops as soon as no neuron is found that lowers the objective by more than ``tol``. It
+    then spends a fiftieth of what :func:`covopt.fit` spends on the bound. In a search over λ use ``tol=1e-3``: the
+    networks predict as well, in half the time or less.
 
     The norm is measured in the units of X. Where columns are incomparable put a ``StandardScaler`` before it, and
     give ``output_bias="free"`` in place of centring y.

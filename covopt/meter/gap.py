@@ -87,10 +87,10 @@ def gap(
     output_bias : {"auto", "none", "penalized", "free"}
         By default what the network has: none, or one that counts as PyTorch counts it; free with scikit-learn.
     weight_decay : float, optional
-        Of PyTorch, in the place of ``lam``: L + ½·weight_decay·‖θ‖² over all parameters. Networks of scikit-learn
-        carry their ``alpha``.
+        PyTorch's, instead of ``lam``: what was minimised is L + ½·weight_decay·‖θ‖² over all parameters. Networks of
+        scikit-learn carry their ``alpha``.
     reduction : {"mean", "sum"}
-        Of PyTorch's loss L.
+        Whether PyTorch's loss L was a mean or a sum over the rows.
     scaler : object, optional
         What the columns went through before training: scikit-learn's ``StandardScaler``, or a pair (mean, scale).
     standardise : bool
@@ -114,8 +114,8 @@ def gap(
 
     Notes
     -----
-    The bound is weak duality: for any Λ, −C*(−2λΛ)/… as in :func:`covopt.fit`; at first Λ = −∇C/2λ at a network's
-    own residual, divided by a certified bound on :math:`\max_{\|w\| = 1} \|\Lambda^\top \sigma(\tilde X w)\|`.
+    Every feasible Λ of the dual problem in :func:`covopt.fit` gives a lower bound. The first is Λ = −∇C/2λ at the
+    network's own outputs, divided by a certified bound on its dual norm (:func:`covopt.price`).
 
     Examples
     --------

@@ -48,7 +48,7 @@ class Solution(Predicts):
     ----------
     network : ReLUNetwork
     dual : ndarray of shape (N,) or (N, k)
-        Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w; |⟨λ, σ(X̃ w)⟩| ≤ ω(w) with a label-noise potential.
+        Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w; |⟨Λ, σ(X̃ w)⟩| ≤ ω(w) with a label-noise potential.
     dual_low : ndarray or None
         What the multipliers are beside the doubles in ``dual``, Λ = dual + dual_low: of one input far from the
         origin, where sums cancel by more digits than a double has. None where there is nothing.
