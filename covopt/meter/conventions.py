@@ -47,7 +47,9 @@ def of_weight_decay(loss: Loss, weight_decay: float, reduction: str, n: int, k: 
     share = 1.0 / k if loss.name in ENTRYWISE else 1.0
     c = float(n) if reduction == "sum" else share
     lam = weight_decay / (2.0 * c)
-    text = f"λ = weight_decay/(2c) = {weight_decay:g}/{2.0 * c:g}: the loss trained is c = {c:g} times the mean loss"
+    text = f"λ = weight_decay/2 = {lam:g}"
+    if c != 1.0:
+        text = f"λ = weight_decay/(2c) = {lam:g}: PyTorch's loss is c = {c:g} times the mean over the rows"
     return Strength(lam, text)
 
 
