@@ -67,7 +67,7 @@ MUTATIONS = [
     ),
     Mutation(
         "tree bound of deep networks 0.1 % too high",
-        "covopt/depth/tree_boxes.py",
+        "covopt/depth/tree.py",
         "    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
         "    return 1.001 * max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
         "tests/depth/test_bank_of_networks.py -k sharp and positive",
@@ -88,7 +88,7 @@ MUTATIONS = [
     ),
     Mutation(
         "no tangent in the bound on a box of sizes",
-        "covopt/depth/tree_boxes.py",
+        "covopt/depth/tree.py",
         "    return value + tangent, value + abs(tangent)",
         "    return value, value + abs(tangent)",
         "tests/depth/test_roundings.py -k tangent",
@@ -270,7 +270,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a packing of cliques one too many",
-        "covopt/completely_positive/clique_cover.py",
+        "covopt/completely_positive/lower.py",
         "    return _completed(cover, masks, (1 << n_rows) - 1), -(-sum(weights) // load) if load else 1",
         "    return _completed(cover, masks, (1 << n_rows) - 1), sum(weights) // load + 1 if load else 1",
         "tests/completely_positive/test_clique_cover.py",

@@ -21,11 +21,10 @@ from benchmarks.adversary import tables
 from benchmarks.adversary.outcome import Outcome, held, refuted
 from benchmarks.adversary.solves import LOSSES, quiet, random_output_bias, random_targets
 from covopt.data import Data
-from covopt.depth.bounds import Asked, Bound, recompute_bound
-from covopt.depth.decay import decay, objective
+from covopt.depth.bounds import Asked, Bound, closed_bounds, recompute_bound, tree_bounds
+from covopt.depth.descent import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.lower import closed_bounds, tree_bounds
 from covopt.depth.pairs import CASES, TITLES
 from covopt.errors import InputError
 from covopt.losses import make_loss

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import Brief, counted
-from covopt.completely_positive import clique_cover, exclusion, face, lower, moments, upper
+from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_note
@@ -21,7 +21,7 @@ from covopt.files.schema import check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
-REASONS = (lower, clique_cover, moments, face, upper, exclusion)  # each registers the kinds that it finds
+REASONS = (lower, moments, face, upper, exclusion)  # each registers the kinds that it finds
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,8 +15,8 @@ from covopt.completely_positive.matrix import (
     check_finite_entries,
     check_range,
     check_symmetric,
+    support_pattern,
 )
-from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.reading import KINDS, SIGNS, CPStatus, Known, Reading, Reason
 from covopt.completely_positive.upper import is_factor
 from covopt.errors import CovoptError

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, solve
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
 
 EXACT_SIZE = 40  # elimination in integers up to here

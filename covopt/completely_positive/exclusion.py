@@ -10,8 +10,8 @@ import numpy as np
 
 from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact
 from covopt.completely_positive.dominance import comparison_matrix
-from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
+from covopt.completely_positive.graphs import is_triangle_free
+from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
 from covopt.completely_positive.reading import Known, Reason, register
 from covopt.exact.elimination import negative_direction
 from covopt.files.schema import fractions

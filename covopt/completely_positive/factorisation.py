@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from covopt.checks.optional import required
 from covopt.checks.speaking import tell
-from covopt.completely_positive.clique_cover import edge_clique_cover
-from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
+from covopt.completely_positive.lower import edge_clique_cover
+from covopt.completely_positive.matrix import DEFAULT_TOL, Pattern, support_pattern
 from covopt.limits import checkpoint, now
 from covopt.sparsify.caratheodory import caratheodory as spend
 

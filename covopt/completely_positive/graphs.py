@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_random_state
 from covopt.checks.wording import one_line
-from covopt.completely_positive.pattern import is_triangle_free
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -254,3 +253,18 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
     if isinstance(graph, list):
         raise InputError(f"{path} holds {len(graph)} graphs; keep the line of one of them.")
     return check_graph(graph)
+
+
+def is_triangle_free(edges: Sequence[tuple[int, int]]) -> bool:
+    """Whether no three of the pairs form a triangle.
+
+    Examples
+    --------
+    >>> is_triangle_free([(0, 1), (1, 2), (2, 3), (0, 3)]), is_triangle_free([(0, 1), (1, 2), (0, 2)])
+    (True, False)
+    """
+    near: dict[int, set[int]] = {}
+    for u, v in edges:
+        near.setdefault(u, set()).add(v)
+        near.setdefault(v, set()).add(u)
+    return not any(near[u] & near[v] for u, v in edges)

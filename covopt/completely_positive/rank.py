@@ -13,12 +13,10 @@ from covopt.checks.kept import KeptFile, kept_file
 from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
-from covopt.completely_positive.bounding import MOMENTS, solve_in_time
+from covopt.completely_positive.bounding import MOMENTS, Component, Options, solve_in_time
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import held_reasons, readings_of
-from covopt.completely_positive.component import Component, Options
-from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
-from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, read_matrix, support_pattern
 from covopt.completely_positive.reading import NOTES, CPStatus, Reading, Reason
 from covopt.completely_positive.upper import theorem_cap
 from covopt.errors import CertificateContradictedError, InputError, PrecisionWarning

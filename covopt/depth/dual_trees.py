@@ -30,9 +30,9 @@ from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.depth.exactly import dot, exactly
 from covopt.depth.families import Family, Recursion
-from covopt.depth.tree import MOST_LAYERS
-from covopt.depth.tree_boxes import (
+from covopt.depth.tree import (
     LEAST_SHARE,
+    MOST_LAYERS,
     affine_majorant,
     branch_and_bound,
     corners_of,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from covopt.checks.validation import check_positive
 from covopt.data import Data
 from covopt.depth.bounds import Asked
+from covopt.depth.layers import stationarity
 from covopt.depth.solution import DeepSolution
-from covopt.depth.stationarity import stationarity
 from covopt.files.layouts import DEEP_FIT
 from covopt.files.schema import numbers
 from covopt.losses import Loss, loss_from_dict

@@ -10,16 +10,13 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.memory import gives_way
 from covopt.checks.timing import stage, timing
-from covopt.depth.bracket import Bracket
-from covopt.depth.cost import MOST_DEPTH
-from covopt.depth.decay import decay, objective
+from covopt.depth.cost import MOST_DEPTH, Bracket
+from covopt.depth.descent import decay, objective, trim
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.fit_solution import DeepFit
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.polish import trim
-from covopt.depth.starts import of_shallow, random_start
-from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch
+from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, of_shallow, random_start
 from covopt.errors import InputError
 from covopt.limits import now
 

@@ -13,7 +13,7 @@ Two rows without biases are solved, for any angle and any outputs:
   hidden activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z):
   the hidden layers may be taken linear. For y_i·y_j < 0 it is still a lower bound.
 - acute, x_i·x_j > 0, y_i·y_j < 0: more, see :mod:`covopt.depth.acute`; where that says nothing the quadrant is exact.
-- obtuse, x_i·x_j < 0, y_i·y_j ≥ 0: a convex problem, see :mod:`covopt.depth.obtuse`.
+- obtuse, x_i·x_j < 0, y_i·y_j ≥ 0: a convex problem, see :mod:`covopt.depth.level`.
 - apart, x_i·x_j ≤ 0, y_i·y_j ≤ 0: :math:`R_L = L\,(r_i^{2/L} + r_j^{2/L})`. A neuron of the first
   layer costs at least Σa_i²/‖x_i‖², and Σ_i M_{1,ii}/‖x_i‖² + Σ_ℓ Tr M_{ℓ+1}M_ℓ⁻¹ + Tr YYᵀM_{L−1}⁻¹ is convex along
   the geodesics of positive definite matrices. At its best diagonal point the slope in an entry off the diagonal is
@@ -36,8 +36,7 @@ import numpy as np
 
 from covopt.depth.acute import acute_value
 from covopt.depth.exactly import Three, dot, exactly, products
-from covopt.depth.level import dearest_level, level_again
-from covopt.depth.obtuse import obtuse_value, two_roots_cost
+from covopt.depth.level import dearest_level, level_again, obtuse_value, two_roots_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each

@@ -1,18 +1,218 @@
-r"""The Jacobian rank of a network, :math:`\mathrm{Rank}_J f = \max_x \mathrm{Rank}\, Jf(x)` (RK23, BN23)."""
+r"""The Jacobian rank of a network, :math:`\mathrm{Rank}_J f = \max_x \mathrm{Rank}\, Jf(x)` (RK23, BN23).
+
+The linear pieces of a network over a box, in integers: which there are, and what the network is on each.
+
+A piece is a polytope, held by its vertices in homogeneous integer coordinates and by the inequalities that are tight
+at each of them. A neuron is affine on it; where its values at the vertices have both signs, its kink cuts the piece
+in two, both of full dimension, and the new vertices lie on the edges between vertices of opposite sign. Doubles are
+dyadic rationals, so weights, values and vertices are integers up to positive factors, and every sign is exact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from itertools import product
+from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.checks.validation import check_count
 from covopt.depth.chain import as_chain, jacobian
-from covopt.depth.regions import linear_pieces
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.exact.singular import singular_values_between
+from covopt.limits import checkpoint
+from covopt.network import DeepReLUNetwork
+
+
+class Polytope(NamedTuple):
+    """A polytope of full dimension: vertices (n_1 … n_d, n_0) for n_i/n_0, and what is tight at each."""
+
+    vertices: tuple[tuple[int, ...], ...]
+    tight: tuple[frozenset[int], ...]
+
+    @property
+    def centre(self) -> tuple[Fraction, ...]:
+        """The mean of the vertices, an interior point."""
+        dim, count = len(self.vertices[0]) - 1, len(self.vertices)
+        return tuple(
+            sum((Fraction(v[i], v[-1]) for v in self.vertices), Fraction(0)) / count for i in range(dim)
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A polytope on which the network is x ↦ map·(x, 1), up to the factor 2^−scale."""
+
+    polytope: Polytope
+    map: np.ndarray  # Python integers, (k, d + 1)
+    scale: int
+
+
+def whole_box(low: Sequence[float], high: Sequence[float]) -> Polytope:
+    """Return the box Π [low_i, high_i] of doubles.
+
+    Examples
+    --------
+    >>> [float(x) for x in whole_box([0.0, -1.0], [1.0, 2.0]).centre]
+    [0.5, 0.5]
+    """
+    dim = len(low)
+    vertices, tight = [], []
+    for corner in product((0, 1), repeat=dim):
+        values = [Fraction((low, high)[side][i]) for i, side in enumerate(corner)]
+        common = 1
+        for value in values:
+            common = common * value.denominator // gcd(common, value.denominator)
+        vertices.append((*(int(value * common) for value in values), common))
+        tight.append(frozenset(2 * i + side for i, side in enumerate(corner)))
+    return Polytope(tuple(vertices), tuple(tight))
+
+
+def cut(polytope: Polytope, values: Sequence[int], name: int) -> tuple[Polytope, Polytope]:
+    """Cut a polytope along the zeros of an affine function that takes both signs on it.
+
+    Parameters
+    ----------
+    polytope : Polytope
+    values : sequence of int
+        At the vertices, times their last coordinate.
+    name : int
+        Of the new inequality, not in use yet.
+
+    Returns
+    -------
+    above, below : Polytope
+        Where the function is ≥ 0 and ≤ 0.
+
+    Examples
+    --------
+    >>> square = whole_box([0.0, 0.0], [1.0, 1.0])
+    >>> above, below = cut(square, [-2 * v[2] + 2 * v[0] + 2 * v[1] for v in square.vertices], 9)
+    >>> len(above.vertices), len(below.vertices)
+    (3, 3)
+    """
+    vertices, tight = polytope
+    dim = len(vertices[0]) - 1
+    on = [i for i, value in enumerate(values) if value == 0]
+    above = [i for i, value in enumerate(values) if value > 0]
+    below = [i for i, value in enumerate(values) if value < 0]
+    new_vertices = [vertices[i] for i in on]
+    new_tight = [tight[i] | {name} for i in on]
+    for i in above:
+        for j in below:
+            shared = tight[i] & tight[j]
+            if len(shared) < dim - 1:
+                continue
+            if dim > 1 and any(shared <= other for k, other in enumerate(tight) if k not in (i, j)):
+                continue
+            raw = [values[i] * b - values[j] * a for a, b in zip(vertices[i], vertices[j], strict=True)]
+            common = gcd(*raw)
+            new_vertices.append(tuple(entry // common for entry in raw))
+            new_tight.append(shared | {name})
+    pieces = []
+    for side in (above, below):
+        pieces.append(
+            Polytope((*(vertices[i] for i in side), *new_vertices), (*(tight[i] for i in side), *new_tight))
+        )
+    return pieces[0], pieces[1]
+
+
+def dyadic(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return Python integers M and s with array = M·2^−s exactly.
+
+    Examples
+    --------
+    >>> dyadic(np.array([[0.5, 3.0]]))
+    (array([[1, 6]], dtype=object), 1)
+    """
+    entries = [Fraction(entry) for entry in array.ravel().tolist()]
+    scale = max((entry.denominator.bit_length() - 1 for entry in entries), default=0)
+    whole = np.empty(len(entries), dtype=object)
+    whole[:] = [int(entry * (1 << scale)) for entry in entries]
+    return whole.reshape(array.shape), scale
+
+
+def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[float]) -> Iterator[Piece]:
+    """Yield the linear pieces of a network over a box, each once, exactly.
+
+    Neurons cut one after the other, layer by layer. A neuron that vanishes on a whole piece cuts nothing: on both
+    sides of its kink the network is the same there.
+
+    Parameters
+    ----------
+    chain : DeepReLUNetwork
+    low, high : sequence of float, of length d
+        low < high in every coordinate.
+
+    Yields
+    ------
+    Piece
+        Two neighbours may carry the same map: the pieces are those of the activation patterns.
+    """
+    dim = chain.n_inputs
+    layers = []
+    for w, b in chain.layers:
+        weights, scale = dyadic(w)
+        shift = np.zeros(len(w), dtype=object)
+        beta = Fraction(chain.bias)
+        exact = [Fraction(0)] * len(w) if b is None else [beta * Fraction(entry) for entry in b.tolist()]
+        shift_scale = max((entry.denominator.bit_length() - 1 for entry in exact), default=0)
+        shift[:] = [int(entry * (1 << shift_scale)) for entry in exact]
+        layers.append((weights, scale, shift, shift_scale))
+    slope = Fraction(chain.slope)
+    slope_scale = slope.denominator.bit_length() - 1
+    slope_whole, one = int(slope * (1 << slope_scale)), 1 << slope_scale
+
+    def layer_map(ell: int, features: np.ndarray, scale: int) -> tuple[np.ndarray, int]:
+        weights, w_scale, shift, b_scale = layers[ell]
+        found = weights.dot(features)
+        total = w_scale + scale
+        constant = found[:, -1]
+        if total < b_scale:
+            found = found * (1 << (b_scale - total))
+            total = b_scale
+            constant = found[:, -1]
+        found[:, -1] = constant + shift * (1 << (total - b_scale))
+        return found, total
+
+    def descend(ell: int, features: np.ndarray, scale: int, polytope: Polytope, used: int) -> Iterator[Piece]:
+        checkpoint()
+        found, total = layer_map(ell, features, scale)
+        if ell + 1 == len(layers):
+            yield Piece(polytope, found, total)
+            return
+        for piece, active in _split(polytope, found, used):
+            masked = found * np.array([one if on else slope_whole for on in active], dtype=object)[:, None]
+            yield from descend(ell + 1, masked, total + slope_scale, piece, used + len(found))
+
+    start = np.zeros((dim, dim + 1), dtype=object)
+    start[:, :dim] = np.eye(dim, dtype=int).astype(object)
+    yield from descend(0, start, 0, whole_box(low, high), 2 * dim)
+
+
+def _split(polytope: Polytope, found: np.ndarray, used: int) -> Iterator[tuple[Polytope, tuple[bool, ...]]]:
+    """Yield the pieces of a polytope on which the neurons of one layer keep their signs, and the signs."""
+    stack: list[tuple[Polytope, tuple[bool, ...]]] = [(polytope, ())]
+    while stack:
+        piece, active = stack.pop()
+        j = len(active)
+        if j == len(found):
+            yield piece, active
+            continue
+        neuron = found[j].tolist()
+        values = [sum(a * b for a, b in zip(neuron, vertex, strict=True)) for vertex in piece.vertices]
+        least, most = min(values), max(values)
+        if least < 0 < most:
+            above, below = cut(piece, values, used + j)
+            stack.append((below, (*active, False)))
+            stack.append((above, (*active, True)))
+        else:
+            stack.append((piece, (*active, most > 0)))
+
 
 MOST_INPUTS = 16  # a box is held by its corners
 
@@ -51,7 +251,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     .. math:: \max_{x \in \Pi_i [low_i, high_i]} \mathrm{Rank}\, Jf(x),
 
     over the interiors of the linear pieces, which are found in integer arithmetic
-    (:func:`covopt.depth.regions.linear_pieces`); the rank on each is decided by elimination in integers as well. It
+    (:func:`covopt.depth.ranks.linear_pieces`); the rank on each is decided by elimination in integers as well. It
     bounds the bottleneck rank and, times L, the leading term of the representation cost from below
     (RK23 Theorem 1, BN23 §2): Rank_J f ≤ lim R_L(f)/L ≤ Rank_BN f.
 

@@ -15,10 +15,9 @@ from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
-from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound
+from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
+from covopt.depth.layers import stationarity
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import too_large
-from covopt.depth.stationarity import stationarity
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, milp
 
-from covopt.completely_positive import clique_cover
-from covopt.completely_positive.clique_cover import clique_cover_bound, edge_clique_cover
+from covopt.completely_positive import lower
+from covopt.completely_positive.lower import clique_cover_bound, edge_clique_cover
 
 
 def brute_force(graph: nx.Graph) -> int:
@@ -55,7 +55,7 @@ def test_larger_graphs_stopped_searches_and_too_many_cliques(monkeypatch):
     stopped = edge_clique_cover(graph.nodes, graph.edges, node_budget=0)
     assert whole.exact and stopped.lower <= whole.lower <= len(stopped.cover)
     assert stopped.exact == (stopped.lower == len(stopped.cover))
-    monkeypatch.setattr(clique_cover, "CLIQUE_BUDGET", 3)
+    monkeypatch.setattr(lower, "CLIQUE_BUDGET", 3)
     graph = nx.cycle_graph(8)
     found = edge_clique_cover(graph.nodes, graph.edges)
     assert (found.exact, found.cover, found.lower) == (False, (), 8)  # a scattered set

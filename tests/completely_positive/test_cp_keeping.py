@@ -50,7 +50,7 @@ def test_a_component_that_is_done_is_not_done_again(tmp_path, monkeypatch):
         patched.setattr("covopt.completely_positive.face.face_certificate", lambda *_, **__: None)
         patched.setattr("covopt.completely_positive.moments.moment_bound", interrupt)
         assert covopt.cp_rank(A, checkpoint=tmp_path / "c").upper is None
-    taken = "covopt.completely_positive.component.Component.take"
+    taken = "covopt.completely_positive.bounding.Component.take"
     monkeypatch.setattr(taken, lambda *_: pytest.fail("a factor is taken again"))
     assert covopt.cp_rank(A, checkpoint=tmp_path / "c").lower == RANK
 

@@ -11,7 +11,7 @@ from covopt.completely_positive.exclusion import is_negative, negative_entry, se
 from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.moment_model import moment_model
-from covopt.completely_positive.moment_rounding import rigorous_value
+from covopt.completely_positive.moments import rigorous_value
 from covopt.completely_positive.rank import cp_rank
 from covopt.exact.rank import exact_rank, rank_at_least
 from covopt.exact.singular import singular_values_between

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from covopt.completely_positive import graphs
-from covopt.completely_positive.matrix import read_csv, read_matrix
-from covopt.completely_positive.pattern import is_triangle_free, support_pattern
+from covopt.completely_positive.graphs import is_triangle_free
+from covopt.completely_positive.matrix import read_csv, read_matrix, support_pattern
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from known_matrices import M7, M7_TILDE, NOT_CP
 
 from covopt.completely_positive.moment_model import moment_model
-from covopt.completely_positive.moment_rounding import rigorous_value
-from covopt.completely_positive.moments import check_moment_bound, moment_bound
+from covopt.completely_positive.moments import check_moment_bound, moment_bound, rigorous_value
 from covopt.errors import SolverError
 
 

@@ -7,10 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from covopt.depth.bounds import Asked, recompute_bound
+from covopt.depth.bounds import Asked, chain_bounds, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.lower import chain_bounds, closed_bounds, tree_bounds
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.exact.rounding import above

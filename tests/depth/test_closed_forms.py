@@ -21,7 +21,7 @@ from covopt.depth import (
     schatten_between,
 )
 from covopt.depth.acute import acute_value
-from covopt.depth.obtuse import obtuse_value
+from covopt.depth.level import obtuse_value
 from covopt.depth.pairs import pair_bounds, recompute
 from covopt.exact.singular import singular_values_between
 

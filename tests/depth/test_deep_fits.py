@@ -10,7 +10,7 @@ import pytest
 import covopt
 from covopt.depth import DeepFit
 from covopt.depth.bounds import KINDS
-from covopt.depth.decay import decay, objective
+from covopt.depth.descent import decay, objective
 from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.layers import Layout

@@ -8,12 +8,11 @@ import pytest
 from scipy.optimize import minimize
 
 from covopt.data import Data
-from covopt.depth.bounds import Asked, bound_from_dict, recompute_bound
+from covopt.depth.bounds import Asked, bound_from_dict, chain_bounds, closed_bounds, recompute_bound
 from covopt.depth.gram_cells import NOTHING, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound
 from covopt.depth.gram_search import cheapest_chain, gram_search
 from covopt.depth.gram_trees import Cells
-from covopt.depth.lower import chain_bounds, closed_bounds
 
 POINTS = np.array([[1.0, 0.0], [0.7, 1.1]])
 

@@ -11,8 +11,7 @@ import pytest
 import covopt
 from covopt.data import Data
 from covopt.depth import DeepSolution, rank_one_tour, representation_cost
-from covopt.depth.bounds import KINDS, Asked, Bound, recompute_bound
-from covopt.depth.lower import closed_bounds, tree_bounds
+from covopt.depth.bounds import KINDS, Asked, Bound, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound

@@ -10,9 +10,8 @@ from scipy.optimize import minimize
 
 import covopt
 from covopt.data import Data
-from covopt.depth.bounds import Asked, bound_from_dict, recompute_bound
+from covopt.depth.bounds import Asked, bound_from_dict, closed_bounds, recompute_bound, too_large
 from covopt.depth.level import dearest_level, level_again, level_value
-from covopt.depth.lower import closed_bounds, too_large
 
 
 def cheapest(start, target, depth, penalized):

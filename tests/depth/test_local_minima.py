@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from covopt.depth import estimate_expansion
-from covopt.depth.decay import adam, objective
-from covopt.depth.layers import Layout
-from covopt.depth.stationarity import stationarity
+from covopt.depth.descent import adam, objective
+from covopt.depth.layers import Layout, stationarity
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 

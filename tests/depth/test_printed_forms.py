@@ -6,8 +6,8 @@ import pytest
 import covopt
 from covopt.data import Data
 from covopt.depth import bottleneck_structure, function_brackets, jacobian, linear_cost, rank_one_tour
+from covopt.depth.bounds import tree_bounds
 from covopt.depth.linear import Expansion
-from covopt.depth.lower import tree_bounds
 from covopt.errors import InputError
 from covopt.experiments.rules import of_sum
 from covopt.network import DeepReLUNetwork

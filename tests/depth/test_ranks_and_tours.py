@@ -18,7 +18,7 @@ from covopt.depth import (
     tangent_kernel_trace,
 )
 from covopt.depth.bottleneck import balance
-from covopt.depth.regions import linear_pieces
+from covopt.depth.ranks import linear_pieces
 from covopt.experiments.tours import path_length_down
 from covopt.network import DeepReLUNetwork
 

@@ -11,11 +11,10 @@ import covopt
 from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import DeepSolution, representation_cost
-from covopt.depth.bracket import Stop
-from covopt.depth.descent import descend
+from covopt.depth.cost import Stop
+from covopt.depth.descent import descend, polish, trim
 from covopt.depth.families import Recursion, needs
 from covopt.depth.layers import Layout
-from covopt.depth.polish import polish, trim
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch

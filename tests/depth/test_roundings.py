@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.data import Data
-from covopt.depth import DeepSolution, acute, schatten_between, tree_boxes
+from covopt.depth import DeepSolution, acute, schatten_between, tree
 from covopt.depth.acute import acute_value
 from covopt.depth.dual_trees import dual_bound
 from covopt.depth.fit_bounds import dual_tree
@@ -105,17 +105,17 @@ class OneSize:
 @pytest.mark.parametrize("where", [0.0, 0.3, 1.0])
 def test_the_bound_over_boxes_holds_wherever_the_tangent_is_taken(monkeypatch, where):
     truth = 3.0 * OneSize.inner ** (2.0 / 3.0)
-    honest = tree_boxes.least_over_boxes([OneSize()], 1, 20.0, 1e-5, 2000)
+    honest = tree.least_over_boxes([OneSize()], 1, 20.0, 1e-5, 2000)
     assert truth * (1 - 2e-5) <= honest <= truth
-    monkeypatch.setattr(tree_boxes, "minimise", lambda s, gain, low, high: low + where * (high - low))
+    monkeypatch.setattr(tree, "minimise", lambda s, gain, low, high: low + where * (high - low))
     for boxes in (1, 30, 2000):
-        assert tree_boxes.least_over_boxes([OneSize()], 1, 20.0, 1e-5, boxes) <= truth
+        assert tree.least_over_boxes([OneSize()], 1, 20.0, 1e-5, boxes) <= truth
 
 
 @pytest.mark.parametrize("where", [0.0, 1.0])
 def test_the_bound_by_duals_holds_wherever_the_tangent_is_taken(monkeypatch, where):
     given = BY_NAME["fit of 4 rows, λ = 0.03, L = 3"]
-    monkeypatch.setattr(tree_boxes, "minimise", lambda s, gain, low, high: low + where * (high - low))
+    monkeypatch.setattr(tree, "minimise", lambda s, gain, low, high: low + where * (high - low))
     bounds.cache_clear()
     assert 0.0 < max(bounds(given.name, "fit")) <= known(given.name)
     bounds.cache_clear()

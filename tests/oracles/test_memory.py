@@ -9,8 +9,8 @@ import covopt
 from covopt.checks.memory import memory_left, memory_limited, room
 from covopt.completely_positive.moments import moment_bound
 from covopt.data import Data
+from covopt.depth.bounds import tree_families
 from covopt.depth.families import LAYER_BYTES, Recursion
-from covopt.depth.lower import tree_families
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
 from covopt.network.along import outputs

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.errors import InputError
 from covopt.widths.pair import read_pair
-from covopt.widths.search import decompose, pair_residual
+from covopt.widths.sigma_rank import decompose, pair_residual
 
 
 def pair_of(Z, bias=0.0):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.exact.rank import rank_at_least
 from covopt.network import ReLUNetwork
-from covopt.widths.lower import bend_bound, rank_at_most
+from covopt.widths.bounds import bend_bound, rank_at_most
 
 RNG = np.random.default_rng(0)
 
