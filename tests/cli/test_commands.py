@@ -41,7 +41,7 @@ def test_solve_draws_saves_and_says(here):
     assert content["certified"] is True and content["features"] == ["a", "b"]  # columns of text are left out
     assert content["gap"] <= 1e-6 and content["lower_bound"] <= content["cost"]
     assert (content["bias"], content["exit_code"], content["n_samples"]) == (0.5, 0, 12)
-    done = run("solve", "t.csv", "--target", "y,b", "--out", "two.json", "--plot", "two.png")
+    done = run("solve", "t.csv", "--target", "y,b", "--out", "two.json")
     assert "2 outputs" in done.stdout and covopt.load("two.json").dual.shape == (12, 2)
     assert run("verify", "two.json", "--exact").exit_code == 0
     Path("d.csv").write_text("a,y\n1,2\n3,4\n1,2.5\n")
