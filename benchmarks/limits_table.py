@@ -197,6 +197,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=list(SIZES), choices=SIZES)
     parser.add_argument("--ends", nargs="*", default=list(SIGNALS), choices=SIGNALS)
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background shells have it ignored
     until = time.perf_counter() + ENOUGH
     heads = {"limit": f"limit of {LIMIT:g} s", "once": "one signal", "twice": "two signals"}
     lines = ["| command | table | " + " | ".join(heads[end] for end in options.ends) + " |"]

@@ -40,7 +40,9 @@ from covopt.status import Status
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-INSIDE = 0.5  # share of the tolerance that fits aim at: a bound that is not exact needs room
+INSIDE = (
+    0.5  # share of the tolerance that fits and several outputs aim at: a bound that is not exact needs room
+)
 MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
 
@@ -84,7 +86,8 @@ class Run:
             earlier = self.file.start_for(task.stated(self.lam))
         start = earlier if start is None else start
         options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
-        options["tol"] = task.tol * (1.0 if task.interpolates else INSIDE)
+        is_exact = task.interpolates and self.problem.is_scalar
+        options["tol"] = task.tol * (1.0 if is_exact else INSIDE)
         with remembering(), timing(self.clock.began) as watch:
             if start is not None:
                 options["warm"] = self._warm(start)

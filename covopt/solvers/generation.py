@@ -64,7 +64,7 @@ class Generation(Driver):
         self.following: Following | None = None
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
-        self._first = np.inf  # what the network of the first columns costs
+        self._first: Any = None  # the network of the first columns, whose gap is not that of the rounds
 
     @property
     def n_columns(self) -> int:
@@ -77,11 +77,15 @@ class Generation(Driver):
         Where no network met the tolerance, it has the closest one that a certificate allows.
         """
         point = super().solve()
+        has_none = not np.isfinite(point.upper_bound)
+        if self._first is not None:
+            self._keep_network(*self._first)
         columns, cones = self.master.columns, self.master.cones
         # stopped within a step its arrays may not fit
         fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
         if self.problem.interpolates:
-            self._offer_closest(point, fits=fits)
+            if has_none:
+                self._offer_closest(point, fits=fits)
         elif self.following is None and fits:
             weights = cones.weights
             heavy = np.linalg.norm(weights, axis=1) > NEGLIGIBLE * np.abs(weights).max(initial=0.0)
@@ -97,14 +101,14 @@ class Generation(Driver):
         """Make a network of the last weights where there is none but that of the first columns."""
         columns = self.master.columns
         fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
-        if point.upper_bound >= self._first and fits and self._rough[1] is None:
+        if fits and self._rough[1] is None:
             try:
                 self._offer_weights(
                     columns.neurons, columns.atoms, self.master.cones.weights, self.master.shift()
                 )
             except (LinAlgError, ValueError):
                 return
-        if point.upper_bound >= self._first and self._rough[0] <= PASSES:
+        if self._rough[0] <= PASSES:
             self._keep_network(*self._rough[1])
 
     # ------------------------------------------------------------------ the start
@@ -252,14 +256,14 @@ class Generation(Driver):
             atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), lever)])
         fit = LeastNorm(atoms)
         asked = np.column_stack([self.targets, np.random.default_rng(0).standard_normal(len(self.targets))])
-        is_limited = self._deadline is not None  # else rounds make a better network
-        found = fit.refined(asked) if is_limited else fit.solve(asked)
-        missed = float(np.abs(asked - atoms.T @ found)[:, 0 if is_limited else -1 :].max(initial=0.0))
+        # with a limit spanning directions would take half of it, for the same rounds with more digits
+        hurries = self._deadline is not None and len(self.targets) >= MANY_ROWS
+        found = fit.refined(asked) if hurries else fit.solve(asked)
+        missed = float(np.abs(asked - atoms.T @ found)[:, 0 if hurries else -1 :].max(initial=0.0))
         weights = found[:, :-1] if missed <= SPANNED else fit.solve(self.targets)
         weights, offset = weights[: len(neurons)], lever * weights[len(neurons) :].sum(axis=0)
-        if is_limited and self.problem.missed(neurons, weights, offset) <= PASSES:
-            self._keep_network(neurons, weights, offset)
-            self._first = min(self._first, self.problem.network_value(weights, offset))
+        if self._deadline is not None and self.problem.missed(neurons, weights, offset) <= PASSES:
+            self._first = neurons.copy(), weights, offset  # columns move
         return weights, missed
 
     # ------------------------------------------------------------------ networks
@@ -271,7 +275,7 @@ class Generation(Driver):
     def _is_due(self, number: int) -> bool:
         """See the base class; it takes about as long as a round, and the round before a limit is the last chance."""
         due, told = super()._is_due(number), [state.time_s for state in self.point.history[-2:]]
-        if due or self._deadline is None or len(told) < 2 or self.point.upper_bound < self._first:
+        if due or self._deadline is None or len(told) < 2 or np.isfinite(self.point.upper_bound):
             return due
         return self._deadline - now() < WITH_NETWORK * (told[1] - told[0])
 

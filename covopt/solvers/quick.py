@@ -136,6 +136,8 @@ def _kinks_at_points(problem: Problem, rng: np.random.Generator) -> tuple[np.nda
 
     Their outputs there span all targets for almost all directions; None where doubles do not tell them apart.
     """
+    if problem.rows.shape[1] == 1:  # where nothing is orthogonal to a point
+        return None
     rows = np.tile(problem.rows, (EACH, 1))
     units = rows / np.linalg.norm(rows, axis=1)[:, None]
     neurons = rng.standard_normal(rows.shape)

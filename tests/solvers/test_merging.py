@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import finish_network
+from covopt.solvers.finish import finish_network, sparsified
 from covopt.solvers.merging import merge_in_cells, polish
+from covopt.solvers.quick import quick_network
 
 SEEDS = st.integers(0, 10_000)
 
@@ -139,6 +140,20 @@ def test_the_finish_drops_idle_neurons_beside_an_offset():
     assert len(units) == len(masses) == 0
     assert offset == pytest.approx(1.0, abs=1e-12)
     assert len(finish_network(problem, np.zeros((0, 2)), np.zeros((0, 1)), np.ones(1))[0]) == 0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_idle_neurons_and_points_on_a_line_are_no_division_by_zero():
+    rng = np.random.default_rng(0)
+    problem = Problem.through(rng.standard_normal((6, 3)), rng.uniform(-1.0, 1.0, (6, 2)))
+    neurons, weights = rng.standard_normal((20, 3)), rng.standard_normal((20, 2))
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    weights[4] = 0.0
+    kept, masses, _ = sparsified(problem, neurons, weights, np.zeros(2))
+    assert 0 < len(kept) <= 12 and masses.any(axis=1).all()
+    assert not len(sparsified(problem, neurons, 0.0 * weights, np.zeros(2))[0])
+    line = quick_network(Problem.through(np.array([[2.0], [-1.0]]), np.ones(2)), 1.0)
+    assert not np.isfinite(line.upper_bound)
 
 
 def test_very_many_columns_are_finished_from_the_heaviest():

@@ -162,6 +162,15 @@ def test_small_tables_in_many_dimensions_are_certified(n, d):
     assert covopt.verify(solution).ok
 
 
+def test_a_small_table_of_two_outputs_is_certified():
+    """15 × 8 stopped at a gap of .44; then a hair beyond the tolerance, where no proof ends the rounds."""
+    generator = np.random.default_rng(0)
+    X, Y = generator.standard_normal((15, 8)), generator.standard_normal((15, 2))
+    solution = covopt.min_norm(X, Y)
+    assert solution.status is Status.CERTIFIED and len(solution.history) < 60
+    assert covopt.verify(solution).ok
+
+
 def test_which_oracle_takes_a_table():
     rows = np.random.default_rng(0).standard_normal((60, 12))
     made = [type(exact_oracle(rows[:n, :r], 0)).__name__ for n, r in ((60, 3), (60, 4), (60, 8), (60, 10))]

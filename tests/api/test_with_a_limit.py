@@ -1,0 +1,44 @@
+"""A limit that is not reached changes nothing, on tables with rows of zeros and rows that are said twice."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.oracles.support import bound_gauge
+
+
+def table(seed, d, *, through=True):
+    """Rows of zeros, repeated, opposite and on one ray; values of which a network without bias may pass."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((40, d)), rng.standard_normal(40)
+    X[3], X[7], X[9], X[11] = 0.0, X[8], -X[10], 2.0 * X[12]
+    if through:
+        y[3], y[7], y[11] = 0.0, y[8], 2.0 * y[12]
+    return X, y
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_limit_that_is_not_reached_changes_nothing(seed, d):
+    """Some ended with a gap of 3e-3: other first columns, and a network that no round had made as their bound."""
+    X, y = table(seed, d)
+    free, limited = (
+        covopt.min_norm(X, y, bias=0.0, duplicates="mean", tol=1e-8, time_limit_s=limit)
+        for limit in (None, 600.0)
+    )
+    assert limited.status == free.status == "certified"
+    assert limited.lower_bound == free.lower_bound
+    assert limited.objective == free.objective
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_faces_bound_the_dual_of_a_fit_that_is_stopped(monkeypatch, d):
+    """The oracle knows the rows that are not zero, in their order, as the dual that it is asked about."""
+    asked = []
+    monkeypatch.setattr("covopt.api.run.remember", lambda *given: asked.append(given))
+    X, y = table(0, d, through=False)
+    covopt.fit(X, y, lam=0.05, bias=0.0, time_limit_s=600.0, callback=lambda state: state.round == 2)
+    ((rows, dual, proved),) = asked
+    assert len(rows) == len(dual) == 39
+    assert rows.any(axis=1).all()
+    assert proved == pytest.approx(bound_gauge(rows, dual).value, rel=1e-9)
