@@ -8,6 +8,7 @@ faces, weights and moves within faces corrected to interpolate.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -62,8 +63,7 @@ class Generation(Driver):
         super().__init__(problem, oracle, **options)
         self.warm, self.targets = warm, problem.targets
         self.following: Following | None = None
-        # the best so far of those that miss the points by more than the tolerance is worth
-        self._rough: tuple[float, Any] = np.inf, None
+        self._rough: tuple[float, Any] = np.inf, None  # the best of those that miss by more than is worth it
         self._first: Any = None  # the network of the first columns, whose gap is not that of the rounds
 
     @property
@@ -83,10 +83,9 @@ class Generation(Driver):
         columns, cones = self.master.columns, self.master.cones
         # stopped within a step its arrays may not fit
         fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
-        if self.problem.interpolates:
-            if has_none:
-                self._offer_closest(point, fits=fits)
-        elif self.following is None and fits:
+        if self.problem.interpolates and has_none:
+            self._offer_closest(point, fits=fits)
+        elif not self.problem.interpolates and self.following is None and fits:
             weights = cones.weights
             heavy = np.linalg.norm(weights, axis=1) > NEGLIGIBLE * np.abs(weights).max(initial=0.0)
             tight = np.linalg.norm(self.master.heights, axis=1) > WARM_TIGHT
@@ -102,12 +101,9 @@ class Generation(Driver):
         columns = self.master.columns
         fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
         if fits and self._rough[1] is None:
-            try:
-                self._offer_weights(
-                    columns.neurons, columns.atoms, self.master.cones.weights, self.master.shift()
-                )
-            except (LinAlgError, ValueError):
-                return
+            with contextlib.suppress(LinAlgError, ValueError):
+                cones, shift = self.master.cones, self.master.shift()
+                self._offer_weights(columns.neurons, columns.atoms, cones.weights, shift)
         if self._rough[0] <= PASSES:
             self._keep_network(*self._rough[1])
 
