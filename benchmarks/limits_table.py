@@ -146,9 +146,7 @@ def run(folder: Path, words: tuple[str, ...], signals: int) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether what was left is a file that can be read, or a checkpoint."""
-    if path.suffix == ".checkpoint":
-        return True
+    """Whether what was left is a file that can be read."""
     if path.suffix != ".json":
         return path.name.startswith("o.") and path.stat().st_size > 0
     done = subprocess.run(

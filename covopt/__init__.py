@@ -17,7 +17,6 @@ _PUBLIC: dict[str, str] = {
         "arrangement.counting": "count_cells",
         "arrangement.enumeration": "enumerate_cells",
         "certificates.a_priori": "a_priori_bounds",
-        "checks.checkpoints": "Checkpoint",
         "completely_positive.certificate": "CPRankCertificate",
         "completely_positive.graphs": "random_triangle_free",
         "completely_positive.rank": "cp_rank",
@@ -47,7 +46,7 @@ _PUBLIC: dict[str, str] = {
 _PACKAGES = ("depth", "explore", "representations", "training")
 
 __all__ = [  # noqa: RUF022
-    "__version__", "CPRankCertificate", "Checkpoint", "Data", "DeepReLUNetwork", "Gap",
+    "__version__", "CPRankCertificate", "Data", "DeepReLUNetwork", "Gap",
     "MinNormReLURegressor", "Proof", "ReLUClassifier", "ReLUClassifierCV", "ReLUNetwork", "ReLURegressor",
     "ReLURegressorCV", "Solution", "Status", "Verification", "a_priori_bounds", "cell_lp",
     "cone_membership", "count_cells", "covariance", "cp_rank", "cross_check", "depth", "enumerate_cells",
@@ -64,7 +63,6 @@ if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr_
     from covopt.arrangement.counting import count_cells
     from covopt.arrangement.enumeration import enumerate_cells
     from covopt.certificates.a_priori import a_priori_bounds
-    from covopt.checks.checkpoints import Checkpoint
     from covopt.completely_positive.certificate import CPRankCertificate
     from covopt.completely_positive.graphs import random_triangle_free
     from covopt.completely_positive.rank import cp_rank

@@ -52,8 +52,7 @@ ONCE_REFUTED = [
     ("bound in units of the network", "hostile/costly:13"),
     ("gauge that nothing is compared with", "hostile/gauge:10"),
     ("another table", "hostile/table:9"),
-    ("believed checkpoint", "hostile/path:9"),
-    ("believed checkpoint", "hostile/proof:9"),
+    ("believed start", "hostile/start:9"),
     ("kink for a derivative", "hostile/function:12"),
 ]
 

@@ -84,7 +84,7 @@ def test_a_repr_never_prints_rows():
     solution, path = covopt.min_norm(X, y), covopt.path(X, y, n_lams=2, folds=2)
     deep = covopt.DeepReLUNetwork([np.ones((30, 2)), np.ones((1, 30))])
     for value in (
-        path, path.held_out, deep, covopt.Checkpoint("run.checkpoint"), covopt.sparsity_bounds(X, y),
+        path, path.held_out, deep, covopt.sparsity_bounds(X, y),
         covopt.ReLURegressor(lam="0.5max").fit(X, y), *covopt.a_priori_bounds(X, y),
         solution, solution.data, solution.network, solution.certificate, solution.tight_set(), solution.prove(),
         covopt.price(X, solution.dual, bias=1.0), covopt.covariance(solution.network, X),

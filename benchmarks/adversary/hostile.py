@@ -1,4 +1,4 @@
-"""What somebody may do with a file, never with a table: costly networks, nearly the same table, edited checkpoints.
+"""What somebody may do with a file, never with a table: costly networks, nearly the same table, edited starts.
 
 Also a function that is written down with kinks that it does not have.
 """
@@ -6,11 +6,8 @@ Also a function that is written down with kinks that it does not have.
 from __future__ import annotations
 
 import copy
-import json
-import tempfile
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,47 +118,21 @@ def residual(rng: np.random.Generator) -> Outcome:
     return held()
 
 
-# ---------------------------------------------------------------------- checkpoints
-def path(rng: np.random.Generator) -> Outcome:
-    """A path whose checkpoint was edited: what comes back passes its verification and is below the networks."""
+# ---------------------------------------------------------------------- starts
+def start(rng: np.random.Generator) -> Outcome:
+    """A start that was edited: what comes back passes its verification and is below the networks."""
     n = int(rng.integers(3, 6))
     X, Y = rng.standard_normal((n, 1)), rng.standard_normal(n)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "path.json"
-        quiet(
-            covopt.path,
-            X,
-            Y,
-            lams=[*STRENGTHS, 1e-3],
-            checkpoint=covopt.Checkpoint(file, every_s=0.0, keep=True),
-        )
-        content = json.loads(file.read_text())
-        point = content["solutions"][int(rng.integers(2))]
-        name = str(rng.choice(["lower_bound", "cost", "tol", "gap", "dual", "output_weights"]))
-        factor = 10.0 ** rng.uniform(-3, 3)
-        holder = point["network"] if name == "output_weights" else point
-        holder[name] = (factor * np.array(holder[name])).tolist()
-        if name == "tol":
-            point["tol"], point["dual"] = 0.99, (0.5 * np.array(point["dual"])).tolist()
-        file.write_text(json.dumps(content))
-        found = quiet(covopt.path, X, Y, lams=STRENGTHS, checkpoint=file)
+    content = quiet(covopt.fit, X, Y, lam=STRENGTHS[0]).to_dict()
+    name = str(rng.choice(["lower_bound", "cost", "tol", "gap", "dual", "output_weights"]))
+    factor = 10.0 ** rng.uniform(-3, 3)
+    holder = content["network"] if name == "output_weights" else content
+    holder[name] = (factor * np.array(holder[name])).tolist()
+    if name == "tol":
+        content["tol"], content["dual"] = 0.99, (0.5 * np.array(content["dual"])).tolist()
+    forged = covopt.Solution.from_dict(content)
+    found = [quiet(covopt.fit, X, Y, lam=lam, start=forged) for lam in STRENGTHS]
     return worst([held(), *(o for s in found for o in (verifies(s), fit_bound_holds(s, rng)))])
-
-
-def proof(rng: np.random.Generator) -> Outcome:
-    """A proof whose checkpoint was edited: what is returned is below the networks."""
-    solution = honest(rng)
-    if solution.data.n_outputs > 1 or not np.any(solution.dual):
-        return held()
-    made = quiet(solution.prove)
-    content = made.to_dict() | {"lower_bound": abs(made.lower_bound) * (1 + 10.0 ** rng.uniform(-3, 9))}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "proof.json"
-        file.write_text(json.dumps(content))
-        again = quiet(solution.prove, checkpoint=file)
-    if again.lower_bound > made.lower_bound * (1 + 1e-9):
-        return refuted(f"went on to {again.lower_bound:.9g}, {made.lower_bound:.9g} is proved")
-    return held()
 
 
 # ---------------------------------------------------------------------- functions
@@ -191,6 +162,6 @@ def function(rng: np.random.Generator) -> Outcome:
 
 
 CLASSES: dict[str, Callable[[np.random.Generator], Outcome]] = {
-    "costly": costly, "gauge": gauge, "table": table, "residual": residual, "path": path, "proof": proof,
+    "costly": costly, "gauge": gauge, "table": table, "residual": residual, "start": start,
     "function": function,
 }  # fmt: skip

@@ -10,12 +10,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -131,14 +129,6 @@ def circulant(row: list[int]) -> np.ndarray:
     return np.array([[row[(j - i) % len(row)] for j in range(len(row))] for i in range(len(row))])
 
 
-def checkpoints(every_s: float) -> str:
-    """Solve 1000 points with a checkpoint every so many seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = covopt.Checkpoint(Path(folder) / "run.checkpoint", every_s=every_s)
-        solution = covopt.min_norm(normal(1000, 2), normal(1000, seed=1), random_state=0, checkpoint=file)
-    return f"{solution.timings.get('checkpoint', 0.0):.2f} s of them for the file"
-
-
 def estimator(n: int, d: int, lam: str) -> str:
     """Fit the scikit-learn estimator to many columns."""
     X = normal(n, d)
@@ -192,8 +182,6 @@ def _tasks() -> None:
     }  # fmt: skip
     for name, A in matrices.items():
         TASKS[f"cp-rank of {name}"] = partial(rank, A)
-    for every in (np.inf, 2.0):
-        TASKS[f"checkpoint every {every:g} s"] = partial(checkpoints, every)
     for n, d, lam in ((50, 10, "0.1max"), (200, 10, "0.03max")):
         TASKS[f"estimator {n} x {d}, λ = {lam}"] = partial(estimator, n, d, lam)
     TASKS["start: import covopt"] = partial(command, "-c", "import covopt")

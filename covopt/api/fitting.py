@@ -9,13 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
-from covopt.api.resuming import STOPPED, opened
 from covopt.api.rounds import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
 from covopt.api.task import FOR_CHOICE, Task
 from covopt.checks.arrays import as_doubles
-from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
@@ -45,7 +43,6 @@ def fit(
     start: Solution | None = None,
     standardise: bool = False,
     verbose: int = 0,
-    checkpoint: Any = None,
 ) -> Solution:
     r"""Train a shallow ReLU network with weight decay to its global optimum, and prove it.
 
@@ -105,7 +102,7 @@ def fit(
         Solve for columns of mean 0 and variance 1 (weighed as the samples are) and, of numbers, for targets of mean
         0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound are then those of that table;
         the network takes the user's columns, and its predictions are in the user's units.
-    verbose, checkpoint
+    verbose
         As in :func:`covopt.min_norm`. A share of λ_max stays what it was when the run began.
 
     Returns
@@ -146,10 +143,7 @@ def fit(
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
         task.check_start(start)
-    kept = as_checkpoint(checkpoint)
-    if kept is not None and (task.potential != "variation" or depth > 2):
-        raise InputError('checkpoint is for networks of depth 2 and potential="variation"; leave it out')
-    with speaking(verbose), one_blas_thread(), opened(kept) as file:
+    with speaking(verbose), one_blas_thread():
         if depth > 2:
             strength = task.strength(lam, time_limit_s)
             if task.interrupted:
@@ -158,9 +152,7 @@ def fit(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
-        if isinstance(lam, str) and file is not None and file.points and file.points[0].lam:
-            lam = file.points[0].lam  # what the share meant when the run began
-        return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began, file)
+        return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
 
 
 def lambda_max(
@@ -238,7 +230,6 @@ def path(
     standardise: bool = False,
     folds: int = 0,
     verbose: int = 0,
-    checkpoint: Any = None,
 ) -> SolutionPath:
     r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
 
@@ -262,8 +253,8 @@ def path(
     folds : int
         Before the path, train on all folds but one for the same λ, and judge on the one left out; ``held_out`` of the
         path has the losses. It takes a part of the time. 0 for none.
-    verbose, checkpoint
-        As in :func:`covopt.min_norm`; what is written are the points so far.
+    verbose
+        As in :func:`covopt.min_norm`.
 
     Returns
     -------
@@ -293,18 +284,12 @@ def path(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
     time_limit_s = check_time_limit(time_limit_s)
-    kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()
-    with speaking(verbose), one_blas_thread(), opened(kept, of_path=True) as file:
+    with speaking(verbose), one_blas_thread():
         if lams is None:
             grid = task.grid(n_lams, eps, time_limit_s)
         else:
             grid = _check_lams(task.strengths(lams, time_limit_s))
-        known = {}
-        if file is not None and file.start_for(
-            task.stated(float(file.points[0].lam or 0.0) if file.points else 0.0)
-        ):
-            known = {found.lam: found for found in file.points}
         if folds:
             share = None if time_limit_s is None else FOR_CHOICE * time_limit_s
             solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
@@ -314,7 +299,7 @@ def path(
                 _warn_stopped(solutions, grid, "the time limit was reached")
                 break
             started = now()
-            previous = known.get(float(lam), solutions[-1] if solutions else None)
+            previous = solutions[-1] if solutions else None
             try:
                 solutions.append(task.solve(float(lam), left, callback, previous, started))
             except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
@@ -326,11 +311,6 @@ def path(
             if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
                 _warn_stopped(solutions, grid, status.message.partition(";")[0])
                 break
-            if file is not None:
-                file.offer(solutions.to_dict)
-        if file is not None and solutions:
-            ended = len(solutions) == len(grid) and solutions[-1].status not in STOPPED
-            file.conclude(solutions, is_stopped=not ended)
     return solutions
 
 

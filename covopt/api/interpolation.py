@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from covopt.api.cone import solve_by_frank_wolfe
-from covopt.api.resuming import opened
 from covopt.api.rounds import Callback
 from covopt.api.task import GENERATION, Task
-from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
@@ -35,7 +33,7 @@ def min_norm(
     duplicates: str = "error",
     standardise: bool = False,
     verbose: int = 0,
-    checkpoint: Any = None,
+    start: Solution | None = None,
 ) -> Solution:
     r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
 
@@ -85,9 +83,9 @@ def min_norm(
         user's points.
     verbose : int
         1 shows what was found on standard error, 2 every round; without it the logger ``covopt`` has them.
-    checkpoint : path-like or Checkpoint, optional
-        A file that is written every minute, and that the solve goes on from where it exists: see
-        :class:`covopt.Checkpoint`. With the variation norm and column generation.
+    start : Solution, optional
+        An earlier answer for the same X, of a run that was stopped, say: the solve begins with its network and its
+        dual, and of the same problem ends with nothing worse.
 
     Returns
     -------
@@ -108,11 +106,10 @@ def min_norm(
     """
     began = now()
     time_limit_s = check_time_limit(time_limit_s)
-    kept = as_checkpoint(checkpoint)
-    if kept is not None and (potential != "variation" or solver not in GENERATION):
+    if start is not None and (potential != "variation" or solver not in GENERATION):
         raise InputError(
-            'checkpoint is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an '
-            "active_set to go on from"
+            'start is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an active_set to go '
+            "on from"
         )
     with speaking(verbose):
         task = Task(
@@ -121,11 +118,12 @@ def min_norm(
         )  # fmt: skip
         if task.rounds is not None:
             return solve_by_frank_wolfe(task, time_limit_s, callback, began)
-        with opened(kept) as file:
-            first = _of_even_rows(task, time_limit_s, callback, began)
-            if first is not None and first.status in DONE:
-                return first
-            found = task.solve(1.0, time_limit_s, callback, None, began, file)
+        if start is not None:
+            task.check_start(start)
+        first = _of_even_rows(task, time_limit_s, callback, began)
+        if first is not None and first.status in DONE:
+            return first
+        found = task.solve(1.0, time_limit_s, callback, start, began)
         return found if first is None else min(found, first, key=_worse)
 
 

@@ -1,4 +1,4 @@
-"""What is seen of each round: the history and the callback in the user's units, and checkpoints."""
+"""What is seen of each round: the history and the callback in the user's units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from covopt.checks.speaking import round_line, tell
 from covopt.limits import now
 from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point
 
 Callback = Callable[[Any], Any]
 
@@ -26,19 +25,17 @@ class Watch:
     callback : callable or None
         The user's; a true answer stops.
     began : float
-    keep : callable
-        Sees the best points of each round, for checkpoints.
 
     Attributes
     ----------
     history : list of dict
     """
 
-    def __init__(self, scale: float, callback: Callback | None, began: float, keep: Callable[[Point], None]):
-        self.scale, self.callback, self.began, self.keep = scale, callback, began, keep
+    def __init__(self, scale: float, callback: Callback | None, began: float):
+        self.scale, self.callback, self.began = scale, callback, began
         self.history: list[dict[str, float]] = []
 
-    def __call__(self, state: RoundState, point: Point) -> bool:
+    def __call__(self, state: RoundState, point: Any) -> bool:
         """Note a round; whether to stop."""
         state = state.scaled(self.scale, now() - self.began)
         seen = {k: v for k, v in vars(state).items() if (v if k == "note" else np.isfinite(v))}
@@ -46,6 +43,5 @@ class Watch:
         if state.note:
             note = f"round {state.round}: {state.note}"
             tell(logging.INFO, note, "note", round=state.round, note=state.note)
-        self.keep(point)
         self.history.append(seen)
         return self.callback is not None and bool(self.callback(state))

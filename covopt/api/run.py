@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.generation import GENERATION, other_solvers, sharpened
-from covopt.api.resuming import STOPPED, CheckpointFile
 from covopt.api.rounds import Callback, Watch
-from covopt.api.stopping import Allowance, Clock, best_in_time, in_time, noting
+from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
-from covopt.checks.checkpoints import EVERY_S, SHARE
 from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
-from covopt.limits import now, patiently
+from covopt.limits import now
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
@@ -34,7 +32,6 @@ from covopt.solvers.finish import Network, finish_network
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.points import Point, WarmStart
-from covopt.solvers.quick import quick_network
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -53,7 +50,7 @@ class Run:
     Parameters
     ----------
     task : Task
-    lam, time_limit_s, callback, began, file
+    lam, time_limit_s, callback, began
         Of :meth:`~covopt.api.task.Task.solve`.
     """
 
@@ -64,9 +61,8 @@ class Run:
         time_limit_s: float | None,
         callback: Callback | None,
         began: float,
-        file: CheckpointFile | None,
     ):
-        self.task, self.lam, self.file, self.clock = task, lam, file, Clock(time_limit_s, began)
+        self.task, self.lam, self.clock = task, lam, Clock(time_limit_s, began)
         self.noise = task.label_noise(lam) if isinstance(task.weighing, LabelNoise) else None
         if self.noise is None:
             self.problem, self.reduction = task.reduced(lam)
@@ -77,14 +73,11 @@ class Run:
             scale = self.problem.strength
         else:
             scale = 2.0 * self.reduction.value_scale if self.noise is None else self.noise.value_scale
-        self.watch = Watch(scale, callback, began, self._keep)
+        self.watch = Watch(scale, callback, began)
 
     def solve(self, start: Solution | None) -> Solution:
-        """Solve from a warm start where there is one, or from what an earlier run has left in the checkpoint."""
-        task, earlier = self.task, None
-        if self.file is not None:
-            earlier = self.file.start_for(task.stated(self.lam))
-        start = earlier if start is None else start
+        """Solve from a warm start where there is one; of the same problem nothing worse is returned."""
+        task = self.task
         options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
         is_exact = task.interpolates and self.problem.is_scalar
         options["tol"] = task.tol * (1.0 if is_exact else INSIDE)
@@ -93,12 +86,9 @@ class Run:
                 options["warm"] = self._warm(start)
             point, name = self._point(options)
             solution = self._solution(point, name, self.clock)
-            if earlier is not None:
-                solution = self._better(solution, earlier)
+            if start is not None and task.is_solved_by(start, self.lam):
+                solution = self._better(solution, start)
             solution = dataclasses.replace(solution, timings=watch.seconds())
-            if self.file is not None:
-                with patiently():
-                    self.file.conclude(solution, is_stopped=solution.status in STOPPED)
         tell_result(solution)
         return solution
 
@@ -122,14 +112,14 @@ class Run:
         return point, loop.name
 
     # ------------------------------------------------------------------ the user's units
-    def _solution(self, point: Point, name: str, clock: Clock, *, finishes: bool = True) -> Solution:
+    def _solution(self, point: Point, name: str, clock: Clock) -> Solution:
         """Return the certified solution of a point, in the time of a clock."""
         task = self.task
         if point.status is Status.INTERRUPTED:
             clock.hurry()
         self._prove(point, clock)
-        network = self._network(*(self._finished(point, clock) if finishes else point.network))
-        if task.interpolates and self.noise is None and finishes:
+        network = self._network(*self._finished(point, clock))
+        if task.interpolates and self.noise is None:
             network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
         found = self._concluded(point, network, name, clock)
         if not np.isfinite(found.certificate.objective):
@@ -271,27 +261,7 @@ class Run:
             dual_low=found.low, certificate=found.certificate, status=found.status,
         )  # fmt: skip
 
-    # ------------------------------------------------------------------ where it begins, and what it leaves
-    def _keep(self, point: Point) -> None:
-        """Write a checkpoint where one is due; certificates for them take a hundredth of the time, about."""
-        if self.file is not None:
-            self.file.offer(lambda: self._halfway(point).to_dict())
-
-    def _halfway(self, point: Point) -> Solution:
-        assert self.file is not None
-        point = dataclasses.replace(point, status=Status.INTERRUPTED)
-        if self.problem.interpolates and not np.isfinite(point.upper_bound):
-            quick = quick_network(self.problem, 0.0)
-            point = dataclasses.replace(
-                point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset
-            )
-        passed = max(now() - self.clock.began, EVERY_S)
-        allowed = Allowance(SHARE * passed if self.file.every_s else None)
-        solution = self._solution(point, "column-generation", allowed, finishes=False)
-        if allowed.interrupted:
-            raise KeyboardInterrupt
-        return dataclasses.replace(solution, time_s=now() - self.clock.began)
-
+    # ------------------------------------------------------------------ where it begins
     def _warm(self, start: Solution) -> WarmStart:
         """Return where the solver begins, from a solution with another λ, loss or weights."""
         task, problem, warm = self.task, self.problem, start.warm

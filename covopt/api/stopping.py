@@ -76,32 +76,6 @@ class Clock:
         return self
 
 
-class Allowance(Clock):
-    """Seconds, from now, that something beside the solve may take: no grace, and no hurry; 0 is not to begin at all.
-
-    Parameters
-    ----------
-    seconds : float or None
-        None for no limit.
-
-    Examples
-    --------
-    >>> Allowance(2.0).until_late(0.5) <= 1.0, Allowance(None).until_late() is None
-    (True, True)
-    """
-
-    def __init__(self, seconds: float | None):
-        super().__init__(seconds, now())
-
-    def until_late(self, share: float = 1.0) -> float | None:
-        """See the base class."""
-        return None if self.limit is None else max(0.0, share * self.limit - (now() - self.began))
-
-    def hurry(self, seconds: float = HURRY_S) -> Clock:
-        """See the base class."""
-        return self
-
-
 def in_time(
     clock: Clock,
     work: Callable[[], Answer],

@@ -10,7 +10,6 @@ import numpy as np
 from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.generation import GENERATION
 from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
-from covopt.api.resuming import CheckpointFile
 from covopt.api.rounds import Callback
 from covopt.api.run import Run
 from covopt.api.selection import GRID, HeldOut, held_out
@@ -166,14 +165,16 @@ class Task:
         if start.network.output_weights.shape[1] != self.data.n_outputs:
             raise InputError("start has another number of outputs; leave it out.")
 
-    def stated(self, lam: float) -> dict[str, Any]:
-        """Return what a solution says of its problem, for one λ."""
-        through = self.interpolates
-        return {
-            "X": self.data.X, "Y": self.data.Y, "bias": self.data.bias, "output_bias": self.output_bias,
-            "potential": self.potential, "lam": None if through else lam,
-            "loss": None if through else self.loss.parameters(), "sample_weight": self.sample_weight,
-        }  # fmt: skip
+    def is_solved_by(self, found: Solution, lam: float) -> bool:
+        """Whether a solution, of these rows, is of this problem for one λ."""
+        mine: list[Any] = [self.data.Y, self.output_bias, self.potential, self.sample_weight]
+        theirs: list[Any] = [found.data.Y, found.output_bias, found.potential, found.sample_weight]
+        if not self.interpolates:
+            mine += [lam, self.loss.parameters()]
+            theirs += [found.lam, found.loss and found.loss.parameters()]
+        return (found.loss is None) == self.interpolates and all(
+            np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True)
+        )
 
     @property
     def named_loss(self) -> Loss | None:
@@ -305,7 +306,6 @@ class Task:
         callback: Callback | None,
         start: Solution | None,
         began: float,
-        file: CheckpointFile | None = None,
     ) -> Solution:
         """Solve for one λ, from a warm start where there is one.
 
@@ -316,7 +316,6 @@ class Task:
             As in :func:`covopt.fit`.
         began : float
             Reading of ``covopt.limits.now()`` when the user asked.
-        file : CheckpointFile, optional
         """
         with one_blas_thread():  # more threads round differently, and compete with compiled ones
-            return Run(self, lam, time_limit_s, callback, began, file).solve(start)
+            return Run(self, lam, time_limit_s, callback, began).solve(start)

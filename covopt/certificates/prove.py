@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.cover import MAX_BOXES, cover
-from covopt.checks.checkpoints import Checkpoint
-from covopt.checks.kept import KeptFile, kept_file
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.proofs import Problem, Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound
 from covopt.proofs.checker.dual import LOSSES
-from covopt.proofs.theorem import differs, network_of, ratio, sealed
+from covopt.proofs.theorem import network_of, ratio, sealed
 
 if TYPE_CHECKING:
     from covopt.data import Data
     from covopt.network import ReLUNetwork
 
-LATE_S = 0.3  # for a first small proof where the time was up before
 FIRST_BOXES, MORE_BOXES = (
     2000,
     4,
@@ -150,7 +147,6 @@ def prove_in_time(
     network: ReLUNetwork,
     max_boxes: int,
     n_threads: int,
-    checkpoint: Checkpoint | None = None,
 ) -> Proof:
     """Return the proof of :func:`prove`, or the best of smaller ones that end in time.
 
@@ -161,78 +157,30 @@ def prove_in_time(
     stated : float
         The bound that is to be proved: with it there is nothing more to do.
     time_limit_s : float, optional
-    checkpoint : Checkpoint, optional
-        The file of the best proof that is finished; a run goes on from it with larger searches. With it an interrupt
-        ends the run like a time limit, once there is a proof.
 
     Raises
     ------
     InputError
-        As :func:`prove`, and for the checkpoint of something else.
+        As :func:`prove`.
     BudgetError
         Where the time was up before there was any proof.
     """
     best: Proof | None = None
-    start, ended = now(), False
-    boxes = max_boxes if checkpoint is None and time_limit_s is None else min(FIRST_BOXES, max_boxes)
-
-    def made() -> Proof:
-        found = prove(problem, dual, network=network, max_boxes=boxes, n_threads=n_threads)
-        better = found if best is None or found.lower_bound > best.lower_bound else best
-        if file is not None:
-            file.write(better.to_dict())
-        return better
-
-    with kept_file(checkpoint) as file:
-        try:
-            with limited(time_limit_s):
-                if file is not None and file.content is not None:
-                    with file.named():
-                        best = _earlier(problem, file)
-                    ended = _proves(best, stated)
-                    boxes = min(MORE_BOXES * max(boxes, best.boxes), max_boxes)
-                while not ended:
-                    began = now()
-                    best = made()
-                    ended = boxes == max_boxes or _proves(best, stated)
-                    # the search hears no deadline: it is begun where it should end in time
-                    if (
-                        time_limit_s is not None
-                        and MORE_BOXES * (now() - began) > start + time_limit_s - now()
-                    ):
-                        break
-                    boxes = min(MORE_BOXES * boxes, max_boxes)
-        except TimeUp:
-            if best is None and file is not None:
-                with suppress(TimeUp), limited(LATE_S):
-                    best = made()
-        except KeyboardInterrupt:
-            if file is None or best is None:
-                raise
-        if checkpoint is not None and file is not None:
-            checkpoint.stopped = not ended
-            if ended:
-                file.remove()
+    start = now()
+    boxes = max_boxes if time_limit_s is None else min(FIRST_BOXES, max_boxes)
+    with suppress(TimeUp), limited(time_limit_s):
+        while True:
+            began = now()
+            found = prove(problem, dual, network=network, max_boxes=boxes, n_threads=n_threads)
+            best = found if best is None or found.lower_bound > best.lower_bound else best
+            if boxes == max_boxes or best.lower_bound >= stated - PROVES * abs(stated):
+                break
+            # the search hears no deadline: it is begun where it should end in time
+            if time_limit_s is not None and MORE_BOXES * (now() - began) > start + time_limit_s - now():
+                break
+            boxes = min(MORE_BOXES * boxes, max_boxes)
     if best is None:
         raise BudgetError(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
         )
     return best
-
-
-def _proves(proof: Proof, stated: float) -> bool:
-    return proof.lower_bound >= stated - PROVES * abs(stated)
-
-
-def _earlier(problem: Problem, file: KeptFile) -> Proof:
-    """Return the proof of an earlier run, checked."""
-    proof = Proof.from_dict(file.content)
-    if not isinstance(proof, Proof):
-        raise SolutionFileError(f"the checkpoint {file.path} is a proof of an earlier version: begin anew")
-    other = differs(proof.own, problem)
-    if other is not None:
-        raise InputError(
-            f"the checkpoint {file.path} is about {other}; give the same solution, or another file."
-        )
-    proof.boxes  # noqa: B018
-    return proof

@@ -12,7 +12,7 @@ import typer
 
 from covopt.cli.options import reading
 from covopt.cli.report import Exit, keep
-from covopt.cli.running import Answer, keep_checkpoint, progress
+from covopt.cli.running import Answer, progress
 from covopt.errors import BudgetError, InputError
 
 
@@ -88,7 +88,6 @@ def prove(given: SimpleNamespace) -> Answer:
 
     if given.out is None and given.coq is None:
         raise InputError("say where the proof goes: --out PROOF.json, or --coq DIR")
-    keep_checkpoint(given)
     with progress(given, "proving"):
         loaded = covopt.load(given.solution)
         if isinstance(loaded, list):
@@ -105,7 +104,6 @@ def prove(given: SimpleNamespace) -> Answer:
         try:
             proof: Any = loaded.prove(
                 max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit,
-                checkpoint=given.checkpoint,
             )  # fmt: skip
         except BudgetError as error:
             proof, message = None, str(error)
@@ -113,12 +111,11 @@ def prove(given: SimpleNamespace) -> Answer:
             keep(proof.save, given.out)
             if given.coq is not None:
                 write_coq(proof.text, given.coq)
-    stopped = given.checkpoint is not None and given.checkpoint.stopped
     if proof is None:
         if not given.as_json:
             typer.echo(message, err=True)
         found = {"message": message, "proves_what_is_stated": False, "stated": stated}
-        return Answer(Exit.NOT_CERTIFIED, found, finished=not stopped, saved="")
+        return Answer(Exit.NOT_CERTIFIED, found, saved="")
     found = {
         "proved": proof.lower_bound,
         "stated": stated,
@@ -133,7 +130,6 @@ def prove(given: SimpleNamespace) -> Answer:
             f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers",
             f"{'stated':<10} {stated:.12g}",
         ],
-        finished=not stopped,
         saved=f"{'saved':<10} {{}}",
     )
 
@@ -148,7 +144,6 @@ def cp_rank(given: SimpleNamespace) -> Answer:
     from covopt.completely_positive.matrix import read_csv
     from covopt.completely_positive.rank import cp_rank as run
 
-    keep_checkpoint(given)
     with progress(given, "bounding the CP-rank"):
         source, suffix = given.source, given.source.suffix.lower()
         if suffix not in (".csv", ".txt", ".tsv", *GRAPH_SUFFIXES):
@@ -161,7 +156,6 @@ def cp_rank(given: SimpleNamespace) -> Answer:
             tol=given.tol,
             time_limit_s=given.time_limit,
             random_state=given.seed,
-            checkpoint=given.checkpoint,
         )
     record = {
         "status": found.status.code,
@@ -181,6 +175,5 @@ def cp_rank(given: SimpleNamespace) -> Answer:
         record,
         [found.summary()],
         save=found.save,
-        finished=given.checkpoint is None or not given.checkpoint.stopped,
         saved=f"{'saved':<10} {{}}",
     )

@@ -12,7 +12,7 @@ from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
 from covopt.cli.options import again
 from covopt.cli.report import Exit, before_the_first_round, left_out_lines
-from covopt.cli.running import STOPPED, Answer, keep_checkpoint, progress
+from covopt.cli.running import Answer, earlier, progress
 from covopt.cli.targets import (
     columns_lines,
     read_for_loss,
@@ -28,10 +28,11 @@ SAID = (
     "lam", "cost", "lower_bound", "gap", "tol", "depth", "potential", "output_bias", "solver", "time_s", "timings",
 )  # fmt: skip
 ASKED = (
-    "bias", "output_bias", "potential", "solver", "tol", "duplicates", "standardise", "checkpoint", "depth",
+    "bias", "output_bias", "potential", "solver", "tol", "duplicates", "standardise", "start", "depth",
     "time_limit", "seed",
 )  # fmt: skip
 CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # otherwise in Python
+STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
 TITLES = {"r2": "R²"}
 
 
@@ -43,9 +44,7 @@ def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
 
 def solve(given: SimpleNamespace) -> Answer:
     """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
-    # other solvers and potentials keep none
-    kept = given.potential == "variation" and given.solver in ("auto", "column-generation")
-    keep_checkpoint(given, kept=kept)
+    given.start = earlier(given)
     with progress(given, "reading the table") as shown:
         table = read_plain(given)
         given.standardise, why = settle_units(given, table)
@@ -74,7 +73,7 @@ def demo(given: SimpleNamespace) -> Answer:
         from covopt.api import min_norm
 
         named = Named(X, feature_names), Named(Y, target_names)
-        solution = min_norm(*named, callback=shown, random_state=0, **asked(given, "checkpoint"))
+        solution = min_norm(*named, callback=shown, random_state=0, **asked(given))
     return answer_of(solution, None, [])
 
 
@@ -85,7 +84,7 @@ def depth(given: SimpleNamespace) -> Answer:
         shown.say(f"depth {given.depth}")
         from covopt.depth import representation_cost
 
-        solution = representation_cost(table.features, table.targets, **asked(given, "checkpoint"))
+        solution = representation_cost(table.features, table.targets, **asked(given))
     return answer_of(solution, table, [])
 
 
@@ -96,7 +95,7 @@ def fit(given: SimpleNamespace) -> Answer:
     shallow = given.depth == 2
     if given.depth > 2 and given.plot is not None:
         raise InputError(f"--plot draws shallow networks; received --depth {given.depth}: leave one out.")
-    keep_checkpoint(given, kept=given.potential == "variation" and shallow)
+    given.start = earlier(given)
     with progress(given, "reading the table") as shown:
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table) if shallow else (bool(given.standardise), [])
@@ -118,7 +117,6 @@ def fit(given: SimpleNamespace) -> Answer:
 
 def path(given: SimpleNamespace) -> Answer:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
-    keep_checkpoint(given)
     grid = None if given.lams is None else strengths_in(given.lams)
     with progress(given, "reading the table") as shown:
         table, options, said = read_for_loss(given)
@@ -148,7 +146,6 @@ def path(given: SimpleNamespace) -> Answer:
         record,
         [*_path_lines(record), *columns_lines(table), *said, *why, *scaling],
         save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
-        finished=ended and solutions[-1].status.code not in STOPPED,
     )  # fmt: skip
 
 

@@ -17,8 +17,6 @@ from covopt.cli.options import options_of, signature
 from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
 from covopt.cli.tables import FIGURE, check_suffix, save_table
 
-STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
-
 
 @dataclass
 class Answer:
@@ -81,7 +79,6 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
     memory_limit = getattr(given, "memory_limit", None)
     outputs = [option for option in options_of(name) if option.writes is not None]
     inputs = tuple(getattr(given, option.name) for option in options_of(name) if option.reads)
-    given.checkpoint = getattr(given, "checkpoint", None)
     given.talks = not (given.as_json or given.quiet)
     with reporting(given.as_json, memory_limit) as given.heard:
         check_outputs(*(getattr(given, option.name) for option in outputs), inputs=inputs)
@@ -92,7 +89,10 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
         answer = command(given)
         if answer.save is not None:
             keep(answer.save, given.out)
-        settle(given.checkpoint, finished=answer.finished)
+        if getattr(given, "checkpoint", None) is not None and answer.finished:
+            given.checkpoint.unlink(missing_ok=True)
+        if hasattr(given, "resume") and not answer.finished:
+            _say_how_it_goes_on(getattr(given, "checkpoint", given.out))
         if answer.rows is not None and given.rows is not None:
             save_table(answer.rows(), given.rows)
         if answer.draw is not None and given.plot is not None:
@@ -129,48 +129,31 @@ def progress(given: SimpleNamespace, text: str) -> Iterator[Progress]:
         yield shown
 
 
-def keep_checkpoint(given: SimpleNamespace, *, kept: bool = True) -> None:
-    """Open the checkpoint beside the result; none where no result is saved, or the solver keeps none.
+def _say_how_it_goes_on(path: Path | None) -> None:
+    if path is not None and path.exists():
+        typer.echo(f"note: the same command with --resume goes on from {path}", err=True)
 
-    Parameters
-    ----------
-    given : SimpleNamespace
-        The options; ``checkpoint`` is set.
-    kept : bool
-        Whether this solver keeps any.
+
+def earlier(given: SimpleNamespace) -> Any:
+    """Return the solution in ``--out`` where ``--resume`` asks to begin with it, else None.
 
     Raises
     ------
     InputError
-        Where there is nothing to go on from.
+        Where no file is named, or it holds something else.
     """
     from covopt.errors import InputError
 
-    out = given.out
-    if given.resume and not kept:
-        raise InputError(
-            "--resume is for shallow networks, the variation norm and column generation; leave it out."
-        )
-    if given.resume and out is None:
-        raise InputError("--resume goes on from the checkpoint beside --out; name the file with --out.")
-    if out is None or not kept or (out.exists() and not out.is_file()):  # a pipe or a device
-        return
-    from covopt.checks.checkpoints import Checkpoint
+    if not given.resume:
+        return None
+    if given.out is None:
+        raise InputError("--resume begins with the solution in --out; name the file with --out.")
+    if not given.out.exists():
+        typer.echo(f"note: there is no {given.out}; the run begins anew", err=True)
+        return None
+    from covopt import Solution, load
 
-    path = out.with_name(out.name + ".checkpoint")
-    if given.resume and not path.exists():
-        typer.echo(f"note: there is no checkpoint {path}; the run begins anew", err=True)
-    if not given.resume and path.exists():
-        typer.echo(f"note: {path} is of a run that was stopped; --resume would go on from it", err=True)
-    given.checkpoint = Checkpoint(path, every_s=given.checkpoint_every, resume=given.resume, keep=True)
-
-
-def settle(checkpoint: Any, *, finished: bool) -> None:
-    """After the result is saved, remove the checkpoint of a finished run; of a stopped one say how it goes on."""
-    path = getattr(checkpoint, "path", checkpoint)
-    if path is None:
-        return
-    if finished:
-        path.unlink(missing_ok=True)
-    elif path.exists():
-        typer.echo(f"note: the same command with --resume goes on from {path}", err=True)
+    found = load(given.out)
+    if not isinstance(found, Solution):
+        raise InputError(f"{given.out} holds a {type(found).__name__}, no solution to begin with.")
+    return found

@@ -79,8 +79,6 @@ class Component:
     approximate : ndarray or None
         The shortest numerical factor of an exact matrix that proved nothing.
     notes : list of str
-    offer : callable
-        Called where the bracket could be saved.
     """
 
     matrix: SymmetricMatrix
@@ -91,7 +89,6 @@ class Component:
     against: Reason | None = None
     approximate: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
-    offer: Callable[[], None] = lambda: None
 
     @property
     def lower(self) -> int:
@@ -119,7 +116,6 @@ class Component:
             self.against = reason
         elif (side, value, method) not in {(r.side, r.value, r.method) for r in self.reasons}:
             self.reasons.append(reason)
-        self.offer()
 
     def take(self, factor: np.ndarray | None, how: str = "") -> bool:
         """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
@@ -273,7 +269,6 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
         else:
             failed = rows
             step = max(1, (most - failed) // 2) if known else 2 * step
-        piece.offer()
 
 
 def _face(piece: Component) -> None:

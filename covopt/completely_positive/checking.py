@@ -21,7 +21,6 @@ from covopt.completely_positive.reading import KINDS, SIGNS, CPStatus, Known, Re
 from covopt.completely_positive.upper import is_factor
 from covopt.errors import CovoptError
 from covopt.files.formats import read_one
-from covopt.files.schema import numbers
 
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
@@ -142,33 +141,6 @@ def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> lis
     exact &= reading.lower is not None and reading.upper is not None and reading.lower <= reading.upper
     checks.append(Check("status", exact, f"{reading.status.code} with {reading.lower} and {reading.upper}"))
     return checks
-
-
-def held_reasons(
-    matrix: SymmetricMatrix, reading: Reading, tol: float
-) -> dict[tuple[int, ...], tuple[list[Reason], np.ndarray | None]]:
-    """Return the bounds of a reading that hold, and the part of its factor that proves one, component by component.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-    reading : Reading
-    tol : float
-    """
-    components = support_pattern(matrix.values, 0.0).components()
-    _, factors = _split_factor(matrix, reading.factor, components, tol)
-    found = {}
-    for component in components:
-        factor = factors.get(component)
-        _, reasons = _check_component(matrix, reading, component, factor, tol)
-        reasons = [reason for reason in reasons if reason.side != "approximate"]
-        for reason in reasons:
-            if factor is None and "rows" in reason.data:
-                factor = numbers("rows", reason.data["rows"]).reshape(-1, len(component))
-        if not any(r.side == "upper" and r.method in ("factor", "face") for r in reasons):
-            factor = None
-        found[component] = (reasons, factor)
-    return found
 
 
 def _check_component(

@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.checkpoints import as_checkpoint
-from covopt.checks.kept import KeptFile, kept_file
 from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.bounding import MOMENTS, Component, Options, solve_in_time
 from covopt.completely_positive.certificate import CPRankCertificate
-from covopt.completely_positive.checking import held_reasons, readings_of
+from covopt.completely_positive.checking import readings_of
 from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, read_matrix, support_pattern
 from covopt.completely_positive.reading import NOTES, CPStatus, Reading, Reason
 from covopt.completely_positive.upper import theorem_cap
-from covopt.errors import CertificateContradictedError, InputError, PrecisionWarning
-from covopt.limits import now, patiently
+from covopt.errors import CertificateContradictedError, PrecisionWarning
+from covopt.limits import now
 
 LOOSEST_TOL = 1e-6
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", *MOMENTS, "face")
@@ -33,7 +31,6 @@ def cp_rank(
     tol: float = DEFAULT_TOL,
     time_limit_s: float | None = 300.0,
     random_state: int | None = 0,
-    checkpoint: Any = None,
 ) -> CPRankCertificate:
     r"""Bracket the CP-rank of a matrix, or of a graph's EᵀE, with a proof; or prove that there is none.
 
@@ -60,9 +57,6 @@ def cp_rank(
         When it is over, the bracket found so far is returned, and after Ctrl-C as well.
     random_state : int, optional
         Of the numerical search.
-    checkpoint : path-like or Checkpoint, optional
-        A file that is written from time to time, the certificate of the bracket so far. Where it exists, the run
-        begins with what of it holds; a run that answers the question removes it.
 
     Returns
     -------
@@ -96,23 +90,15 @@ def cp_rank(
     check_choice("method", method, METHODS)
     limit = check_time_limit(time_limit_s)
     random_state = check_random_state(random_state)
-    matrix, asked = read_matrix(A), as_checkpoint(checkpoint)
+    matrix = read_matrix(A)
     options = Options(tol, None if limit is None else began + limit, random_state, method)
     found = readings_of(matrix, tol)
-    with kept_file(asked) as file:
-        run = _Run(matrix, options, file)
-        for name, meant in found:
-            run.read(name, meant)
-        certificate = run.certificate(now() - began)
-        if len(found) > 1:
-            certificate = replace(certificate, notes=(*certificate.notes, _say_ambiguous(matrix, tol)))
-        if file is not None and asked is not None:
-            asked.stopped = options.over and certificate.status in (CPStatus.BRACKET, CPStatus.UNDECIDED)
-            with patiently():
-                if asked.stopped or file.keep:
-                    file.write(certificate.to_dict())
-                if not asked.stopped:
-                    file.remove()
+    run = _Run(matrix, options)
+    for name, meant in found:
+        run.read(name, meant)
+    certificate = run.certificate(now() - began)
+    if len(found) > 1:
+        certificate = replace(certificate, notes=(*certificate.notes, _say_ambiguous(matrix, tol)))
     text = f"CP-rank at least {certificate.lower}, at most {certificate.upper} ({certificate.status.code})"
     tell_found(certificate, text, lower=certificate.lower, upper=certificate.upper)
     return certificate
@@ -126,25 +112,11 @@ def _say_ambiguous(matrix: SymmetricMatrix, tol: float) -> str:
 
 
 class _Run:
-    """The readings of a matrix one after the other; the bracket so far is a certificate, a checkpoint its file.
+    """The readings of a matrix one after the other; the bracket so far is a certificate."""
 
-    A run that finds such a file begins with what of it holds.
-    """
-
-    def __init__(self, matrix: SymmetricMatrix, options: Options, file: KeptFile | None):
-        self._matrix, self._options, self._file = matrix, options, file
-        self._before: dict[str, Reading] = {}
+    def __init__(self, matrix: SymmetricMatrix, options: Options):
+        self._matrix, self._options = matrix, options
         self._parts: dict[str, tuple[Reason | None, list[Component]]] = {}
-        if file is not None and file.content is not None:
-            with file.named():
-                found = CPRankCertificate.from_dict(file.content)
-            same = np.array_equal(found.matrix.values, matrix.values) and found.matrix.exact == matrix.exact
-            if not same or found.tol != options.tol:
-                raise InputError(
-                    f"the checkpoint {file.path} is of another problem: {'tol' if same else 'A'} differs; give the "
-                    "same matrix and tolerance, or another file."
-                )
-            self._before = {reading.name: reading for reading in found.readings}
 
     def read(self, name: str, matrix: SymmetricMatrix) -> None:
         """Bracket the CP-rank under one reading of the entries."""
@@ -154,24 +126,14 @@ class _Run:
         self._parts[name] = (against, pieces)
         if against is not None:
             return
-        known = held_reasons(matrix, self._before[name], tol) if name in self._before else {}
         for vertices in support_pattern(matrix.values, 0.0).components():
             piece = Component(matrix.part(vertices), vertices, self._options)
-            if vertices in known:
-                piece.reasons, piece.factor = known[vertices]
             pieces.append(piece)
-        if self._file is not None:
-            for piece in pieces:
-                piece.offer = self._offer
         for piece in pieces:
             solve_in_time(piece)
             if piece.against is not None:
                 self._parts[name] = (piece.against, [piece])
                 return
-
-    def _offer(self) -> None:
-        assert self._file is not None
-        self._file.offer(lambda: self.certificate(0.0).to_dict())
 
     def certificate(self, time_s: float) -> CPRankCertificate:
         """Return the bracket so far."""

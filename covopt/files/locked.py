@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,54 +33,22 @@ def locked(path: Path) -> Iterator[None]:
     Traceback (most recent call last):
     covopt.errors.InputError: another process writes .../cells.npy; wait for it, or choose another file.
     """
-    release = lock(path)
-    try:
-        yield
-    finally:
-        release()
-
-
-def lock(path: Path, what: str = "") -> Callable[[], None]:
-    """Take the lock beside ``path``; return what gives it back.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What the file is, for messages.
-
-    Raises
-    ------
-    InputError
-        Where another process has it, or the folder cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> release = lock(Path(tempfile.mkdtemp()) / "run.checkpoint")
-    >>> release()
-    """
     from filelock import FileLock, Timeout
 
-    name = f"{what} {path}".strip()
     held = FileLock(f"{path}.lock", timeout=0)
     try:
         held.acquire()
     except Timeout:
-        raise InputError(f"another process writes {name}; wait for it, or choose another file.") from None
+        raise InputError(f"another process writes {path}; wait for it, or choose another file.") from None
     except OSError as error:
-        raise InputError(f"cannot write {name}: {error.strerror or error}.") from None
-
-    for half in path.parent.glob(
-        f".{glob.escape(path.name)}.*.part"
-    ):  # what a run that was killed had begun to write
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
+    for half in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # of a run that was killed
         with suppress(OSError):
             half.unlink()
-
-    def release() -> None:
+    try:
+        yield
+    finally:
         held.release()
         # where the folder can no longer be written the file stays: it holds nobody
         with suppress(OSError):
             Path(held.lock_file).unlink(missing_ok=True)
-
-    return release

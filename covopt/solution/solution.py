@@ -14,7 +14,6 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import Uniqueness
-from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
@@ -255,7 +254,6 @@ class Solution(Predicts):
         max_boxes: int = 2_000_000,
         n_threads: int = 1,
         time_limit_s: float | None = None,
-        checkpoint: Any = None,
     ) -> Proof:
         """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.
 
@@ -269,9 +267,6 @@ class Solution(Predicts):
         n_threads : int
         time_limit_s : float, optional
             Seconds. Proofs with more and more boxes are made while time lasts, and the last one is returned.
-        checkpoint : path-like or Checkpoint, optional
-            A file that is written from time to time, and gone on from where it exists: a proof, of the best bound so
-            far. With it Ctrl-C ends the run like a time limit.
 
         Returns
         -------
@@ -305,7 +300,6 @@ class Solution(Predicts):
         return prove_in_time(
             problem, multipliers_of(self), self.lower_bound, check_time_limit(time_limit_s),
             network=self.network, max_boxes=max_boxes, n_threads=n_threads,
-            checkpoint=as_checkpoint(checkpoint),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ files and pictures

@@ -1,0 +1,86 @@
+"""A solve that was stopped goes on from its solution, and what it finds is certified as ever."""
+
+import json
+
+import numpy as np
+import pytest
+
+import covopt
+
+RNG = np.random.default_rng(5)
+X, Y = RNG.standard_normal((40, 2)), RNG.standard_normal(40)
+SIGNS = np.where(Y > 0, 1.0, -1.0)
+PAIRS = RNG.standard_normal((15, 2))
+WIDE = RNG.standard_normal((12, 5)), RNG.standard_normal(12)
+
+SOLVES = {
+    "interpolation": lambda **options: covopt.min_norm(X, Y, **options),
+    "free output bias": lambda **options: covopt.min_norm(X, Y, output_bias="free", **options),
+    "standardised": lambda **options: covopt.min_norm(1e3 + 7.0 * X, Y, standardise=True, **options),
+    "two outputs": lambda **options: covopt.min_norm(X[:15], PAIRS, **options),
+    "boxes": lambda **options: covopt.min_norm(*WIDE, **options),
+    "squared": lambda **options: covopt.fit(X, Y, lam="0.01max", **options),
+    "logistic": lambda **options: covopt.fit(X, SIGNS, lam="0.01max", loss="logistic", **options),
+    "hinge": lambda **options: covopt.fit(X, SIGNS, lam="0.01max", loss="hinge", **options),
+}
+
+
+def stop_at(number):
+    return lambda state: state.round == number
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_a_stopped_solve_goes_on_where_it_was(name, tmp_path):
+    solve, file = SOLVES[name], tmp_path / "run.json"
+    whole = solve()
+    first = solve(callback=stop_at(max(2, 2 * len(whole.history) // 3)))
+    assert first.status.code == "callback"
+    first.save(file)
+    rest = []
+    second = solve(start=covopt.load(file), callback=lambda state: rest.append(state.round))
+    assert second.status.code == "certified"
+    assert second.objective == pytest.approx(whole.objective, rel=3e-6)
+    assert covopt.verify(second).ok
+    assert len(rest) <= len(whole.history) + 4
+    third = solve(start=first, callback=stop_at(1))
+    assert third.lower_bound >= first.lower_bound * (1 - 1e-9)
+    assert third.objective <= first.objective * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["interpolation", "squared"])
+def test_nothing_in_a_start_is_believed(name):
+    solve = SOLVES[name]
+    honest, truth = json.dumps(solve(callback=stop_at(6)).to_dict()), solve()
+
+    def too_low(content):
+        content["cost"] = 1e-3
+        content["network"]["output_weights"] = [[0.0] for _ in content["network"]["output_weights"]]
+
+    def too_high(content):
+        content["lower_bound"] = 10.0 * truth.objective
+        content["dual"] = [10.0 * v for v in content["dual"]]
+
+    def loose(content):
+        content["dual"], content["tol"] = [0.5 * v for v in content["dual"]], 0.9
+
+    def old(content):  # the state of its rounds, which is not read any more
+        content["resume"] = {"kind": "ColumnGeneration", "neurons": {"shape": [1, 2], "values": [0.0, 1.0]}}
+
+    for change in (too_low, too_high, loose, old):
+        content = json.loads(honest)
+        change(content)
+        found = solve(start=covopt.Solution.from_dict(content))
+        assert covopt.verify(found).ok and found.tol == 1e-6
+        assert found.status.code == "certified"
+        assert found.lower_bound <= truth.objective * (1 + 1e-12)
+        assert found.objective >= truth.lower_bound * (1 - 1e-12)
+
+
+def test_a_fit_without_a_seed_is_the_same_again():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((40, 5))
+    targets = np.abs(points).sum(axis=1) + 0.3 * rng.standard_normal(40)
+    one, other = (covopt.fit(points, targets, lam="0.2max", tol=1e-4) for _ in range(2))
+    assert one.objective == other.objective
+    assert np.array_equal(one.dual, other.dual)
+    assert np.array_equal(one.network.hidden_weights, other.network.hidden_weights)
