@@ -261,7 +261,7 @@ def path(
     SolutionPath
         A list of :class:`Solution`, largest λ first; ``to_frame()`` is its table. A path that is
         stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket included where there is one, and
-        warns with the λ at which it stopped; Ctrl-C before the first point is done raises KeyboardInterrupt.
+        warns with the λ at which it stopped; Ctrl-C before there is a bracket raises KeyboardInterrupt.
 
     Raises
     ------

@@ -107,12 +107,12 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
         return conclude(*arguments, **problem)
 
     monkeypatch.setattr("covopt.api.run.conclude", interrupted)
-    stop = [3]
-    with pytest.warns(PathStoppedWarning, match="2 of 5 points are certified"):
-        assert [s.status.code for s in covopt.path(X, y, n_lams=5)] == ["certified"] * 2
-    stop = [len(calls) + 1]
-    with pytest.raises(KeyboardInterrupt):
-        covopt.path(X, y, n_lams=5)
+    for stop, done in (([3], 2), ([1], 0)):
+        calls.clear()
+        with pytest.warns(PathStoppedWarning, match=f"{done} of 5 points are certified"):
+            found = covopt.path(X, y, n_lams=5)
+        assert [s.status.code for s in found] == ["certified"] * done + ["interrupted"]
+        assert covopt.verify(found[-1]).ok  # its bracket holds
 
 
 def test_files_and_pictures(tmp_path):
