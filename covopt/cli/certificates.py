@@ -129,6 +129,11 @@ def prove(given: SimpleNamespace) -> Answer:
         [
             f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers",
             f"{'stated':<10} {stated:.12g}",
+            *(
+                []
+                if given.coq is None
+                else [f"{'saved':<10} {given.coq}; make -C {given.coq} lets Coq check it"]
+            ),
         ],
         saved=f"{'saved':<10} {{}}",
     )

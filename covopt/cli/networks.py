@@ -109,7 +109,7 @@ def fit(given: SimpleNamespace) -> Answer:
         solution = run(X, Y, lam=lam, callback=callback, **asked(given), **options)
     for_lambda = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
     beside = _beside(solution, X, Y, options, for_lambda)
-    answer = answer_of(solution, table, [*_beside_lines(beside, default=given.lam is None), *said, *why])
+    answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said, *why])
     answer.next = _next(given, answer.record["hint"])
     answer.record |= {**beside, "next": answer.next}
     return answer
@@ -226,15 +226,14 @@ def _beside(
     return {"r2" if name == "R²" else name: value, "lambda_max": top or None, "lam_over_lambda_max": share}
 
 
-def _beside_lines(beside: dict[str, Any], *, default: bool) -> list[str]:
+def _beside_lines(beside: dict[str, Any], lam: str | None) -> list[str]:
     name = "accuracy" if "accuracy" in beside else "r2"
     share = beside["lam_over_lambda_max"]
-    chosen = "; by default, since --lam was not given" if default else ""
-    said = (
-        "λ_max was not computed"
-        if share is None
-        else f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
-    )
+    how = {"": "; by default, since --lam was not given", "cv": "; chosen by cross-validation"}
+    chosen = how.get((lam or "").strip().lower(), "")
+    said = "λ_max was not computed"
+    if share is not None:
+        said = f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
     return [
         f"{TITLES.get(name, name):<14} {beside[name]:.4f}  (on the points it was fitted to)",
         f"{'λ / λ_max':<14} {said}",

@@ -123,6 +123,7 @@ def test_the_command(tmp_path):
     said = run("fit", table, "--target", "y", "--tol", 1e-4).stdout
     assert "λ / λ_max      0.03  (λ_max" in said
     assert "by default, since --lam was not given)" in said
+    assert "; chosen by cross-validation)" in run("fit", table, "--target", "y", "--lam", "cv", "--tol", 1e-2).stdout
     content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
     assert content["lam_over_lambda_max"] == pytest.approx(0.5)
     refused = run("fit", table, "--target", "y", "--lam", "much")

@@ -276,7 +276,8 @@ def test_the_command_line_proves_and_verifies(solution, tmp_path):
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["proves_what_is_stated"]
     assert Proof.load(out).lower_bound > 0
-    assert "boxes" in run("prove", saved, "--coq", tmp_path / "coq").output
+    said = run("prove", saved, "--coq", tmp_path / "coq").output
+    assert "boxes" in said and f"{tmp_path / 'coq'}; make -C" in said.replace("\n", "")
     assert "Theorem proved : lower_bound data Absent" in (tmp_path / "coq" / "Check.v").read_text()
     assert "coqc -R . Covopt Check.v" in (tmp_path / "coq" / "Makefile").read_text()
     assert "say where the proof goes" in run("prove", saved).output
