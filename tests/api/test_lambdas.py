@@ -123,7 +123,8 @@ def test_the_command(tmp_path):
     said = run("fit", table, "--target", "y", "--tol", 1e-4).stdout
     assert "λ / λ_max      0.03  (λ_max" in said
     assert "by default, since --lam was not given)" in said
-    assert "; chosen by cross-validation)" in run("fit", table, "--target", "y", "--lam", "cv", "--tol", 1e-2).stdout
+    said = run("fit", table, "--target", "y", "--lam", "cv", "--tol", 1e-2).stdout
+    assert "; chosen by cross-validation)" in said
     content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
     assert content["lam_over_lambda_max"] == pytest.approx(0.5)
     refused = run("fit", table, "--target", "y", "--lam", "much")

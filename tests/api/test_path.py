@@ -107,7 +107,8 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
         return conclude(*arguments, **problem)
 
     monkeypatch.setattr("covopt.api.run.conclude", interrupted)
-    for stop, done in (([3], 2), ([1], 0)):
+    for at, done in ((3, 2), (1, 0)):
+        stop = [at]
         calls.clear()
         with pytest.warns(PathStoppedWarning, match=f"{done} of 5 points are certified"):
             found = covopt.path(X, y, n_lams=5)
