@@ -50,7 +50,7 @@ from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.merging import ON_PLANE
+from covopt.solvers.master.columns import ON_PLANE
 
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing

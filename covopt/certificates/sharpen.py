@@ -21,7 +21,7 @@ from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
-from covopt.solvers.merging import ON_PLANE
+from covopt.solvers.master.columns import ON_PLANE
 
 LARGEST_SYSTEM = 700
 STEPS = 8

@@ -12,7 +12,7 @@ from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.merging import ON_PLANE
+from covopt.solvers.master.columns import ON_PLANE
 
 SAME = 1e-7  # distance of unit neurons below which they are one maximiser
 MOST_SILENT = 7  # hyperplanes through a neuron up to which all faces around it are looked at

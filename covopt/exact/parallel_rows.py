@@ -20,7 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-EPS = float(np.finfo(np.float64).eps)
+from covopt.exact.rounding import EPS
+
 RAY = 64 * EPS
 LINE = 4 * EPS
 SAME_DIGITS = 10  # of unit vectors that were computed: further digits are rounding

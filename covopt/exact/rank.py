@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 
 from covopt.exact.elimination import integer_row
-from covopt.exact.rounding import gamma
+from covopt.exact.rounding import EPS, gamma
 from covopt.exact.singular import singular_values_between
 
-EPS = float(np.finfo(np.float64).eps)
 COMPUTED = 1e-12
 ATOMS = 1e-11
 FOUND = 1e-9

@@ -35,6 +35,7 @@ from fractions import Fraction
 import numpy as np
 
 UNIT = 2.0**-53
+EPS = 2.0 * UNIT
 TINY = 2.0**-1000
 _SPLIT = 2.0**27 + 1.0
 

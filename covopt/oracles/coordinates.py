@@ -29,9 +29,8 @@ import numpy as np
 
 from covopt.exact.parallel_rows import group_by
 from covopt.exact.rank import numerical_rank, of_given, row_span
-from covopt.exact.rounding import exponents, two_product, two_sum
+from covopt.exact.rounding import EPS, exponents, two_product, two_sum
 
-EPS = 2.0**-52
 ON_ONE_LINE = 8 * EPS
 CHAIN = 64.0  # times the tolerance: projections closer than that are compared
 LINES_PER_CHAIN = 64

@@ -46,7 +46,7 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
-from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
+from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.remembered import remember
@@ -63,7 +63,6 @@ from covopt.oracles.vector.face_lattice import (
 from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
-EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS  # of a height over a hyperplane
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows

@@ -34,7 +34,6 @@ ROUNDING = 1e-14
 WITH_NETWORK = 4.0  # rounds that one with a network takes, and one before
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
-HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
 HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
 SMALL = 10**6  # unless their atoms have no more entries than this
 MANY_ROWS = 1200  # from which on a quick network is at hand after an interrupt, and another takes seconds
@@ -364,7 +363,7 @@ class Generation(Driver):
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = max(HEAVIEST * self.targets.size, SMALL // len(self.targets))
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
-        kept = sizes > max(HEAVY * sizes.max(initial=0.0), least)
+        kept = sizes > max(NEGLIGIBLE * sizes.max(initial=0.0), least)
         if self.dual_gap <= self.tol:
             kept = cones.tightness > 1.0
         every = np.ones(len(kept), dtype=bool)

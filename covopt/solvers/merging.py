@@ -14,11 +14,10 @@ from numba import njit
 from scipy.spatial import cKDTree
 
 from covopt.solvers.least_norm import LeastNorm
-from covopt.solvers.master.columns import Frames
+from covopt.solvers.master.columns import ON_PLANE, Frames
 
 SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
 LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
-ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
 
 
 @dataclass

@@ -10,7 +10,7 @@ from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import interpolating
+from covopt.solvers.finish import EXACT, interpolating
 from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.solvers.points import Point
@@ -22,7 +22,6 @@ ROW_BYTES, AXIS_BYTES = (
 )  # of a cell in the program and its factors, for each row and each dimension
 INSTEAD = 'solver="auto" needs far less.'
 ROUNDS = 4
-EXACT = 1e-11  # residual relative to max|y|
 BESIDE = (
     1e-6  # |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rounding import EPS
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.narrowing import OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_boxes
@@ -17,7 +18,6 @@ ROOT_ROUNDS = 60
 DELAY = 4.0
 PIECE_WORK = 1e8
 CHANGED = ("centre", "width", "x", "X", "d", "e", "shares", "fixed")  # of a box, by a bound
-EPS = 2.0**-52
 
 
 @dataclass

@@ -22,9 +22,8 @@ from itertools import combinations, product
 import numpy as np
 from scipy.optimize import nnls
 
-from covopt.exact.rounding import lengths_up, total_up, up
+from covopt.exact.rounding import EPS, lengths_up, total_up, up
 
-EPS = 2.0**-52
 MOST_OUTPUTS = 8  # beyond, the orthants are not cut
 LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and powers of two before them
 

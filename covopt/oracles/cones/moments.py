@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from covopt.checks.memory import room
+from covopt.exact.rounding import EPS
 from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
 from covopt.oracles.cones.quadratic import OPTIONS
@@ -29,7 +30,6 @@ NEAR = 1.02  # times the best value
 NEAR_GOAL = 1.03  # the same for more rounds
 MEMORY = 2**29  # bytes of open boxes
 OBJECTS = 1024  # bytes of a box beside its numbers
-EPS = 2.0**-52
 SOON, LATE = 0.1, 0.3  # share of what is missing that a row's sign has to cost, for few rows and for many
 FEW = 12  # rows for each dimension
 CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be shown along signs

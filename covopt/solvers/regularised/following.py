@@ -13,7 +13,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Pricing
-from covopt.solvers.merging import ON_PLANE, Faces, face_matrix
+from covopt.solvers.master.columns import ON_PLANE
+from covopt.solvers.merging import Faces, face_matrix
 from covopt.solvers.points import WarmStart
 from covopt.solvers.regularised.newton import Curvature, NewtonPoint, solve_newton_master
 
