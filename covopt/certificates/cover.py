@@ -85,13 +85,11 @@ def cover(
     found = box_gauge(rows, dual, neurons=neurons, rtol=RTOL, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
     h = Fraction(upper if best * (1.0 + NEAR) <= upper else best * (1.0 + RTOL)) or Fraction(1)
-    curves = None
-    if most and best * (1.0 + NEAR) <= upper:  # chords come nowhere near
+    curves, cuts = None, int(INTEGERS * min(max_boxes, most))
+    if cuts and best * (1.0 + NEAR) <= upper:  # chords come nowhere near
         basis = _turned(found.transfer.V, TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
-        curves = Curves(
-            weighted, np.sign(dual), np.array(basis, dtype=float), int(INTEGERS * min(max_boxes, most))
-        )
+        curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts)
         curves = curves if curves.bound * best < upper else None
     if curves is not None:
         multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)

@@ -33,13 +33,14 @@ class Moves(NamedTuple):
 
 
 class Box:
-    """A box in doubles, and the moments and multipliers that the game on it begins with and ends with."""
+    """A box in doubles; the moments and multipliers that the game on it begins and ends with, and its best moves."""
 
-    __slots__ = ("after", "before", "bound", "chart", "cut", "high", "low", "parts", "side", "sign")
+    __slots__ = ("after", "before", "bound", "chart", "cut", "high", "low", "moves", "parts", "side", "sign")
 
     def __init__(self, sign: float, chart: int, side: float, low: np.ndarray, high: np.ndarray, before: Any):
         self.sign, self.chart, self.side, self.low, self.high = sign, chart, side, low, high
         self.before, self.after, self.bound, self.cut = before, before, math.inf, -1
+        self.moves: Moves | None = None
         self.parts: list[Box] = []
 
     def halves(self) -> list[Box]:
@@ -48,7 +49,10 @@ class Box:
         low, high = self.low.copy(), self.high.copy()
         low[self.cut] = high[self.cut] = middle
         ends = (self.low, high), (low, self.high)
-        self.parts = [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends]
+        self.parts, self.moves = (
+            [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends],
+            None,
+        )
         return self.parts
 
 
@@ -85,22 +89,21 @@ class Curves:
             low[chart] = high[chart] = side
             before = np.zeros(D), np.eye(D) / D, np.zeros(D)
             self.roots.append(Box(1.0 - 2.0 * (k // (2 * D)), chart, side, low, high, before))
-        began, waiting, made = now(), list(self.roots), 0
+        end, waiting, made = now() + SHARE * seconds_left(), list(self.roots), 0
         open_: list[tuple[float, int, Box]] = []
         while True:
-            for box in waiting:
-                self.play(box)
+            for k, box in enumerate(waiting):
+                self.play(box, now() + max(0.0, end - now()) / (len(waiting) - k))
                 made += 1
                 heapq.heappush(open_, (-box.bound, made, box))
             worst = open_[0][2]
-            late = now() - began > SHARE * (now() - began + seconds_left())
-            if late or made - len(self.roots) >= 2 * most or worst.cut < 0:
+            if now() > end or made - len(self.roots) >= 2 * most or worst.cut < 0:
                 break
             waiting = heapq.heappop(open_)[2].halves()
         self.bound = worst.bound
 
-    def play(self, box: Box) -> Moves:
-        """Set the bound of a box, where to cut it, and what its halves begin with; return the best multipliers."""
+    def play(self, box: Box, end: float) -> None:
+        """Set the bound of a box, the moves that show it, where to cut it, and what its halves begin with."""
         a, low, high, (D, B) = box.chart, box.low, box.high, (len(box.low), self.forms)
         centre, s, m = 0.5 * (low + high), 0.5 * (high - low), box.side * B[a]
         free = s > 0.0
@@ -147,6 +150,8 @@ class Curves:
             excess = np.where(free, ((F @ moments) * F).sum(axis=1) / width**2 - square, 0.0)
             growth = GROWTH * d * np.minimum(excess / (square + TINY), STEEPEST)
             d = np.where(free, np.maximum(0.0, d + step * (excess + growth)), 0.0)
+            if best is not None and now() > end:
+                break
         box.after = x, X, d
         score = np.abs(self.heights[undecided]) * (1.0 - (middle[undecided] / reach[undecided]) ** 2)[:, None]
         inside = np.minimum(np.maximum(((F @ X) * F).sum(axis=1), 0.0), s**2 * (m @ X @ m))
@@ -155,4 +160,4 @@ class Curves:
         nu, d, tau, slope, vector = best or (1.0, d, tau, slope, vector)
         moves = Moves(nu, d, np.ones(len(signs)), np.zeros(len(signs)), np.zeros(self.rows.shape))
         moves.tau[above], moves.slope[below], moves.vector[below] = tau, slope, vector
-        return moves
+        box.moves = moves

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from covopt.data import Data
     from covopt.network import ReLUNetwork
 
-FIRST_BOXES, MORE_BOXES = (
-    2000,
-    4,
-)  # where time is limited: the first search, and how much larger each next one is
+# where time is limited the first search is too small for quadratics, and each next one so many times as large
+FIRST_BOXES, MORE_BOXES = 80, 4
 PROVES = 1e-9  # of a bound, by which a proved one may be below it
 DIGITS = 17  # of the bound
 

@@ -46,7 +46,7 @@ def curve(own: Any, curves: Any) -> None:
                 upper, lower = node.cut(box.cut)
                 pairs += [(upper, box.parts[1]), (lower, box.parts[0])]
             else:
-                leaves.append((node, curves.play(box), box.chart))
+                leaves.append((node, box.moves, box.chart))
     step = 1 + (own.H >> own.slope_bits)
     while left := [leaf for leaf in leaves if not closes(own, *leaf, place, unit, curves.size)]:
         while left:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covopt.certificates.prove import prove
+from covopt.certificates.prove import prove, prove_in_time
+from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
 from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import check_cover
@@ -57,3 +58,15 @@ def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
     for reader in readers:
         said = subprocess.run([*reader, file], capture_output=True, text=True, check=False)
         assert said.returncode == 0 and f"YES   {proof.boxes} leaves" in said.stdout
+
+
+def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
+    def late(*_):
+        raise TimeUp
+
+    monkeypatch.setattr("covopt.certificates.cover.Curves", late)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-9, 10, (24, 9)) / 10, rng.integers(-9, 10, 24) / 10
+    options = {"network": None, "max_boxes": 10**6, "n_threads": 1}
+    found = prove_in_time(Problem(X, y[:, None], 1.0), y, 1e9, 60.0, **options)
+    assert 0.0 < found.lower_bound < 1e9 and found.boxes >= 40
