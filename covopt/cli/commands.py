@@ -13,10 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from covopt.checks.optional import required
-from covopt.cli import cells, certificates, explore, gap, networks, predict, reduce, train
-from covopt.cli.examples import COMMANDS, texts
+from covopt.cli import cells, certificates, networks, saved, train
 from covopt.cli.report import Exit, print_json, reporting
-from covopt.cli.running import add
+from covopt.cli.running import COMMANDS, add, texts
 from covopt.errors import InputError
 
 _EPILOG = (
@@ -101,15 +100,15 @@ for _name, _command, _codes in (
     ("fit", networks.fit, _EPILOG),
     ("path", networks.path, _EPILOG),
     ("depth", networks.depth, _EPILOG),
-    ("gap", gap.gap, _EPILOG),
+    ("gap", saved.gap, _EPILOG),
     ("cells", cells.cells, ""),
-    ("predict", predict.predict, ""),
+    ("predict", saved.predict, ""),
     ("train", train.train, train.EPILOG),
     ("cp-rank", certificates.cp_rank, _EPILOG),
     ("verify", certificates.verify, _EPILOG),
     ("prove", certificates.prove, _EPILOG),
-    ("explore", explore.explore, explore.EPILOG),
-    ("reduce", reduce.reduce, _EPILOG),
+    ("explore", saved.explore, saved.EPILOG),
+    ("reduce", saved.reduce, _EPILOG),
 ):
     add(app, _name, _command, _codes)
 

@@ -153,7 +153,7 @@ def path(given: SimpleNamespace) -> Answer:
 def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
     """Return what a command answers with one solution, and more lines beside its summary."""
     from covopt.solution import Solution
-    from covopt.solution.hints import hint
+    from covopt.solution.summary import hint
 
     certified = solution.status.code == "certified"
     noted = [] if solution.data.notes is None else [f"{'note':<14} {note}" for note in solution.data.notes]
@@ -212,7 +212,7 @@ def _beside(
     from covopt.api.fitting import lambda_max
     from covopt.errors import CovoptError
     from covopt.limits import TimeUp, limited
-    from covopt.solution.hints import quality
+    from covopt.solution.summary import quality
 
     name, value = quality(solution)
     top = solution.lambda_max

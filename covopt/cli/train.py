@@ -9,9 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from covopt.cli.options import save_table
 from covopt.cli.report import Exit, Progress
 from covopt.cli.running import Answer, progress
-from covopt.cli.tables import save_table
 from covopt.cli.targets import columns_lines, read_for_loss, settle_units, strengths_in, widths_in
 
 if TYPE_CHECKING:

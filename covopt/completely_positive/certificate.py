@@ -16,8 +16,7 @@ from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_not
 from covopt.errors import SolutionFileError
 from covopt.files import write_json
 from covopt.files.formats import check_format
-from covopt.files.layouts import CP_RANK
-from covopt.files.schema import check_content, fractions, numbers, shown
+from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1

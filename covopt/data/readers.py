@@ -25,7 +25,7 @@ from covopt.checks.wording import one_line
 from covopt.data.rows import Raw, Text
 from covopt.errors import InputError
 from covopt.files import check_archive
-from covopt.files.archive import MOST_INFLATED
+from covopt.files.reading import MOST_INFLATED
 
 if TYPE_CHECKING:
     import pandas as pd

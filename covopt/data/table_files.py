@@ -1,4 +1,7 @@
-"""Tables from files, with the columns that are asked for and a word about those that are not."""
+"""Tables from files, with the columns that are asked for and a word about those that are not.
+
+Columns of words as columns of 0 and 1, one for each word: ``town=Bern`` is 1 where the town is Bern.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from covopt.checks.optional import required
 from covopt.checks.wording import listed
 from covopt.data.column_choice import WITHOUT, because, features_by_default, resolve, taken_away
 from covopt.data.columns import content_of, holds_classes, to_numbers
-from covopt.data.indicators import one_hot, with_indicators
 from covopt.data.readers import read_raw
 from covopt.data.rows import Raw, Text
 from covopt.data.tabular import check_finite
@@ -21,6 +23,66 @@ from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from covopt.data.rows import Raw
+
+MOST_WORDS = 50  # of a column; with more it is no category
+
+
+def one_hot(raw: Raw, keep: Sequence[str]) -> Raw:
+    """Replace columns of words by indicators; of two words the second has one. A missing word is a missing number.
+
+    Parameters
+    ----------
+    raw : Raw
+    keep : sequence of str
+        Columns that stay as they are: targets and weights.
+
+    Returns
+    -------
+    Raw
+        The name of a column of words stands for all of its indicators.
+    """
+    pd = required("pandas", "reading a table", "tables")
+    parts, groups = [], dict(raw.groups)
+    for name in raw.frame.columns:
+        column = raw.frame[name]
+        words: list[str] = []
+        if name not in keep and content_of(column).kind in ("text", "two"):
+            words = sorted({str(word) for word in column.dropna()})
+        if not 1 < len(words) <= MOST_WORDS:
+            parts.append(column)
+            continue
+        found = [_indicator(column, name, word) for word in (words[1:] if len(words) == 2 else words)]
+        groups[name] = [str(indicator.name) for indicator in found]
+        parts += found
+    return replace(raw, frame=pd.concat(parts, axis=1), groups=groups)
+
+
+def with_indicators(raw: Raw, names: str | Sequence[str] | None) -> Raw:
+    """Add the indicators that are named, as those of a saved network are: ``town=Bern`` where there is a ``town``.
+
+    Parameters
+    ----------
+    raw : Raw
+    names : str, sequence of str or None
+    """
+    columns = set(raw.frame.columns)
+    wanted = names.split(",") if isinstance(names, str) else names or []
+    added = []
+    for name in wanted:
+        column, equals, word = name.strip().partition("=")
+        if equals and name not in columns and column in columns:
+            added.append(_indicator(raw.frame[column], column, word))
+    pd = required("pandas", "reading a table", "tables")
+    return replace(raw, frame=pd.concat([raw.frame, *added], axis=1)) if added else raw
+
+
+def _indicator(column: pd.Series, name: str, word: str) -> pd.Series:
+    pd = required("pandas", "reading a table", "tables")
+    values = np.where(column.isna(), np.nan, column.astype(str) == word)
+    return pd.Series(values, index=column.index, name=f"{name}={word}")
+
 
 _FEATURE = f"Convert it to numbers, or leave it out with {WITHOUT}."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
@@ -109,7 +171,7 @@ def read_table(
     text : Text, optional
         How to read tables of text.
     words : bool
-        Whether columns of words become columns of 0 and 1 (:mod:`covopt.data.indicators`).
+        Whether columns of words become columns of 0 and 1 (:mod:`covopt.data.table_files`).
     drop_missing : bool
         Whether rows that lack a value in a column that is used are dropped.
 

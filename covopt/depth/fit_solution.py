@@ -11,8 +11,7 @@ from covopt.data import Data
 from covopt.depth.bounds import Asked
 from covopt.depth.layers import stationarity
 from covopt.depth.solution import DeepSolution
-from covopt.files.layouts import DEEP_FIT
-from covopt.files.schema import numbers
+from covopt.files.schema import DEEP_FIT, numbers
 from covopt.losses import Loss, loss_from_dict
 from covopt.status import Status
 

@@ -22,8 +22,7 @@ from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format
-from covopt.files.layouts import DEEP_SOLUTION
-from covopt.files.schema import check_content, numbers
+from covopt.files.schema import DEEP_SOLUTION, check_content, numbers
 from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork

@@ -22,7 +22,7 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.experiments.representations.weights import as_matrices
+from covopt.experiments.representations.images import as_matrices
 
 LOSSES = ("sum", "mean")
 

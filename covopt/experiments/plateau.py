@@ -22,7 +22,7 @@ from covopt.losses import Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
-from covopt.training.reference import differences
+from covopt.training.results import differences
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
 if TYPE_CHECKING:

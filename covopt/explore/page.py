@@ -18,16 +18,14 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.errors import InputError
-from covopt.explore.drawing import MOST_POINTS, figure_of
-from covopt.explore.neurons import MOST_NEURONS, describe, sight_picture
+from covopt.explore.drawing import MOST_NEURONS, MOST_POINTS, describe, figure_of, sight_picture
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
 from covopt.plotting.dual import dual_picture, tight_neurons
 from covopt.plotting.history import history_pictures, path_pictures
 from covopt.plotting.pictures import INK, MOST_OUTPUTS, Picture, limits, short
 from covopt.plotting.solution import agreement, function_pictures
-from covopt.solution.hints import quality
-from covopt.solution.summary import summary_rows
+from covopt.solution.summary import quality, summary_rows
 
 MOST_STEPS = 30  # of a path; each has its own figures
 WORDS = {  # what the facts and the columns of the table mean; each stands for the names that begin with it

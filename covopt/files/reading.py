@@ -1,15 +1,46 @@
-"""JSON files read back: whatever is in them, the answer is their content or one sentence."""
+"""JSON files read back: whatever is in them, the answer is their content or one sentence.
+
+Archives that would fill the memory when they are opened.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import zipfile
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from covopt.errors import SolutionFileError
-from covopt.files.many_lists import many_lists
+from covopt.files.atomic import many_lists
+
+MOST_INFLATED = 2**30
+MOST_RATIO = 200  # tables of zeros reach 1000, small ones
+
+
+def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Refuse a zip archive that says of itself that it is large and almost empty.
+
+    Parameters
+    ----------
+    path : path-like or binary file
+        What is no zip archive passes; so does one that cannot be read, for its reader to say why.
+
+    Raises
+    ------
+    ValueError
+        Where more than 1 GiB comes out of less than a 200th of it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = [(entry.file_size, entry.compress_size) for entry in archive.infolist()]
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return
+    full, packed = sum(size for size, _ in sizes), sum(size for _, size in sizes)
+    if full > MOST_INFLATED and full > MOST_RATIO * max(packed, 1):
+        raise ValueError(f"it inflates from {packed >> 10} KiB to {full >> 20} MiB")
+
 
 MOST_BYTES = 2**28
 MOST_DIGITS = 400  # of a whole number; floats have their range

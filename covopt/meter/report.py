@@ -17,8 +17,7 @@ from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format, find_reader
-from covopt.files.layouts import GAP
-from covopt.files.schema import check_content, numbers
+from covopt.files.schema import GAP, check_content, numbers
 from covopt.losses import Interpolation, Loss
 from covopt.meter.ladder import objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork

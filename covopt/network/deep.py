@@ -166,7 +166,7 @@ class DeepReLUNetwork:
         InputError
             When X has another number of columns, or entries that are not finite.
         """
-        from covopt.network.along import pairs_at_a_time
+        from covopt.network.inputs import pairs_at_a_time
 
         features, widest = check_inputs(X, self.n_inputs), max(len(w) for w in self.weights)
         length = max(1, pairs_at_a_time(2 * len(features) * widest) // (2 * widest))

@@ -1,4 +1,7 @@
-"""What networks are asked about: tables of numbers, and frames whose columns are found by name."""
+"""What networks are asked about: tables of numbers, and frames whose columns are found by name.
+
+Outputs of neurons that all look in one direction, by sorting instead of by all pairs of points and neurons.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.arrays import to_doubles
+from covopt.checks.memory import SMALL, room
 from covopt.checks.wording import listed
 from covopt.errors import InputError
 
@@ -56,3 +60,89 @@ def by_name(X: Any, names: tuple[str, ...] | None) -> Any:
     if names == tuple(f"x{j}" for j in range(len(names))):
         return X
     raise InputError(f"X has no column called {listed(missing)}; it has {listed(list(found))}.")
+
+
+PAIR = 16  # bytes
+PAIRS_PER_PIECE = 5_000_000
+MANY_PAIRS = 200_000_000
+PARALLEL = 1e-14
+
+
+def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return σ(X̃ Wᵀ) V, in pieces that fit into the cache, or by sorting where that is possible and worth it.
+
+    Parameters
+    ----------
+    lifted : ndarray of shape (N, D)
+    hidden : ndarray of shape (m, D)
+    weights : ndarray of shape (m, k)
+
+    Examples
+    --------
+    >>> outputs(np.array([[2.0, 1.0], [-3.0, 1.0]]), np.array([[1.0, 1.0]]), np.array([[2.0]]))
+    array([[6.],
+           [0.]])
+    """
+    pairs = len(lifted) * len(hidden)
+    most = pairs_at_a_time(pairs)
+    if pairs <= most:
+        return np.maximum(lifted @ hidden.T, 0.0) @ weights
+    if pairs > MANY_PAIRS:
+        found = _by_sorting(lifted, hidden, weights)
+        if found is not None:
+            return found
+    length = max(1, most // len(hidden))
+    return np.concatenate(
+        [
+            np.maximum(lifted[start : start + length] @ hidden.T, 0.0) @ weights
+            for start in range(0, len(lifted), length)
+        ]
+    )
+
+
+def pairs_at_a_time(pairs: int) -> int:
+    """Return how many pairs of points and neurons are looked at together: as many as the cache, or memory, holds.
+
+    Parameters
+    ----------
+    pairs : int
+        That there are.
+
+    Examples
+    --------
+    >>> pairs_at_a_time(10**9) <= PAIRS_PER_PIECE
+    True
+    """
+    return PAIRS_PER_PIECE if PAIR * pairs <= SMALL else room(PAIR * PAIRS_PER_PIECE) // PAIR
+
+
+def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+    """With w_j = (a_j u, b_j) the neurons that are active at x are those with their kink on one side of u·x."""
+    constant = lifted[0, -1]
+    if not (constant > 0.0 and (lifted[:, -1] == constant).all()):
+        return None
+    slopes = np.linalg.norm(hidden[:, :-1], axis=1)
+    direction = hidden[slopes.argmax(), :-1] / slopes.max() if slopes.any() else None
+    if direction is None:
+        return None
+    along = hidden[:, :-1] @ direction
+    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > PARALLEL * slopes.max():
+        return None
+    shift = hidden[:, -1] * constant
+    where = lifted[:, :-1] @ direction
+    found = np.zeros((len(lifted), weights.shape[1]))
+    for side in (1.0, -1.0):
+        chosen = side * along > 0.0
+        kinks = -side * shift[chosen] / along[chosen] * side
+        order = np.argsort(side * kinks, kind="stable")
+        terms = weights[chosen][order] * np.abs(along[chosen][order])[:, None]
+        counts = np.searchsorted((side * kinks)[order], side * where, side="right")
+        # σ(a (s − t)) = |a| (±(s − t)) for kinks t passed; summed around a middle, so that little cancels
+        middle = float(np.median(where))
+        first = np.concatenate([np.zeros((1, terms.shape[1])), np.cumsum(terms, axis=0)])
+        second = np.concatenate(
+            [np.zeros((1, terms.shape[1])), np.cumsum(terms * (kinks[order] - middle)[:, None], axis=0)]
+        )
+        found += side * ((where - middle)[:, None] * first[counts] - second[counts])
+    flat = along == 0.0
+    return found + np.maximum(shift[flat], 0.0) @ weights[flat]

@@ -14,8 +14,8 @@ from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
-from covopt.network.along import outputs as outputs_of
 from covopt.network.inputs import by_name, check_inputs
+from covopt.network.inputs import outputs as outputs_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

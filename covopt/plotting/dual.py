@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.checks.wording import counted, one_line
 from covopt.errors import CovoptError
-from covopt.network.along import pairs_at_a_time
+from covopt.network.inputs import pairs_at_a_time
 from covopt.oracles.base import heights
 from covopt.plotting.drawing import draw
 from covopt.plotting.function import kinks_of

@@ -10,10 +10,9 @@ from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import CovoptError, SolutionFileError
+from covopt.files.atomic import many_lists
 from covopt.files.formats import check_format, read_any
-from covopt.files.layouts import SCALING, SOLUTION, SOLUTION_WITH_LOSS
-from covopt.files.many_lists import many_lists
-from covopt.files.schema import check_content, numbers, shown
+from covopt.files.schema import SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.status import Status

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.solution.hints import explained, quality
+from covopt.solution.summary import explained, quality
 
 
 class Predicts:

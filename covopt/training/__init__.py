@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 # Public name -> module that defines it, never one of that name: importing it would hide the function.
 _PUBLIC: dict[str, str] = {
     "CrossCheck": "covopt.training.crosscheck",
-    "Phase": "covopt.training.schedule",
+    "Phase": "covopt.training.grid",
     "Plateau": "covopt.experiments.plateau",
     "TrainingRun": "covopt.training.results",
     "cross_check": "covopt.training.crosscheck",
     "plateau": "covopt.experiments.plateau",
-    "recheck": "covopt.training.contradiction",
+    "recheck": "covopt.training.crosscheck",
     "train": "covopt.training.runner",
 }
 
@@ -23,11 +23,10 @@ __all__ = [
 
 if TYPE_CHECKING:
     from covopt.experiments.plateau import Plateau, plateau
-    from covopt.training.contradiction import recheck
-    from covopt.training.crosscheck import CrossCheck, cross_check
+    from covopt.training.crosscheck import CrossCheck, cross_check, recheck
+    from covopt.training.grid import Phase
     from covopt.training.results import TrainingRun
     from covopt.training.runner import train
-    from covopt.training.schedule import Phase
 
 else:
 

@@ -1,14 +1,25 @@
-"""Where training runs: PyTorch if it is there, the device, the precision, the number of threads."""
+r"""Where training runs: PyTorch if it is there, the device, the precision, the number of threads.
+
+Torch twins of :mod:`covopt.losses`: values and gradients for a whole batch of networks at once.
+
+Outputs F are (B, N, k). The targets and the weights s come from an encoded loss of covopt, so that
+
+.. math:: C(F_b) = \sum_i s_i \, \ell(F_{b,i}, y_i)
+
+is the number that ``covopt.fit`` minimises. With minibatches the rows of F belong to samples drawn with equal
+chances, different ones for each network: the gradient is N/m Σ s_i ∇ℓ over the m of them, which is right on average.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
+from covopt.losses import Loss
 
 required("torch", "covopt.training", "train")
 
@@ -93,3 +104,78 @@ def one_thread_each(wanted: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+Tensor = Any
+
+
+def _samples(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return ℓ(f_i, y_i) as a function of F and the targets, shape (B, N)."""
+    F = torch.nn.functional
+    if loss.name == "huber":
+        delta = float(loss.parameters()["delta"])
+        return lambda f, y: F.huber_loss(f, y.expand_as(f), reduction="none", delta=delta).sum(-1)
+    return {
+        "squared": lambda f, y: (f - y).square().sum(-1),
+        "logistic": lambda f, y: F.softplus(-f * y).sum(-1),
+        "hinge": lambda f, y: F.relu(1.0 - f * y).sum(-1),
+        "squared-hinge": lambda f, y: F.relu(1.0 - f * y).square().sum(-1),
+        "softmax-cross-entropy": lambda f, y: -(F.log_softmax(f, -1) * y).sum(-1),
+    }[loss.name]
+
+
+class BatchedLoss:
+    """A loss for a whole batch; its gradient is taken automatically, that of the squared loss in closed form.
+
+    Parameters
+    ----------
+    loss : Loss
+        Bound to its targets by ``encode_targets``.
+    device, dtype : torch.device, torch.dtype
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([1.0, 3.0])
+    >>> twin = BatchedLoss(loss, torch.device("cpu"), torch.float64)
+    >>> twin.value(torch.tensor([[[0.0], [1.0]], [[1.0], [3.0]]], dtype=torch.float64)).tolist()
+    [2.5, 0.0]
+    """
+
+    def __init__(self, loss: Loss, device: Any, dtype: Any) -> None:
+        self._source, self.samples = loss, _samples(loss)
+        self.targets = torch.as_tensor(loss.targets, dtype=dtype, device=device)
+        self.weights = torch.as_tensor(loss.weights, dtype=dtype, device=device)
+        sizes = loss.weights[:, 0]
+        # the usual case: one factor, no pass over the outputs
+        self.equal = float(sizes[0]) if (sizes == sizes[0]).all() else None
+
+    @property
+    def n_samples(self) -> int:
+        """N."""
+        return len(self.targets)
+
+    def in_double(self) -> BatchedLoss:
+        """Return the same loss in double precision."""
+        return BatchedLoss(self._source, self.targets.device, torch.float64)
+
+    def value(self, outputs: Tensor) -> Tensor:
+        """Return C of each network, shape (B,)."""
+        return torch.mv(self.samples(outputs, self.targets), self.weights[:, 0])
+
+    def gradient_(self, outputs: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Overwrite F with ∇C(F), or with its estimate from the drawn ``rows`` (B, m)."""
+        if rows is None:
+            targets, weights, share = self.targets, self.weights, 1.0
+        else:
+            targets, share = self.targets[rows], self.n_samples / rows.shape[1]
+            weights = self.weights[rows] if self.equal is None else self.weights
+        if self._source.name == "squared":
+            slope, share = outputs.sub_(targets), 2.0 * share
+        else:
+            with torch.enable_grad():
+                free = outputs.detach().requires_grad_()
+                (found,) = torch.autograd.grad(self.samples(free, targets).sum(), free)
+            slope = outputs.copy_(found)
+        return slope.mul_(weights * share if self.equal is None else self.equal * share)

@@ -11,9 +11,8 @@ import numpy as np
 
 from covopt.checks.wording import counted
 from covopt.errors import BudgetError
-from covopt.training.backend import is_out_of_memory, torch
+from covopt.training.backend import BatchedLoss, is_out_of_memory, torch
 from covopt.training.grid import Member
-from covopt.training.losses import BatchedLoss
 from covopt.training.model import Architecture, BatchedNetworks
 
 Tensor = Any

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.training.backend import torch
-from covopt.training.losses import BatchedLoss
+from covopt.training.backend import BatchedLoss, torch
 
 Tensor = Any
 Widths = tuple[int, ...]

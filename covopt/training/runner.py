@@ -1,10 +1,15 @@
-"""The front door: check everything, train, return a tidy run."""
+"""The front door: check everything, train, return a tidy run.
+
+The bar on the terminal while networks are trained.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -22,18 +27,53 @@ from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.training.backend import check_device, check_dtype, torch
+from covopt.training.backend import BatchedLoss, check_device, check_dtype, torch
 from covopt.training.batches import Problem
 from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
-from covopt.training.grid import Member, initial_weights, make_grid
+from covopt.training.grid import Member, Phase, initial_weights, make_grid, make_schedule
 from covopt.training.loop import COPIES, Runner, TrainingState
-from covopt.training.losses import BatchedLoss
 from covopt.training.model import Architecture
-from covopt.training.progress import ProgressBar
-from covopt.training.reference import floors_of
-from covopt.training.results import TrainingRun, as_layers
-from covopt.training.schedule import Phase, make_schedule
+from covopt.training.results import TrainingRun, as_layers, floors_of
+
+
+class ProgressBar:
+    """Steps done of steps planned, the networks that still move and the best objective; silent off a terminal.
+
+    Parameters
+    ----------
+    enabled : bool
+    n_steps : int
+    """
+
+    def __init__(self, enabled: bool, n_steps: int) -> None:
+        self._bar: Any = None
+        if enabled and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+                console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._task = self._bar.add_task("training", total=n_steps)
+
+    def __enter__(self) -> ProgressBar:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, state: Any) -> None:
+        """Draw a :class:`~covopt.training.loop.TrainingState`."""
+        if self._bar is not None:
+            text = f"{state.optimiser}  {state.n_active} of {state.n_networks} networks"
+            if math.isfinite(state.best_objective):
+                text += f"  best {state.best_objective:.6g}"
+            self._bar.update(self._task, completed=state.step, description=text)
 
 
 def train(

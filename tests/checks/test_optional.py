@@ -168,7 +168,7 @@ def test_r_squared_is_that_of_scikit_learn():
     import numpy as np
     from sklearn.metrics import r2_score
 
-    from covopt.solution.hints import quality
+    from covopt.solution.summary import quality
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((9, 1))

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import covopt
 from covopt.api.task import SOLVERS
 from covopt.cli import app, options, report
-from covopt.cli.examples import COMMANDS
-from covopt.cli.tables import save_table
+from covopt.cli.options import save_table
+from covopt.cli.running import COMMANDS
 from covopt.datasets import make_random_plane
 from covopt.errors import PrecisionWarning
 from covopt.losses import LOSSES

@@ -12,7 +12,7 @@ import covopt
 from covopt.data.columns import holds_classes
 from covopt.data.table_files import read_table
 from covopt.errors import InputError
-from covopt.explore.neurons import describe
+from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
 from tests.commands import refused, run, said
 

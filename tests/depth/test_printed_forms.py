@@ -9,7 +9,7 @@ from covopt.depth import bottleneck_structure, function_brackets, jacobian, line
 from covopt.depth.bounds import tree_bounds
 from covopt.depth.linear import Expansion
 from covopt.errors import InputError
-from covopt.experiments.rules import of_sum
+from covopt.experiments.estimates import of_sum
 from covopt.network import DeepReLUNetwork
 
 

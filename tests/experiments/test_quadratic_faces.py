@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from covopt.experiments.quadratic_faces import minimise
+from covopt.experiments.membership import minimise
 
 KINDS = ("plain", "tied", "near zero", "small")
 

@@ -14,7 +14,7 @@ import covopt
 from covopt.datasets import make_smooth
 from covopt.errors import MissingPackageError
 from covopt.explore import page_html, write_page
-from covopt.explore.neurons import describe
+from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import short
 from tests.commands import run

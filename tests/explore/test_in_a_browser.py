@@ -8,7 +8,7 @@ import pytest
 
 import covopt
 from covopt.explore import write_page
-from covopt.explore.neurons import describe
+from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from covopt.data.table_files import read_table
-from covopt.files.many_lists import many_lists
+from covopt.files.atomic import many_lists
 from covopt.limits import TimeUp, limited
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.solution.hints import hint, quality
+from covopt.solution.summary import hint, quality
 from covopt.status import Status
 
 

@@ -6,8 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from covopt.losses import Huber, make_loss  # noqa: E402
+from covopt.training.backend import BatchedLoss  # noqa: E402
 from covopt.training.grid import initial_weights  # noqa: E402
-from covopt.training.losses import BatchedLoss  # noqa: E402
 from covopt.training.model import Architecture, BatchedNetworks  # noqa: E402
 
 LOSSES = ["squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy"]

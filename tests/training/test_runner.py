@@ -66,7 +66,7 @@ def test_numbers_are_those_of_the_network(output_bias, loss, widths):
 
 
 def _batch_of(run):
-    from covopt.training.losses import BatchedLoss
+    from covopt.training.backend import BatchedLoss
 
     a = run.architecture
     rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X

@@ -24,10 +24,11 @@ from covopt.experiments.representations.images import (
     ADMISSIBLE,
     LayerImage,
     LayerRank,
+    as_matrices,
+    check_representations,
     require_admissible,
     warn_of_ranks,
 )
-from covopt.experiments.representations.weights import as_matrices, check_representations
 from covopt.losses import Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 

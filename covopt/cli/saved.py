@@ -1,0 +1,202 @@
+"""The commands ``covopt gap``, ``predict``, ``explore`` and ``reduce``: what is asked of networks that are there."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import typer
+
+from covopt.checks.optional import required
+from covopt.checks.wording import counted
+from covopt.cli.options import reading, save_table
+from covopt.cli.report import Exit, left_out_lines
+from covopt.cli.running import Answer, progress
+from covopt.cli.targets import read_for_loss, strength_in
+
+ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
+ENDED = {
+    "time_limit": "the time limit was reached; this is the smallest model that there was time for",
+    "interrupted": "interrupted; this is the smallest model so far",
+}
+
+
+def reduce(given: SimpleNamespace) -> Answer:
+    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
+    with progress(given, "reducing"):
+        found = _found(given)
+    code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
+    return Answer(code, found, lines(found))
+
+
+def _found(given: SimpleNamespace) -> dict[str, Any]:
+    """Reduce a model, write it, and return what to print."""
+    import numpy as np
+
+    from covopt.checks.validation import check_time_limit
+    from covopt.data.table_files import read_table
+    from covopt.errors import InputError
+    from covopt.limits import now
+    from covopt.network.state_dict import format_of, read_model, write_model
+    from covopt.sparsify.reduction import last_in_time
+
+    model, table, out, preserve = given.model, given.table, given.out, given.preserve
+    began, limit = now(), check_time_limit(given.time_limit)
+    found = read_model(model)
+    if format_of(out) != found.format:
+        raise InputError(
+            f"cannot write {out}: the format of {model} is kept; give the file the extension {model.suffix}."
+        )
+    read = read_table(table, target=given.target, features=given.features, text=reading(given))
+    read.check_inputs()
+    X, names = read.X, read.feature_names
+    network = found.network
+    if X.shape[1] != network.n_inputs:
+        listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        raise InputError(
+            f"{table} gives {X.shape[1]} inputs ({listed}) but {model} "
+            f"takes {network.n_inputs}; choose them with --features, and leave targets out with --target."
+        )
+    before = network.predict(X)
+    left = None if limit is None else limit - (now() - began)
+    small, ended = last_in_time(network.reductions(X, preserve=preserve), network, left)
+    written = write_model(out, found, small)
+
+    def change(other: Any) -> float:
+        return float(np.abs(other.predict(X) - before).max(initial=0.0))
+
+    return {
+        "model": str(model),
+        "n_samples": len(X),
+        "features": list(names),
+        "left_out": read.left_out,
+        "preserve": preserve,
+        "widths_before": list(network.widths),
+        "widths_after": list(written.widths),
+        "squared_norm_before": network.squared_norm,
+        "squared_norm_after": written.squared_norm,
+        "largest_output": float(np.abs(before).max(initial=0.0)),
+        "output_change": change(small),
+        "output_change_rounded": change(written),
+        "dtypes": list(found.dtypes),
+        "ended": ended,
+        "note": ACTIVATIONS,
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """Return the summary, a line each."""
+    from covopt.data.column_choice import describe_left_out
+
+    def widths(values: list[int]) -> str:
+        return ", ".join(map(str, values)) or "none"
+
+    left_out = describe_left_out(found["left_out"]) or "nothing"
+    return [
+        f"{'features':<14} {', '.join(found['features'])}; left out: {left_out}",
+        f"{'widths':<14} {widths(found['widths_before'])} → {widths(found['widths_after'])}",
+        f"{'‖W‖²':<14} {found['squared_norm_before']:.10g} → {found['squared_norm_after']:.10g}",
+        f"{'outputs':<14} change by at most {found['output_change']:.1e} on {counted(found['n_samples'], 'point')}, "
+        f"{found['output_change_rounded']:.1e} as written ({', '.join(sorted(set(found['dtypes'])))}); "
+        f"largest output {found['largest_output']:.4g}",
+        f"{'note':<14} {found['note']}",
+        *([f"{'ended':<14} {ENDED[found['ended']]}"] if found["ended"] in ENDED else []),
+    ]
+
+
+SAID = ("status", "ladder", "gap", "excess", "what", "formula", "notes", "findings", "tol", "time_s")
+ASKED = ("weight_decay", "reduction", "bias", "output_bias", "standardise", "tol")
+
+
+def gap(given: SimpleNamespace) -> Answer:
+    """Say how far a trained ReLU network is from the best one of any width, and what would mend it."""
+    with progress(given, "measuring"):
+        if given.interpolation:
+            given.loss = "squared"
+        table, options, said = read_for_loss(given)
+        if given.interpolation:
+            options = {"loss": "interpolation"}
+        from covopt.meter import gap as measure
+
+        found = measure(
+            given.model, table.features, table.targets, time_limit_s=given.time_limit,
+            lam=None if given.lam is None else strength_in(given.lam),
+            random_state=given.seed, **{name: getattr(given, name) for name in ASKED}, **options,
+        )  # fmt: skip
+    data, content = found.best.data, found.to_dict()
+    record = {
+        **{name: content[name] for name in SAID},
+        "objective": found.objective, "lower_bound": found.lower_bound, "lam": found.best.lam,
+        "n_samples": data.n_samples, "features": data.feature_names, "targets": data.target_names,
+    }  # fmt: skip
+    code = Exit.CERTIFIED if found.status.code == "certified" else Exit.NOT_CERTIFIED
+    return Answer(
+        code, record, [found.summary(), *said, *left_out_lines(table)], save=found.save, draw=found.plot
+    )
+
+
+EPILOG = (
+    "Exit codes: 0 written; 1 error in the input; 2 usage; 3 stopped, or pictures left out for want of time."
+)
+
+
+def explore(given: SimpleNamespace) -> Answer:
+    """Write one HTML page to look around in: the function, the dual function, neurons, a slider."""
+    import covopt
+    from covopt.explore.page import check_page_path, write_page
+
+    given.out = given.out or given.solution.with_suffix(".html")
+    check_page_path(given.out)
+    with progress(given, "drawing"):
+        left_out = write_page(covopt.load(given.solution), given.out, time_limit_s=given.time_limit)
+    return Answer(
+        Exit.NOT_CERTIFIED if left_out else Exit.CERTIFIED,
+        {"left_out": left_out},
+        [f"{'left out':<10} {', '.join(left_out)}, for want of time"] if left_out else [],
+        saved=f"{'saved':<10} {{}}; open it in any browser",
+    )
+
+
+def predict(given: SimpleNamespace) -> Answer:
+    """Predict the targets of a table: numbers, or classes with their probabilities. Columns are found by name."""
+    pd = required("pandas", "covopt predict", "tables")
+    chosen = _choose(given.solution, given.lam)
+    with progress(given, "predicting"):
+        from covopt.data.table_files import read_table
+        from covopt.solution.prediction import predict_columns
+
+        read = read_table(given.table, target=None, features=chosen.data.feature_names, text=reading(given))
+        read.check_inputs()
+        found = pd.DataFrame(predict_columns(chosen, read.features))
+    if given.out is None and not given.as_json:
+        typer.echo(found.to_csv(index=False), nl=False)
+    record = {"predictions": found.to_dict("list")} if given.as_json else {}
+    return Answer(
+        Exit.CERTIFIED,
+        record | {"n_samples": len(found), "lam": chosen.lam, "features": chosen.data.feature_names},
+        save=partial(save_table, found),
+    )
+
+
+def _choose(file: Path, lam: float | None) -> Any:
+    import covopt
+    from covopt.checks.validation import check_positive
+    from covopt.errors import InputError
+
+    loaded = covopt.load(file)
+    if isinstance(loaded, list):
+        if lam is None:
+            raise InputError(
+                f"{file} is a path of {len(loaded)} solutions, λ {loaded[0].lam:.6g} to {loaded[-1].lam:.6g}: "
+                "choose one with --lam."
+            )
+        lam = check_positive("--lam", lam)
+        return min(loaded, key=lambda s: abs(math.log(s.lam / lam)))
+    if not isinstance(loaded, covopt.Solution | covopt.depth.DeepSolution):
+        raise InputError(f"{file} holds a {type(loaded).__name__}, no solution that could predict.")
+    if lam is not None:
+        raise InputError(f"--lam chooses a point of a path; {file} is one solution.")
+    return loaded
