@@ -173,7 +173,7 @@ def _sparsified(problem, neurons, weights, offset):
     mass = np.linalg.norm(weights, axis=1)
     neurons, weights, mass = neurons[mass > 0], weights[mass > 0], mass[mass > 0]
     columns = problem.atoms(neurons)[:, None, :] * (weights / mass[:, None]).T[None, :, :]
-    kept = caratheodory(columns.reshape(problem.targets.size, len(mass)), mass)
+    kept = caratheodory(columns.reshape(columns.shape[0] * columns.shape[1], len(mass)), mass)
     live = kept > 0
     return neurons[live], weights[live] * (kept / mass)[live, None], offset
 
