@@ -133,41 +133,6 @@ def test_a_file_of_any_size_is_not_read_into_memory(tmp_path):
         read_json(path)
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "words"),
-    [
-        (("problem", "loss"), 3.0, "'loss' must be an object with names"),
-        (("problem", "loss"), {"name": "squared", "power": 3}, "damaged"),
-        (("problem", "loss", "name"), "cubic", "damaged"),
-        (("problem", "loss", "name"), ["squared"], "'name' must be one line of text"),
-        (("problem", "lam"), "0.1", "'lam' must be a number"),
-        (("problem", "lam"), True, "'lam' must be a number"),
-        (("problem", "X"), [["1.0", "2.0"]] * 20, "'X' must hold numbers"),
-        (("problem", "X"), [[None, None]] * 20, "'X' must hold numbers"),
-        (("problem", "X"), [[[1.0], [1.0]]] * 20, "'X' must hold numbers"),
-        (("problem", "feature_names"), ["a"] * 10**5, "damaged"),
-        (("problem", "feature_names"), "ab", "'feature_names' must be a list of names"),
-        (("dual"), 1.0, "'dual' must be a list"),
-        (("certificate", "exact"), "yes", "'exact' must be true or false"),
-        (("certificate", "bound"), "words\nstatus  CERTIFIED", "'bound' must be one line of text"),
-        (("solver"), "\x1b[2Jverified", "'solver' must be one line of text"),
-        (("random_state"), -1, "'random_state' must be a nonnegative integer or null"),
-        (("time_s"), "fast", "'time_s' must be a finite number"),
-        (("tol"), 2.0, "'tol' must be a number between 0 and 1"),
-        (("history"), {"a": 1}, "'history' must be a list of rounds"),
-    ],
-)  # fmt: skip
-def test_wrong_fields_of_a_fit(place, value, words, tmp_path):
-    content, path = document("fit"), tmp_path / "file.json"
-    place = (place,) if isinstance(place, str) else place
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    path.write_text(json.dumps(content))
-    assert words in read(path)
-
-
 @pytest.mark.parametrize("text", ["1e999999999", "1/0", "0x10", "nan", "9" * 5000, "1 / 2", "1.5", "", "١/٢"])
 def test_fractions_are_digits_and_a_stroke(text, tmp_path):
     """1e999999999 as a fraction would fill the memory."""

@@ -48,8 +48,10 @@ def compiled(kernels, processor_clock):
 
 
 @posix
-@pytest.mark.parametrize("d", [3, 12])
-@pytest.mark.parametrize("question", ["solve", "fit"])
+@pytest.mark.parametrize(
+    ("question", "d"),
+    [("solve", 3), ("fit", 12), pytest.param("solve", 12, marks=SLOW), pytest.param("fit", 3, marks=SLOW)],
+)
 def test_a_second_for_3000_rows_takes_three_at_most(compiled, question, d):
     """They took 6.3 and 28 seconds of the processor, without a clock in exact outputs and least norms."""
     X, y = table(3000, d)
@@ -86,12 +88,12 @@ class Interrupting:
 
 
 @posix
-@pytest.mark.parametrize("signals", [1, 2])
 @pytest.mark.parametrize(
-    ("question", "n", "d"),
+    ("question", "n", "d", "signals"),
     [
-        ("solve", 120, 6), ("fit", 120, 6), pytest.param("solve", 300, 10, marks=SLOW),
-        pytest.param("fit", 300, 10, marks=SLOW), ("solve", 3000, 12), ("fit", 3000, 12),
+        ("solve", 120, 6, 1), ("fit", 120, 6, 2), ("solve", 3000, 12, 2),
+        *(pytest.param(question, n, d, signals, marks=SLOW) for question in ("solve", "fit")
+          for n, d in ((120, 6), (300, 10), (3000, 12)) for signals in (1, 2)),
     ],
 )  # fmt: skip
 def test_a_signal_leaves_two_seconds_and_another_one_none(compiled, question, n, d, signals):
@@ -122,7 +124,7 @@ def brackets(X, y, most_s):
 @posix
 @pytest.mark.parametrize(
     ("n", "limit"),
-    [(1300, 4.0), *(pytest.param(n, s, marks=SLOW) for n in (2000, 3000, 5000) for s in (20.0, 60.0))],
+    [(400, 1.5), *(pytest.param(n, s, marks=SLOW) for n in (1300, 2000, 3000, 5000) for s in (20.0, 60.0))],
 )
 def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, n, limit):
     """5000 × 2 ended in half a second with the bound 0 and a network that missed its points."""
@@ -154,6 +156,7 @@ def peak(folder: Path, *words: str) -> float:
 
 
 @posix
+@SLOW  # by day as a call, in tests/oracles/test_memory.py
 @pytest.mark.parametrize("command", ["solve", "fit"])
 def test_the_command_keeps_its_memory_limit(tmp_path, command):
     """1500 rows took three times the limit: arrays of coordinates that no plan knew."""

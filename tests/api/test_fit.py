@@ -3,17 +3,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
 from covopt.losses import Huber
 from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
 from covopt.status import Status
-from tests.solvers.test_regularised import BIASES, NAMES, targets_for
+from tests.solvers.test_regularised import BIASES, targets_for
 
 
 def table(name, n=12, seed=0, k=None):
@@ -47,15 +45,6 @@ def test_samples_without_weight_may_take_dimensions_with_them(kept, output_bias,
     assert covopt.verify(found).ok
 
 
-def test_two_classes_by_softmax_and_by_logistic():
-    """With two classes the outputs ±f/2 of the softmax have the norm |f|/√2: λ is √2 times smaller in effect."""
-    X, y = table("logistic", 10)
-    soft = covopt.fit(X, y.astype(int), lam=1e-2, loss="softmax-cross-entropy")
-    plain = covopt.fit(X, y, lam=1e-2 / np.sqrt(2), loss="logistic")
-    assert soft.objective == pytest.approx(plain.objective, rel=2e-6)
-    assert soft.network.output_weights.shape[1] == 2
-
-
 def test_separable_data_and_a_tiny_lambda():
     X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -63,18 +52,6 @@ def test_separable_data_and_a_tiny_lambda():
             found = covopt.fit(X, [0, 0, 1, 1], lam=1e-12, loss=name)
             assert found.status.code == "certified"
             assert np.isfinite(found.objective)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_contradictions_and_empty_points_are_fine(name):
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
-    y = [0, 1, 2, 1, 0] if name == "softmax-cross-entropy" else [1, 1, -1, -1, 1]
-    found = covopt.fit(X, y, lam=1e-2, loss=name, bias=0.0)
-    assert found.status.code == "certified"
-    assert covopt.verify(found, X, y).ok
-    zero = covopt.fit(np.zeros((5, 2)), y, lam=1e-2, loss=name, bias=0.0)
-    assert len(zero.network) == 0
-    assert zero.gap <= 1e-12
 
 
 def test_strings_frames_and_files(tmp_path):
@@ -106,24 +83,6 @@ def test_damaged_files_are_named():
     assert covopt.verify(covopt.Solution.from_dict(content), exact=True).ok
 
 
-def test_bad_tables():
-    X, y = table("squared", 5)
-    with pytest.raises(InputError, match="X has 5 rows but Y has 4"):
-        covopt.fit(X, y[:4], lam=0.1)
-    with pytest.raises(InputError, match=r"X.*row 1"):
-        covopt.fit(np.where(np.arange(5)[:, None] == 1, np.nan, X), y, lam=0.1)
-    with pytest.raises(InputError, match=r"Y.*row 2"):
-        covopt.fit(X, np.where(np.arange(5) == 2, np.inf, y), lam=0.1)
-    with pytest.raises(InputError, match="free output bias has no minimum"):
-        covopt.fit(X, np.ones(5), lam=0.1, loss="logistic", output_bias="free")
-    other = covopt.fit(X + 1, y, lam=0.1)
-    with pytest.raises(InputError, match="another table"):
-        covopt.fit(X, y, lam=0.1, start=other)
-    wide = covopt.fit(X, np.column_stack([y, y**2]), lam=0.1)
-    with pytest.raises(InputError, match="another number of outputs"):
-        covopt.fit(X, y, lam=0.1, start=wide)
-
-
 def test_history_is_in_the_users_units():
     X, y = table("squared", 20)
     found = covopt.fit(X, 50 * y, lam=1e-2)
@@ -133,46 +92,6 @@ def test_history_is_in_the_users_units():
     # The certificate tries its own scalings of the dual: never worse than the last round's, often a little better.
     assert found.lower_bound >= last["lower_bound"] * (1 - 1e-9)
     assert found.lower_bound == pytest.approx(last["lower_bound"], rel=1e-5)
-
-
-# ---------------------------------------------------------------------- command line
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-@pytest.fixture
-def labels(tmp_path):
-    X, y = table("softmax-cross-entropy", 14)
-    frame = pd.DataFrame(
-        {"a": X[:, 0], "b": X[:, 1], "kind": np.array(["u", "v", "w"])[y], "w": np.arange(14.0)}
-    )
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    return tmp_path / "t.csv"
-
-
-def test_cli_fit_json_and_exit_codes(labels, tmp_path):
-    done = run("fit", labels, "--target", "a", "--features", "b", "--lam", 1e-3, "--json", "--loss", "huber",
-               "--delta", 0.5)  # fmt: skip
-    content = json.loads(done.stdout)
-    assert (done.exit_code, content["certified"], content["loss_name"]) == (0, True, "huber")
-    assert content["objective"] == pytest.approx(content["loss"] + content["lam"] * content["cost"])
-    stopped = run("fit", labels, "--target", "a", "--features", "b", "--lam", 1e-3, "--time-limit", 1e-9)
-    assert stopped.exit_code == 3
-    for arguments, message in (
-        (("--target", "kind", "--lam", 0.1, "--loss", "logistic"), "two classes"),
-        (("--target", "kind", "--lam", 0.1, "--loss", "squared"), "kind"),
-        (("--target", "a", "--lam", 0), "lam must be a positive"),
-        (("--target", "a", "--lam", 1, "--delta", 2), "--delta belongs to --loss huber"),
-        (("--target", "a", "--lam", 1, "--sample-weight", "w,b"), "takes one column"),
-        (("--target", "a", "--lam", 1, "--sample-weight", "v"), "--sample-weight: "),
-        (("--target", "a", "--lam", 1, "--sample-weight", "kind"), "column 'kind' is not numeric"),
-        (("--target", "a", "--lam", 1, "--sample-weight", "a"), "both the target and the sample weight"),
-        (("--target", "a,b", "--lam", 1, "--loss", "logistic"), "classes stand in one column"),
-    ):
-        refused = run("fit", labels, *arguments)
-        assert refused.exit_code == 1, refused.output
-        assert message in refused.stderr
-    assert run("fit", labels, "--target", "a").exit_code == 0  # λ_max/10 by default
 
 
 @pytest.mark.parametrize("name", ["squared", "softmax-cross-entropy"])

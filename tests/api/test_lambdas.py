@@ -64,9 +64,9 @@ def test_without_time_a_bound_takes_the_place_of_the_maximum():
     assert hurried.value / (1.0 + hurried.slack) <= exact.value
 
 
-@pytest.mark.parametrize("n", [400, pytest.param(1797, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n", "limit"), [(400, 5.0), pytest.param(1797, 5.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("output_bias", [pytest.param("none", marks=pytest.mark.slow), "penalized"])
-def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, output_bias):
+def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, limit, output_bias):
     """1797 × 64 with ten classes took 99 s of a limit of 10: each search had the limit, and its fallback none."""
     rng = np.random.default_rng(0)
     points, labels = rng.standard_normal((n, 64)), rng.integers(0, 10, n)
@@ -75,9 +75,9 @@ def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
         found = covopt.fit(
-            points, labels, loss="softmax-cross-entropy", output_bias=output_bias, time_limit_s=5.0
+            points, labels, loss="softmax-cross-entropy", output_bias=output_bias, time_limit_s=limit
         )
-    assert time.process_time() - began < 7.0
+    assert time.process_time() - began < limit + 2.0
     assert 0.0 < found.lam < found.lambda_max
 
 

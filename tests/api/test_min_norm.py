@@ -1,8 +1,6 @@
 """The main job end to end: known values, a second solver, invariances, bad input, stopping early."""
 
-import re
 import threading
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -125,66 +123,15 @@ def test_the_input_is_not_touched():
 
 
 # ---------------------------------------------------------------------- bad input
-GOOD_X, GOOD_Y = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [1.0, 2.0, 3.0]
-BAD = {
-    "nan-in-X": (dict(X=[[0.0, 1.0], [1.0, np.nan], [2.0, 2.0]]), r"X.*row 1.*column"),
-    "infinity-in-X": (dict(X=[[0.0, 1.0], [1.0, 2.0], [np.inf, 2.0]]), r"X.*row 2.*column"),
-    "nan-in-Y": (dict(Y=[1.0, np.nan, 2.0]), r"Y.*row 1"),
-    "ragged": (dict(X=[[0.0, 1.0], [1.0], [2.0, 2.0]]), r"X.*row 1"),
-    "one-dimensional": (dict(X=[1.0, 2.0, 3.0]), r"two dimensions.*reshape"),
-    "three-dimensional": (dict(X=np.zeros((3, 2, 2))), r"two dimensions"),
-    "lengths": (dict(Y=[1.0, 2.0]), r"X has 3 rows but Y has 2"),
-    "text": (dict(X=[["a", "b"], ["c", "d"], ["e", "f"]]), r"X.*num"),
-    "none": (dict(X=None), r"X"),
-    "complex": (dict(X=np.array(GOOD_X) * 1j), r"X.*complex"),
-    "empty": (dict(X=np.zeros((0, 2)), Y=[]), r"no rows"),
-    "no-columns-no-bias": (dict(X=np.zeros((3, 0)), bias=0), r"no columns.*bias is 0"),
-    "no-targets": (dict(Y=np.zeros((3, 0))), r"Y has no columns"),
-    "constant": (dict(X=[[1.0, 1.0]] * 3), r"X is constant.*vary from 1 to 3"),
-    "all-zero-no-bias": (dict(X=np.zeros((3, 2)), Y=[1.0] * 3, bias=0), r"all zero.*bias is 0"),
-    "zero-row-no-bias": (dict(X=[[0.0, 0.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"row 0.*all zero"),
-    "same-point": (dict(X=[[0.0, 1.0], [2.0, 2.0], [2.0, 2.0]]), r"rows 1 and 2.*same point.*by 1.*mean"),
-    "one-ray": (dict(X=[[1.0, 1.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"rows 0 and 2.*one ray.*bias"),
-    "negative-bias": (dict(bias=-1), r"bias must be.*received -1"),
-    "nan-bias": (dict(bias=np.nan), r"bias must be.*received nan"),
-    "text-bias": (dict(bias="1"), r"bias must be.*received '1'"),
-    "tol-zero": (dict(tol=0), r"tol must be a positive finite number.*received 0"),
-    "tol-negative": (dict(tol=-1e-6), r"tol must be.*received -1e-06"),
-    "tol-infinite": (dict(tol=np.inf), r"tol must be.*received inf"),
-    "tol-nan": (dict(tol=np.nan), r"tol must be.*received nan"),
-    "tol-text": (dict(tol="1e-6"), r"tol must be"),
-    "tol-one": (dict(tol=1.0), r"tol must be.*below 1"),
-    "time-limit": (dict(time_limit_s=0), r"time_limit_s must be.*received 0"),
-    "time-limit-nan": (dict(time_limit_s=np.nan), r"time_limit_s must be"),
-    "output-bias": (dict(output_bias="penalised"), r"output_bias must be one of.*did you mean 'penalized'"),
-    "output-bias-without-bias": (dict(output_bias="free", bias=0), r"output_bias='free' needs a positive bias"),
-    "penalty-without-bias": (dict(output_bias="penalized", bias=0), r"output_bias='penalized' needs a positive"),
-    "solver": (dict(solver="columns"), r"solver must be one of.*'conic:CLARABEL'"),
-    "potential": (dict(potential="label-nois"), r"potential must be one of 'variation'.*did you mean 'label-noise"),
-    "duplicates": (dict(duplicates="men"), r"duplicates must be one of.*did you mean 'mean'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch):
-    from covopt.api import generation, run
-
-    def computed(*args, **kwargs):
-        raise AssertionError("computed although the input is bad")
-
+@pytest.mark.parametrize("y", [[1.0, np.nan, 2.0], [1.0, 2.0]])
+def test_nothing_is_computed_of_bad_input(y, monkeypatch):
+    """What is said of it stands in messages.txt."""
     for room, worker in (
-        (generation, "exact_oracle"), (generation, "generate"),
-        (run, "finish_network"), (run, "conclude"),
+        ("generation", "exact_oracle"), ("generation", "generate"), ("run", "finish_network"), ("run", "conclude"),
     ):  # fmt: skip
-        monkeypatch.setattr(room, worker, computed)
-    options, message = BAD[name]
-    options = {"X": GOOD_X, "Y": GOOD_Y, **options}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(InputError, match=re.compile(message, re.DOTALL)) as caught:
-            covopt.min_norm(options.pop("X"), options.pop("Y"), **options)
-    assert str(caught.value)[0] not in "(["
-    assert isinstance(caught.value, ValueError)
+        monkeypatch.setattr(f"covopt.api.{room}.{worker}", lambda *_, **__: pytest.fail("computed"))
+    with pytest.raises(InputError):
+        covopt.min_norm([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], y)
 
 
 # ---------------------------------------------------------------------- opposite points without bias
@@ -290,11 +237,10 @@ def check_claims(X, y, **options) -> covopt.Solution:
     return solution
 
 
-@pytest.mark.slow
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("spacing", [1e-6, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12])
 @pytest.mark.parametrize("slope", [10, 100])
-@pytest.mark.parametrize("plane", [False, True])
+@pytest.mark.parametrize("plane", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_steep_step_between_close_points_is_never_certified_too_low(spacing, slope, plane):
     # f must rise with this slope, yet a network that ignores it misses the targets by less than 1e-9
     X = [[0, 0], [spacing, 0], [1, 0.5], [0.3, -1]] if plane else [[0], [spacing], [1]]

@@ -1,6 +1,5 @@
 import itertools
 import json
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -61,12 +60,6 @@ def test_monotone_and_certified(name, output_bias):
         assert b.objective <= a.objective + size
         # the optimal value is concave in λ, with slope ‖W‖²
         assert b.lower_bound <= a.objective - (a.lam - b.lam) * a.cost + size
-
-
-def test_given_lams_in_any_order():
-    X, y = table("squared", 8)
-    solutions = covopt.path(X, y, lams=[1e-3, 1e-1, 1e-2, 1e-1])
-    assert [s.lam for s in solutions] == [1e-1, 1e-2, 1e-3]
 
 
 def test_a_stopped_path_says_where():
@@ -135,29 +128,6 @@ def test_files_and_pictures(tmp_path):
             covopt.load(tmp_path / "bad.json")
     with pytest.raises(SolutionFileError, match="cannot read"):
         covopt.load(tmp_path / "none.json")
-
-
-def test_cli_path(tmp_path):
-    X, y = table("squared", 10)
-    file = tmp_path / "t.csv"
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(file, index=False)
-
-    def run(*arguments):
-        return CliRunner().invoke(app, ["path", str(file), *map(str, arguments)])
-
-    done = run("--target", "y", "--n-lams", 4, "--plot", tmp_path / "f.png", "--out", tmp_path / "p.json")
-    assert done.exit_code == 0, done.output
-    assert "4 of 4 points certified" in done.stdout
-    assert len(covopt.load(tmp_path / "p.json")) == 4
-    assert (tmp_path / "f.png").stat().st_size > 0
-    content = json.loads(run("--target", "y", "--lams", "0.5max,0.01,1max", "--json").stdout)
-    first, half, last = (p["lam"] for p in content["points"])
-    assert (half, last) == (0.5 * first, 0.01)
-    assert content["certified"] is True
-    stopped = run("--target", "y", "--time-limit", 1e-9, "--json")
-    assert stopped.exit_code == 3
-    assert "the path stopped" in json.loads(stopped.stdout)["warnings"][-1]
-    assert run("--target", "y", "--lams", "a,b").exit_code == 1
 
 
 # ---------------------------------------------------------------------- verify of a path's file
@@ -239,20 +209,3 @@ def test_a_damaged_point_is_named(saved):
     (saved / "p.json").write_text(json.dumps(content))
     with pytest.raises(SolutionFileError, match="a path without points"):
         covopt.load(saved / "p.json")
-
-
-@pytest.mark.parametrize("output_bias", ["none", "penalized"])
-def test_lambda_max_where_the_faces_are_too_many(output_bias):
-    """Proved from above, close to what local search meets, and no network at it has a neuron."""
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((60, 9))
-    y = X[:, 0] + 0.5 * rng.standard_normal(60)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        top = covopt.lambda_max(X, y, output_bias=output_bias)
-    assert all(issubclass(one.category, NotCertifiedWarning) for one in caught)
-    none = covopt.fit(X, y, lam=top, output_bias=output_bias)
-    assert len(none.network) == 0 and none.gap <= 1e-6
-    some = covopt.fit(X, y, lam=0.99 * top, output_bias=output_bias, time_limit_s=5.0)
-    assert len(some.network) > 0
-    assert covopt.verify(none).ok and covopt.verify(some).ok

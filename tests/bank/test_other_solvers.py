@@ -24,7 +24,7 @@ def refuse(*arguments, **options):
 
 
 # ---------------------------------------------------------------------- where the faces are too many
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(9)
 @named([*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))][::5])
 def test_branch_and_bound(name, monkeypatch):
     for module in ("generation", "task"):
@@ -35,6 +35,7 @@ def test_branch_and_bound(name, monkeypatch):
     assert covopt.verify(solution).ok
 
 
+@pytest.mark.thinned(4)
 @named([*ONE[1::6], SEVERAL[0]])
 def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
@@ -47,7 +48,7 @@ def test_local_search(name, monkeypatch):
     assert covopt.verify(solution).ok
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @named([p for p in [*CLOSED_FORMS[::4], *VARIATION[::3]] if p.loss is None])
 def test_relaxation(name):
     solution = BY_NAME[name].solve(solver="relaxation", tol=1e-2)

@@ -84,10 +84,6 @@ def test_many_rows_are_read_in_chunks():
     assert "rows 3 and 1100" in bound.source
 
 
-def test_zero_targets():
-    assert a_priori_bounds([[1.0], [2.0]], [0.0, 0.0])[0].value == 0.0
-
-
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
 def test_units_without_room_for_squares(size):
     rng = np.random.default_rng(0)

@@ -81,15 +81,6 @@ def test_fits_are_verified_exactly(loss, output_bias):
     assert "NOT" not in found.summary()
 
 
-def test_dependent_rows_are_verified_exactly():
-    """Opposite and parallel rows without a bias, a feature that repeats another, a constant one."""
-    X, y = table(6)
-    X = np.column_stack([X, X[:, 0], np.zeros(6)])
-    X, y = np.vstack([X, 2 * X[:2], -X[:1]]), np.concatenate([y, 2 * y[:2], [0.3]])
-    found = covopt.verify(covopt.min_norm(X, y, bias=0.0), exact=True)
-    assert found.ok, found.summary()
-
-
 def test_links_that_are_floating_point_are_named():
     X, y = table(8)
     vector = covopt.verify(covopt.min_norm(X, np.column_stack([y, y[::-1]])), exact=True)
@@ -127,20 +118,6 @@ def test_every_entry_point_names_its_floating_link(entry, what):
     assert text.startswith("NOT exact")
     assert what in text
     assert "floating point" in text
-
-
-def test_paths_and_frank_wolfe_say_what_is_proved():
-    X, y = table(7)
-    proved = covopt.verify(covopt.frank_wolfe(X, y, max_iter=200), exact=True)
-    assert proved.ok, proved.summary()
-    assert "boxes in integers" in detail(proved, "exact lower bound")
-    one = covopt.verify(covopt.path(X, y, n_lams=2), exact=True)
-    assert one.ok
-    assert [check.detail.endswith("proved exactly") for check in one.checks[:2]] == [True, True]
-    several = covopt.verify(covopt.path(X, np.column_stack([y, y[::-1]]), n_lams=2), exact=True)
-    assert several.ok
-    assert all("NOT exact: the bound on the dual of 2 outputs" in c.detail for c in several.checks[:2])
-    assert "exact" not in covopt.verify(covopt.path(X, y, n_lams=2)).summary()
 
 
 def test_a_proof_is_replayed(solution, proof, tmp_path):
@@ -226,15 +203,6 @@ def test_rows_that_cancel_cost_nothing():
     found = covopt.verify(fitted, exact=True)
     assert found.ok, found.summary()
     assert fitted.prove().lower_bound == pytest.approx(1.0, rel=1e-12)
-
-
-def test_few_boxes_prove_less_and_say_so():
-    X, y = table(25)
-    solution = covopt.min_norm(X, y)
-    problem = problem_of(solution, solution.data)
-    less = prove(problem, solution.dual, max_boxes=40)
-    assert 0 <= less.lower_bound <= solution.cost
-    assert less.lower_bound < solution.prove().lower_bound
 
 
 def test_a_bound_by_quadratics_that_a_proof_misses_is_not_exact_where_its_bracket_is_closed(solution, proof):

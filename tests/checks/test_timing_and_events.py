@@ -66,7 +66,7 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", ["cost", pytest.param("fit", marks=pytest.mark.slow)])
 def test_the_stages_of_deep_networks_sum_to_their_time_and_are_kept(name, tmp_path):
     work, known = DEEP[name]
     found = work()

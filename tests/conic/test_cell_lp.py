@@ -89,11 +89,6 @@ def test_length_of_directions_does_not_matter():
     np.testing.assert_allclose(np.linalg.norm(other.directions, axis=1), 1.0)
 
 
-def test_zero_targets():
-    answer = cell_lp([[1.0], [2.0]], [0, 0], [[1, 0], [1, 1]])
-    assert (answer.cost, answer.gap, answer.is_unique, answer.status) == (0.0, 0.0, True, Status.CERTIFIED)
-
-
 def test_a_dead_neuron_never_has_mass():
     answer = cell_lp([[1.0]], [[2.0]], [[1.0], [-1.0]], bias=0.0)
     np.testing.assert_array_equal(answer.ranges, [[2, 2], [0, 0]])

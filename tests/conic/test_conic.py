@@ -3,7 +3,7 @@ import pytest
 
 from covopt.conic.all_cells import ConicPoint, cell_matrix, facets, solve_conic
 from covopt.problems.problem import Problem
-from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, random_cases
+from tests.bank.closed_forms import CASES, ProblemCase, all_cells, random_cases
 
 
 def reduce_case(case: ProblemCase) -> tuple[Problem, np.ndarray, np.ndarray, float, float]:
@@ -38,12 +38,6 @@ def solve_case(case: ProblemCase, backend: str, tol: float, **options) -> tuple[
     dual[keep] = point.dual / row_scale
     weights = point.weights * target_scale / row_scale
     return point, (point.neurons @ basis.T, weights, point.offset * target_scale, dual)
-
-
-@pytest.mark.parametrize("case", random_cases(24), ids=lambda case: case.name)
-def test_random_instances_close_their_own_gap(case):
-    _, raw = solve_case(case, "CLARABEL", 1e-9)
-    check_kkt(case, *raw, tol=2e-6)
 
 
 @pytest.mark.parametrize("case", random_cases(16, seed=2), ids=lambda case: case.name)
@@ -98,22 +92,3 @@ def test_uniqueness_in_the_bank_is_true(case):
         apart.append(np.ones(len(case.lifted)))
     independent = np.linalg.matrix_rank(np.array(apart), tol=1e-2) == len(apart) if apart else True
     assert independent == case.unique
-
-
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        lambda n, w, b, d: (n, w * (1 + 1e-4), b, d),
-        lambda n, w, b, d: (n, w, b + 1e-3, d),
-        lambda n, w, b, d: (n, w, b, d * (1 + 1e-4)),
-        lambda n, w, b, d: (n, w, b, d * (1 - 1e-4)),
-        lambda n, w, b, d: (n * np.where(np.arange(len(n)) == np.argmax(abs(w)), -1, 1)[:, None], w, b, d),
-    ],
-)
-@pytest.mark.parametrize("name", ["hat-penalized", "hat-free", "identity-mixed-signs"])
-def test_the_checks_reject_mutations(name, mutate):
-    case = next(case for case in CASES if case.name == name)
-    _, raw = solve_case(case, "CLARABEL", 1e-10)
-    check_kkt(case, *raw, tol=1e-6)
-    with pytest.raises(AssertionError):
-        check_kkt(case, *mutate(*raw), tol=1e-6)

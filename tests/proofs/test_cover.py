@@ -24,18 +24,6 @@ def cover(y, signs, H, *, linear=None, code=None, extra=20_000, wide=False):
     return found, float(found.excess * unit)
 
 
-def test_two_orthogonal_rows_reach_the_length_of_their_sum():
-    y = np.array([[3.0, 0.0], [0.0, 4.0]])
-    assert cover(y, [1, 1], 5.0 + 1e-12)[1] == 0
-    assert cover(y, [1, 1], 5.0 - 1e-9)[1] > 0
-
-
-def test_opposite_signs_reach_the_longer_row():
-    y = np.array([[3.0, 0.0], [0.0, 4.0]])
-    assert cover(y, [1, -1], 4.0 + 1e-12)[1] == 0
-    assert cover(y, [1, -1], 4.0 - 1e-9)[1] > 0
-
-
 def test_a_linear_part_is_counted():
     y, linear = np.array([[1.0, 0.0]]), np.array([0.0, 2.0])
     assert cover(y, [1], 5**0.5 + 1e-12, linear=linear)[1] == 0

@@ -1,6 +1,5 @@
 """Proof files: a round trip, and one sentence for whatever is damaged."""
 
-import base64
 import json
 import time
 from fractions import Fraction
@@ -114,7 +113,3 @@ def test_missing_and_large_files(tmp_path, monkeypatch):
     (tmp_path / "large.json").write_text(" " * 20)
     with pytest.raises(SolutionFileError, match="more than 10 bytes"):
         Proof.load(tmp_path / "large.json")
-
-
-def test_the_tree_is_base64(proof):
-    assert base64.b64decode(content_of(proof)["tree"]) == bytes(8)

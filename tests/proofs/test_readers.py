@@ -120,10 +120,8 @@ def ask_coq(text: str, folder: Path) -> subprocess.CompletedProcess:
 
 
 @needs_coq
-@pytest.mark.parametrize(
-    "case",
-    ["interpolation", *(pytest.param(case, marks=pytest.mark.slow) for case in IN_COQ[1:])],
-)
+@pytest.mark.slow  # the theory alone takes twenty seconds to compile
+@pytest.mark.parametrize("case", CASES)
 def test_coq_proves_the_bound_and_no_larger_one(case, theory):
     content = make_content(case, 10)
     found = ask_coq(sealed(content), theory)

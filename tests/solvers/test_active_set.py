@@ -67,12 +67,6 @@ def test_nothing_to_do():
     assert solve_sparse(np.zeros((0, 3)), np.ones(3)).weights.shape == (0,)
 
 
-def test_the_start_is_not_changed():
-    start = np.array([1.0, -2.0])
-    solve_sparse(np.eye(2), np.array([3.0, 0.5]), start)
-    np.testing.assert_array_equal(start, [1.0, -2.0])
-
-
 def test_a_column_that_cannot_enter_is_not_passed_over():
     """Within rounding it depends on an active one, and yet it violates its bound: not solved, but harmless."""
     atoms = np.array([[1.0, 0.0], [1.0, 1e-6]])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
@@ -102,28 +101,6 @@ def test_a_free_offset_where_targets_have_zeros(targets):
     assert point.lower_bound > 0.1
 
 
-def test_a_constant_target_needs_only_the_offset():
-    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
-    point = Generation(Problem.through(rows, np.ones(3), 0.0), face_oracle(rows), tol=1e-9).solve()
-    assert (len(point.neurons), point.offset.tolist(), point.upper_bound) == (0, [1.0], 0.0)
-
-
-def test_a_free_offset_with_three_points_on_a_grid():
-    X = np.array([[-3.0, 3.0], [-1.0, -1.0], [3.0, 3.0]])
-    rows = np.column_stack([X, np.ones(3)])
-    y = np.array([1.1801655972128011, 1.7434452131360432, -0.17687203551915195])
-    case = Problem.through(rows, y, 0.0)
-    point = Generation(case, face_oracle(rows), tol=1e-8, random_state=0).solve()
-    assert point.status is Status.CERTIFIED, point.gap
-
-
-@pytest.mark.parametrize(
-    ("upper", "lower", "gap"), [(2.0, 1.0, 0.5), (0.0, 0.0, 0.0), (np.inf, 1.0, np.inf), (1.0, 1.0, 0.0)]
-)
-def test_relative_gap(upper, lower, gap):
-    assert relative_gap(upper, lower) == gap
-
-
 def test_the_reason_for_patience_is_in_the_history(tmp_path):
     """Two neurons make a linear function, so the dual is flat, and single steps wander in it."""
     X = np.random.default_rng(0).standard_normal((60, 2))
@@ -178,10 +155,3 @@ def test_single_steps_reach_nine_digits():
     point = Generation(case, face_oracle(case.rows), tol=1e-9, random_state=0).solve()
     assert point.status is Status.CERTIFIED and point.gap <= 1e-9
     assert not any(state.note for state in point.history)
-
-
-@pytest.mark.slow  # 5 s
-def test_a_grid_of_650_points_is_certified():
-    X = np.array([(i, j) for i in range(26) for j in range(25)], dtype=float)
-    solution = covopt.min_norm(X, np.random.default_rng(0).standard_normal(len(X)), random_state=0)
-    assert solution.status.code == "certified" and covopt.verify(solution).ok

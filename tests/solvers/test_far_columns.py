@@ -55,51 +55,24 @@ PAIRS = [
 ]  # fmt: skip
 
 
+NIGHT = [
+    (("seconds", "year", "plain"), 20, {}), *((kinds, n, {}) for kinds in PAIRS for n in (30, 60)),
+    *((kinds, 100, {}) for kinds in PAIRS[:3]),
+    *((("nanoseconds", "plain"), n, {"output_bias": b}) for n in (20, 60, 100) for b in ("none", "free")),
+    *((("nanoseconds", other), n, {}) for n in (20, 60) for other in ("yes/no", "seconds")),
+    *(((*pair, "plain"), n, {}) for n in (20, 30) for pair in (*PAIRS[:5], PAIRS[8])),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "kinds", [PAIRS[2], PAIRS[7], pytest.param(("seconds", "year", "plain"), marks=pytest.mark.slow)]
-)
-def test_years_and_seconds_beside_are_certified(kinds):
-    check(kinds, 20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [30, 60])
-@pytest.mark.parametrize("kinds", PAIRS)
-def test_more_tables_of_two_inputs_are_certified(kinds, n):
-    check(kinds, n)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kinds", PAIRS[:3])
-def test_a_hundred_rows_are_certified(kinds):
-    check(kinds, 100)
-
-
-def test_nanoseconds_beside_another_column_are_certified():
-    check(("nanoseconds", "plain"), 8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("output_bias", ["none", "free"])
-@pytest.mark.parametrize("n", [20, 60, 100])
-def test_more_nanoseconds_are_certified(n, output_bias):
-    check(("nanoseconds", "plain"), n, output_bias=output_bias)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [20, 60])
-@pytest.mark.parametrize("other", ["yes/no", "seconds"])
-def test_nanoseconds_beside_hard_columns_are_certified(other, n):
-    check(("nanoseconds", other), n)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [20, 30])
-@pytest.mark.parametrize(
-    "kinds", [*((first, second, "plain") for first, second in PAIRS[:5]), (*PAIRS[8], "plain")]
-)
-def test_tables_of_three_inputs_are_certified(kinds, n):
-    check(kinds, n)
+    ("kinds", "n", "options"),
+    [
+        (PAIRS[2], 20, {}), (PAIRS[7], 20, {}), (("nanoseconds", "plain"), 8, {}),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in NIGHT),
+    ],
+)  # fmt: skip
+def test_columns_in_any_units_are_certified(kinds, n, options):
+    check(kinds, n, **options)
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
     assert np.abs(atoms @ found.dual).max() <= 1 + 1e-4
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("loss", "options"),
     [
@@ -111,21 +111,6 @@ def test_when_the_rounds_do_not_help_the_interior_points_go_on(monkeypatch):
     assert found.status.code == "certified"
 
 
-def test_a_stopped_path_keeps_what_it_has(monkeypatch):
-    X, y = table("squared")
-    calls = []
-
-    def stop(state):
-        calls.append(state)
-        return len(calls) > 6
-
-    with pytest.warns(covopt.errors.PathStoppedWarning):
-        solutions = covopt.path(X, y, n_lams=10, callback=stop)
-    assert 1 < len(solutions) < 10
-    assert all(s.status.code == "certified" for s in solutions[:-1])
-    assert solutions[-1].lower_bound <= solutions[-1].objective
-
-
 def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     """Without it neurons in the interior of a face are approached by ever more columns."""
     X, y = table("squared", n=60, seed=5)
@@ -135,6 +120,7 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("potential", ["variation", "label-noise", "label-noise-exact"])
 def test_a_start_whose_samples_had_other_weights(potential):
     """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""

@@ -1,15 +1,11 @@
 """The four variants against closed forms, column generation and each other; steps and gradients by themselves."""
 
 import dataclasses
-import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.errors import InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
@@ -17,31 +13,9 @@ from covopt.problems.problem import Problem
 from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, Masses
 
 
-def bipartite(n):
-    half = n // 2
-    return np.block(
-        [[half * np.eye(half), np.ones((half, half))], [np.ones((half, half)), half * np.eye(half)]]
-    )
-
-
 def random_data(seed, n=8, k=2):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, 2)), rng.standard_normal((n, k))
-
-
-def check_result(result, X, Y, *, bias=1.0, tol):
-    """Recompute everything from the table: residual, cost, and the dual's gauge on many neurons."""
-    Y = np.reshape(Y, (len(Y), -1))
-    lifted = np.column_stack([X, np.full(len(X), bias)]) if bias else np.asarray(X, dtype=float)
-    assert np.abs(result.network.predict(X).reshape(Y.shape) - Y).max() <= 1e-12 * np.abs(Y).max()
-    assert result.cost == pytest.approx(result.network.squared_norm, rel=1e-12)
-    assert result.lower_bound <= result.cost * (1 + 1e-12)
-    assert result.cost - result.lower_bound <= tol * result.cost
-    w = np.random.default_rng(0).standard_normal((5000, lifted.shape[1]))
-    w = np.concatenate([w, result.network.hidden_weights])
-    w /= np.linalg.norm(w, axis=1, keepdims=True)
-    dual = result.dual.reshape(Y.shape)
-    assert np.linalg.norm(np.maximum(w @ lifted.T, 0) @ dual, axis=1).max() <= 1 + 1e-9
 
 
 # ---------------------------------------------------------------------- pieces
@@ -123,18 +97,6 @@ def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
 # ---------------------------------------------------------------------- closed forms
 
 
-@pytest.mark.parametrize("n", [4, 6])
-def test_bipartite_targets(n):
-    """R₂(I, B_N) = N², K₁ = B_N, a neuron per edge of K_{N/2,N/2} (FL22 Prop 14)."""
-    B = bipartite(n)
-    result = covopt.frank_wolfe(np.eye(n), B, bias=0.0, tol=1e-7)
-    assert result.cost == pytest.approx(n**2, rel=1e-6)
-    assert result.status.code == "certified"
-    found = covopt.covariance(result, np.eye(n))
-    np.testing.assert_allclose(found.K[0], B, atol=5e-3 * n)  # a gap of 1e-7 leaves the place its root
-    np.testing.assert_allclose(found.K_sigma[0], found.K[0], atol=5e-3 * n)
-
-
 def test_zero_targets_and_constant_ones():
     assert len(covopt.frank_wolfe([[0.0], [1.0]], [0.0, 0.0]).network) == 0
     free = covopt.frank_wolfe([[0.0], [1.0]], [[2.0, 1.0], [2.0, 1.0]], output_bias="free")
@@ -143,37 +105,6 @@ def test_zero_targets_and_constant_ones():
 
 
 # ---------------------------------------------------------------------- against the other solver
-
-
-def test_history_is_monotone_and_the_gaps_hold():
-    X, Y = random_data(5)
-    best = covopt.frank_wolfe(X, Y, tol=1e-9).cost
-    for variant in VARIANTS:
-        history = covopt.frank_wolfe(X, Y, variant=variant, tol=1e-6, max_iter=60).history
-        cost, bound, gap = (
-            np.array([h[name] for h in history]) for name in ("cost", "lower_bound", "fw_gap")
-        )
-        assert (np.diff(cost) <= 1e-9 * best).all()
-        assert (np.diff(bound) >= 0).all()
-        assert (bound <= best * (1 + 1e-9)).all()
-        assert (cost >= best * (1 - 1e-8)).all()
-        assert (cost - gap <= best * (1 + 1e-8)).all()
-        assert [h["iteration"] for h in history] == list(range(len(history)))
-
-
-def test_regularised_loss_reaches_interpolation_and_zero():
-    X, Y = random_data(6)
-    interpolating = covopt.frank_wolfe(X, Y, tol=1e-8)
-    small = covopt.frank_wolfe(X, Y, lam=1e-6, tol=1e-8)
-    assert small.objective == pytest.approx(1e-6 * interpolating.cost, rel=1e-2)
-    assert small.objective < 1e-6 * interpolating.cost
-    large = covopt.frank_wolfe(X, Y, lam=1e3)
-    assert large.objective == pytest.approx((Y**2).sum(), rel=1e-6)
-    middle = covopt.frank_wolfe(X, Y, lam=0.3, tol=1e-9)
-    missed = middle.network.predict(X) - Y
-    assert middle.objective == pytest.approx((missed**2).sum() + 0.3 * middle.network.squared_norm, rel=1e-12)
-    assert middle.status.code == "certified"
-    assert covopt.frank_wolfe(X, Y, lam=0.3, variant="pairwise", max_iter=200).objective >= middle.lower_bound
 
 
 @pytest.mark.thinned(3)
@@ -202,15 +133,6 @@ def test_inputs_that_are_all_zero_without_a_bias(variant):
     assert result.lower_bound == pytest.approx(6.0, rel=1e-12)
     np.testing.assert_allclose(result.dual, np.array(Y) / 0.5)
     assert covopt.frank_wolfe(np.zeros((2, 3)), np.zeros(2), bias=0.0, variant=variant).cost == 0.0
-
-
-@pytest.mark.parametrize("seed", [2, 4])
-def test_few_neurons_still_meet_the_points_to_rounding(seed):
-    """Fewer output weights than targets: only a move of the neurons takes back what pruning left."""
-    X, Y = random_data(1, n=12, k=1)
-    result = covopt.frank_wolfe(X, Y, output_bias="free", tol=1e-9, random_state=seed)
-    assert len(result.network) < 11
-    check_result(result, X, Y, tol=1e-9)
 
 
 def test_warm_start_goes_on_where_it_was():
@@ -258,25 +180,6 @@ def test_a_wrong_oracle_is_not_believed_blindly():
     assert loose.status.code != "certified"
 
 
-# ---------------------------------------------------------------------- a solution like any other
-@pytest.mark.parametrize("lam", [0.0, 0.2])
-def test_a_file_says_which_variant_found_it(lam, tmp_path):
-    result = covopt.frank_wolfe(*random_data(4), lam=lam)
-    result.save(tmp_path / "fw.json")
-    again = covopt.load(tmp_path / "fw.json")
-    assert again.to_dict() == result.to_dict()
-    assert (again.solver, result.lam, result.variant, result.exact) == (
-        "frank-wolfe:sliding",
-        lam,
-        "sliding",
-        True,
-    )
-    assert ("squared, summed over the samples, λ = 0.2" in again.summary()) == (lam > 0)
-    content = result.to_dict()
-    content["lower_bound"] *= 1.01
-    assert not covopt.verify(covopt.Solution.from_dict(content)).ok
-
-
 def test_the_sum_of_squares_is_a_loss_of_its_own():
     """Fit minimises the same sum; verify says that a sum has no exact proof; a mean file is not read as a sum."""
     X, Y = random_data(6, k=1)
@@ -295,52 +198,6 @@ def test_the_sum_of_squares_is_a_loss_of_its_own():
     assert weighted.value([1.0, 1.0]) == pytest.approx(2.0)
     with pytest.raises(InputError, match="total must be True or False"):
         SquaredError(total=3)
-
-
-@pytest.mark.thinned(2)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_min_norm_and_the_command_line_take_every_variant(variant, tmp_path):
-    X, Y = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
-    rounds = []
-    found = covopt.min_norm(X, Y, solver=f"frank-wolfe:{variant}", tol=1e-3, callback=rounds.append)
-    assert (found.solver, found.variant) == (f"frank-wolfe:{variant}", variant)
-    assert [r.round for r in rounds] == list(range(len(rounds)))
-    assert all(r.lower_bound <= 4.0 + 1e-9 <= r.upper_bound + 1e-6 for r in rounds)
-    pd.DataFrame({"a": np.ravel(X), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
-    file = str(tmp_path / "s.json")
-    command = ["solve", str(tmp_path / "t.csv"), "--target", "y", "--tol", "1e-3", "--out", file, "--json"]
-    done = CliRunner().invoke(app, [*command, "--solver", f"frank-wolfe:{variant}"])
-    content = json.loads(done.stdout)
-    assert done.exit_code == content["exit_code"] == (0 if content["certified"] else 3)
-    assert content["certified"] or variant == "vanilla"
-    assert content["solver"] == f"frank-wolfe:{variant}"
-    assert covopt.load(file).cost == content["cost"]
-    assert CliRunner().invoke(app, ["verify", file, str(tmp_path / "t.csv")]).exit_code == 0
-
-
-def test_a_command_that_is_stopped_and_one_that_makes_no_sense(tmp_path):
-    X, Y = random_data(8, k=1)
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y[:, 0]}).to_csv(tmp_path / "t.csv", index=False)
-
-    def run(*options):
-        command = [
-            "solve",
-            str(tmp_path / "t.csv"),
-            "--target",
-            "y",
-            "--out",
-            str(tmp_path / "s.json"),
-            *options,
-        ]
-        return CliRunner().invoke(app, command)
-
-    assert run("--solver", "frank-wolfe:vanilla", "--time-limit", "1e-9").exit_code == 3
-    assert CliRunner().invoke(app, ["verify", str(tmp_path / "s.json")]).exit_code == 0
-    for code, *wrong in ((2, "--solver", "frank-wolfe"), (2, "--solver", "frank-wolfe:away"),
-                         (1, "--solver", "frank-wolfe:sliding", "--potential", "label-noise")):  # fmt: skip
-        done = run(*wrong)
-        assert done.exit_code == code
-        assert "solver" in done.output
 
 
 # ---------------------------------------------------------------------- messages

@@ -12,6 +12,7 @@ from covopt.solvers.searching import search
 from covopt.status import Status
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("offset_cost", [np.inf, 0.5, 0.0])
 @pytest.mark.parametrize("k", [0, 2])
 def test_it_meets_the_points_at_little_more_than_the_least_cost(k, offset_cost):

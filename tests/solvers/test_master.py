@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from covopt.problems.problem import Problem
-from covopt.solvers.master.box import Box
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.cones import Cones
 from covopt.solvers.seeds import random_vertices
@@ -129,12 +128,3 @@ def test_tangents_are_the_curvature_of_the_face(k):
     whole = second(lambda point: np.linalg.svd(active.T @ point, compute_uv=False)[0])
     fixed = second(lambda point: np.linalg.norm(columns.atoms[j] @ point))
     assert whole - fixed == pytest.approx(float(((out @ change.ravel()) ** 2).sum()), rel=1e-4, abs=1e-6)
-
-
-def test_products_far_from_the_goal_are_sent_back():
-    box = Box()
-    box.add(np.array([[0.0], [0.5]]), 1.0, 0.0)
-    step = np.zeros((2, 2)), np.zeros((2, 2))
-    np.testing.assert_allclose(box.correction(step, 1.0, 1.0, 0.01), -0.1)
-    np.testing.assert_allclose(box.correction(step, 1.0, 1.0, 100.0), 9.0)
-    np.testing.assert_array_equal(box.correction(step, 1.0, 1.0, 1.0), 0.0)

@@ -10,7 +10,6 @@ import pytest
 import covopt
 from covopt.errors import InputError
 from covopt.oracles.arcs import arc_gauge
-from covopt.oracles.cones.gauge import box_gauge
 from covopt.problems.half_plane import HalfPlane
 from covopt.problems.problem import Problem
 from covopt.solvers.one_input import solve_one_input
@@ -40,7 +39,7 @@ def slopes(x: np.ndarray, y: np.ndarray) -> list[Fraction]:
     return [(ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i]) for i in range(len(x) - 1)]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("n", [5, 30, 100])
 @pytest.mark.parametrize(
     "kind",
@@ -68,6 +67,7 @@ def test_every_column_is_certified(kind, n):
         assert covopt.verify(solution).ok
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kind", ["year", "income", "seconds", "days", "standard"])
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 def test_two_outputs(kind, output_bias):
@@ -92,13 +92,6 @@ def test_far_away_the_cost_is_the_variation_of_the_slope(kind):
     assert least - room <= cost <= least * (1.0 + 1e-9) + 2.0 * np.abs(bends).max() * x[-1] + 1.0
 
 
-def test_three_points_far_away():
-    """One kink, |bend| √(1 + x₂²), split so that nearly nothing is left of the line."""
-    x, y = np.array([2001.0, 2003.0, 2007.0]), np.array([1.0, 3.0, -1.0])
-    cost = covopt.min_norm(x[:, None], y).cost
-    assert cost == pytest.approx(2.0 * 2.0 * np.hypot(1.0, 2003.0), rel=2e-3)
-
-
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 def test_as_the_cone_program_over_all_cells(output_bias):
     x, y = np.array([-1.3, -0.4, 0.1, 0.9, 1.0, 2.2]), np.array([0.3, -1.0, 0.4, 2.0, -0.7, 0.1])
@@ -108,26 +101,10 @@ def test_as_the_cone_program_over_all_cells(output_bias):
     assert ours.cost == pytest.approx(other.cost, rel=1e-6)
 
 
-def test_units_of_powers_of_two_change_nothing():
-    x, y = column("year", 12), targets(12)
-    one = covopt.min_norm(x[:, None], y)
-    two = covopt.min_norm(2.0**40 * x[:, None], 2.0**40 * y, bias=2.0**40)
-    assert two.cost == pytest.approx(one.cost, rel=1e-12)
-
-
 def test_rows_that_are_no_half_plane_are_left_to_others():
     rows = np.array([[1.0, 0.0], [-1.0, 0.2], [-1.0, -0.2]])
     assert HalfPlane.of(Problem.through(rows, np.ones(3))) is None
     assert covopt.min_norm(rows, [1.0, 2.0, 3.0], bias=0.0).status.code == "certified"
-
-
-def test_a_line_through_more_dimensions():
-    """Inputs on a line: two coordinates are left, and the half plane takes them."""
-    t = np.linspace(-1.0, 2.0, 9)
-    X = np.column_stack([t, 2.0 * t + 1.0, -t])
-    solution = covopt.min_norm(X, targets(9))
-    assert solution.status.code == "certified"
-    assert covopt.verify(solution).ok
 
 
 def test_equations_are_the_outputs():
@@ -146,20 +123,6 @@ def test_equations_are_the_outputs():
     assert np.vdot(dual, plane.problem.targets) == pytest.approx(
         float(np.vdot(unknowns, plane.demands)), rel=1e-9
     )
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_arcs_against_brute_force_and_boxes(seed):
-    rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(1, 12)), int(rng.integers(1, 4))
-    rows = rng.integers(-3, 4, (n, 2)).astype(float) if seed % 2 else rng.standard_normal((n, 2))
-    dual = rng.standard_normal((n, k))
-    angles = np.linspace(0.0, 2.0 * np.pi, 20001)
-    sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ rows.T, 0.0) @ dual
-    brute, found = np.linalg.norm(sums, axis=1).max(), arc_gauge(rows, dual)
-    assert brute <= found <= brute * (1.0 + 1e-3) + 1e-300
-    if k == 1:
-        assert found <= box_gauge(rows, dual[:, 0]).upper_bound * (1.0 + 1e-12)
 
 
 def test_arcs_see_what_cancels():
@@ -182,14 +145,6 @@ def test_directions_that_are_nearly_opposite_may_cancel(seed):
     solution = covopt.min_norm(x, y, bias=10.0 ** rng.uniform(-12, -9))
     assert solution.status.code == "certified"
     assert all(check.ok for check in covopt.verify(solution).checks)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_regular_times_are_certified(seed):
-    """Differences of rows are nearly equal there, and moves that use them must stay small."""
-    x = np.linspace(1.6e9, 1.7e9, 15)
-    y = np.cumsum(np.random.default_rng(seed).standard_normal(15))
-    assert covopt.min_norm(x[:, None], y).status is covopt.Status.CERTIFIED
 
 
 def stamps(unit: str, n: int, rng: np.random.Generator) -> np.ndarray:

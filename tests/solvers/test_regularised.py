@@ -178,12 +178,3 @@ def test_targets_keep_their_units_and_rows_their_place():
     assert reduction.target_scale == 1.0
     assert not problem.rows[0].any()
     np.testing.assert_array_equal(problem.loss.targets, loss.targets[[0, 1, 3]])
-
-
-def test_rank_one_targets_make_one_output():
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal(6)
-    loss = make_loss("squared")
-    loss.encode_targets(np.outer(y, [3.0, 4.0]))
-    data = Data.validate(rng.standard_normal((6, 2)), loss.targets, interpolates=False)
-    assert reduce_fit(data, loss, 0.1, "none")[0].n_outputs == 1

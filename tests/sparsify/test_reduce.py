@@ -3,8 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import covopt
-from covopt.errors import InputError
 from covopt.network import ReLUNetwork
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import HiddenLayer
@@ -37,21 +35,6 @@ def assert_same(old, new, X, *, keeps_pair):
     if keeps_pair:
         for before, after in zip(covariances(old, X), covariances(new, X), strict=True):
             assert np.linalg.norm(after - before) <= 1e-9 * np.linalg.norm(before)
-
-
-@pytest.mark.parametrize("d", [8, 20])
-@pytest.mark.parametrize("k", [1, 3])
-def test_five_hundred_random_neurons_on_eight_points(d, k):
-    rng = np.random.default_rng(d + k)
-    X = rng.standard_normal((8, d))
-    wide = random_network(rng, 500, d, k, offset=True)
-    small = wide.reduce(X)
-    assert len(small) <= 72
-    assert_same(wide, small, X, keeps_pair=True)
-    least = wide.reduce(X, preserve="outputs")
-    assert len(least) <= 8 * k - k * (k - 1) // 2
-    assert_same(wide, least, X, keeps_pair=False)
-    assert least.squared_norm < small.squared_norm
 
 
 @settings(max_examples=25, deadline=None)
@@ -99,54 +82,11 @@ def test_units_of_the_weights_do_not_matter(scale):
     assert small.squared_norm == pytest.approx(reference.squared_norm, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_neurons_and_points_of_very_different_sizes(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((5, 4)) * 10.0 ** rng.integers(-6, 7)
-    net = ReLUNetwork(
-        rng.standard_normal((60, 5)) * 10.0 ** rng.integers(-4, 5, (60, 1)),
-        rng.standard_normal((60, 2)) * 10.0 ** rng.integers(-4, 5, (60, 1)),
-    )
-    small, least = net.reduce(X), net.reduce(X, preserve="outputs")
-    assert_same(net, small, X, keeps_pair=True)
-    assert_same(net, least, X, keeps_pair=False)
-    assert len(small) <= 30
-    assert len(least) <= 9
-
-
 def test_caratheodory_does_not_depend_on_the_units_of_a_column():
     rng = np.random.default_rng(0)
     atoms, weights = rng.random((3, 12)), rng.random(12)
     units = 10.0 ** rng.integers(-9, 10, 12)
     assert np.count_nonzero(caratheodory(atoms * units, weights / units)) <= 3
-
-
-def test_order_of_points_and_rotation_leave_width_and_norm():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((6, 3))
-    network = random_network(rng, 80, 3, 1, bias=0.0)
-    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    turned = ReLUNetwork(network.hidden_weights @ turn, network.output_weights, 0.0)
-    order = rng.permutation(6)
-    one, other = network.reduce(X), turned.reduce((X @ turn)[order])
-    assert len(one) == len(other)
-    assert_same(turned, other, X @ turn, keeps_pair=True)
-
-
-def test_split_optimal_network_comes_back_to_the_optimum():
-    rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
-    solution = covopt.min_norm(X, y)
-    net = solution.network
-    share = rng.dirichlet(np.ones(20), size=len(net)).ravel() ** 0.5
-    split = ReLUNetwork(
-        np.repeat(net.hidden_weights, 20, axis=0) * share[:, None],
-        np.repeat(net.output_weights, 20, axis=0) * share[:, None],
-        1.0,
-    )
-    assert split.squared_norm == pytest.approx(net.squared_norm)
-    for preserve in ("covariances", "outputs"):
-        assert len(split.reduce(X, preserve=preserve)) <= len(net)
 
 
 def test_feature_learning_example_cannot_go_below_its_cp_rank():
@@ -173,13 +113,6 @@ def test_merge_on_a_line_is_proposition_15(seed, n, m):
     into, out = np.linalg.norm(merged.hidden_weights, axis=1), np.abs(merged.output_weights[:, 0])
     np.testing.assert_allclose(into, out, rtol=1e-9)
     assert len(wide.reduce(X, preserve="outputs")) <= len(X)
-
-
-def test_the_merge_reaches_its_bound_on_a_line():
-    rng = np.random.default_rng(0)
-    X = np.arange(4.0)[:, None]
-    merged = random_network(rng, 4000, 1, 1).merge(X)
-    assert len(merged) == 4 * 4 - 2
 
 
 def test_merge_lowers_the_norm_of_neurons_that_are_not_parallel():
@@ -263,28 +196,3 @@ def test_free_and_penalised_output_bias():
         assert len(small) <= (6 if counts else 5), "a free output bias takes the means"
     none = ReLUNetwork(rng.standard_normal((60, 3)), rng.standard_normal((60, 1)))
     assert not none.reduce(X, preserve="outputs").output_bias.any()
-
-
-def test_nearly_aligned_neurons_lose_no_accuracy():
-    rng = np.random.default_rng(9)
-    X = rng.standard_normal((6, 3))
-    base = rng.standard_normal((3, 4))
-    hidden = np.repeat(base, 30, axis=0) + 1e-7 * rng.standard_normal((90, 4))
-    net = ReLUNetwork(hidden, rng.standard_normal((90, 2)))
-    for preserve in ("covariances", "outputs"):
-        assert_same(net, net.reduce(X, preserve=preserve), X, keeps_pair=preserve == "covariances")
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (np.zeros((3, 3)), r"X has shape \(3, 3\); this network takes \(N, 2\)"),
-        (np.zeros((0, 2)), "X has no rows"),
-        ([[0.0, 1.0], [np.nan, 0.0]], r"X row 1, column 0 \(counting from 0\) is nan"),
-    ],
-)
-def test_points_that_do_not_fit(X, message):
-    net = ReLUNetwork(np.ones((2, 3)), np.ones((2, 1)))
-    for method in (net.reduce, net.merge):
-        with pytest.raises(InputError, match=message):
-            method(X)

@@ -14,14 +14,6 @@ def random_deep(rng, shape, *, biased=True):
     return DeepReLUNetwork(weights, [rng.standard_normal(len(w)) if biased else None for w in weights])
 
 
-def pairs(network, X):
-    found = []
-    for z in network.representations(X)[:-1]:
-        a = np.maximum(z, 0)
-        found += [z @ z.T, a @ a.T + 1.0]
-    return found
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(1, 5), st.lists(st.integers(1, 40), min_size=1, max_size=4),
@@ -72,10 +64,3 @@ def test_a_silent_layer_keeps_one_neuron():
     small = net.reduce([[1.0], [2.0]], preserve="outputs")
     assert small.widths == (1,)
     np.testing.assert_allclose(small.predict([[1.0], [2.0]]), [[1.0, 2.0], [1.0, 2.0]])
-
-
-def test_one_layer_has_nothing_to_reduce():
-    net = DeepReLUNetwork([np.array([[1.0, 2.0]])])
-    assert net.reduce([[1.0, 1.0]]).widths == ()
-    assert net.n_outputs == 1
-    assert net.predict([[1.0, 1.0]]).tolist() == [3.0]

@@ -75,14 +75,6 @@ def test_a_bias_that_does_not_round_leaves_zeros_open():
     assert_decomposes(rounded, B, B + 0.7**2, 0.7)
 
 
-def test_a_wide_layer_is_cut_to_caratheodory_at_most():
-    Z = np.random.default_rng(1).standard_normal((3, 40))
-    K, K_sigma = pair_of(Z)
-    found = covopt.sigma_rank(K, K_sigma)
-    assert found.upper <= 12
-    assert_decomposes(found, K, K_sigma)
-
-
 def test_one_point_with_both_signs():
     found = covopt.sigma_rank([[5.0]], [[1.0]])
     assert found.upper == 2, "one positive and one negative neuron"
