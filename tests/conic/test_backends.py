@@ -10,7 +10,7 @@ import pytest
 import covopt
 from covopt.conic import backends
 from covopt.conic.backends import BACKENDS, FALLBACKS, available_backends, resolve_backend, run_backend
-from covopt.errors import InputError, SolverError, SolverFallbackWarning, SolverUnavailableError
+from covopt.errors import SolverFallbackWarning, SolverUnavailableError
 
 
 @pytest.fixture
@@ -49,12 +49,6 @@ def test_names_are_taken_in_any_case():
     assert resolve_backend("clarabel") == "CLARABEL"
 
 
-@pytest.mark.parametrize("name", ["gurobi", "", None, 3])
-def test_unknown_names_are_refused_with_the_list(name):
-    with pytest.raises(InputError, match="CLARABEL, SCS"):
-        resolve_backend(name)
-
-
 def test_fallback_warns_once(fresh):
     with pytest.warns(SolverFallbackWarning, match="MOSEK cannot be used: it is simulated.*CLARABEL"):
         assert resolve_backend("MOSEK") == "CLARABEL"
@@ -81,14 +75,6 @@ def test_tolerance_is_raised_to_what_the_backend_can_do():
     }
     nested = BACKENDS["MOSEK"](1e-9, 3.0)
     assert nested["mosek_params"]["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
-
-
-def test_infeasible_is_an_error_with_the_status():
-    point = cp.Variable()
-    with pytest.raises(SolverError, match="CLARABEL ended with status 'infeasible'"):
-        run_backend(
-            cp.Problem(cp.Minimize(point), [point >= 1, point <= 0]), resolve_backend("CLARABEL"), tol=1e-8
-        )
 
 
 def test_limit_is_a_status_and_says_so():

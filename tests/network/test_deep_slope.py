@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from covopt.errors import InputError
 from covopt.network.deep import DeepReLUNetwork
 
 
@@ -84,14 +83,3 @@ def test_a_large_free_output_bias_leaves_the_norm_as_it_is():
         [np.ones((1, 1)), np.ones((1, 1))], [None, np.array([1e10])], counts_output_bias=False
     )
     assert net.squared_norm == 2.0
-
-
-@pytest.mark.parametrize("slope", [1.0, -1, np.nan, 2])
-def test_slope_out_of_range(slope):
-    with pytest.raises(InputError, match=r"slope must be a number in \(-1, 1\), 0 for the ReLU; received"):
-        make(slope, 1.0)
-
-
-def test_bias_must_be_positive():
-    with pytest.raises(InputError, match="bias must be a positive finite number; received 0"):
-        make(0.0, 0)

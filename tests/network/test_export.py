@@ -119,19 +119,6 @@ def test_the_onnx_file_says_what_it_is(tmp_path):
     assert run_onnx(tmp_path / "deep.onnx", np.zeros((0, 3))).shape == (0, 2)
 
 
-def test_odd_paths_are_refused(tmp_path):
-    network = shallow(1.0, 1)
-    with pytest.raises(InputError, match="is a folder; give the path of a file"):
-        network.to_onnx(tmp_path)
-    with pytest.raises(InputError, match=r"'network\.pt': the path of an ONNX file ends in \.onnx"):
-        network.to_onnx("network.pt")
-    with pytest.raises(InputError, match=r"the folder .*nowhere does not exist"):
-        network.to_onnx(tmp_path / "nowhere" / "network.onnx")
-    with pytest.raises(InputError, match="path must be a string or a path; received None"):
-        deep().to_onnx(None)
-    assert not list(tmp_path.iterdir())
-
-
 def test_too_large_for_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "LARGEST_FILE", 1000)
     with pytest.raises(InputError, match="an ONNX file holds at most 2 GiB"):

@@ -24,7 +24,7 @@ from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
 from covopt.solvers.both_layers import Network
 from covopt.solvers.descent import Descent
-from covopt.solvers.generation import Generation, generate
+from covopt.solvers.generation import generate
 from covopt.solvers.improve import Improvement
 from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import Believing, search
@@ -36,19 +36,6 @@ def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> Probl
     generator = np.random.default_rng(seed)
     targets = generator.standard_normal(n)
     return Problem.through(generator.standard_normal((n, rank)), targets / np.abs(targets).max(), offset_cost)
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
-@pytest.mark.parametrize(("n", "rank"), [(14, 4), (12, 5)])
-def test_the_value_is_the_one_of_the_faces(n, rank, offset_cost):
-    problem = instance(n, rank, 1, offset_cost)
-    exact = generate(problem, face_oracle(problem.rows), tol=1e-7)
-    found = search(problem, tol=1e-6)[0]
-    assert found.status is Status.CERTIFIED
-    assert found.gap <= 1e-6
-    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
-    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
 
 
 def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
@@ -205,19 +192,6 @@ def of_classes(loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, *
     return reduce_fit(data, bound, lam, "none")[0]
 
 
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
-@pytest.mark.parametrize("seed", range(2))
-def test_signs_reach_the_exact_optimum(seed, offset_cost):
-    problem = lifted(seed, 12, 2, offset_cost)
-    exact = generate(problem, face_oracle(problem.rows), tol=1e-7)
-    found = bracketed(problem)
-    assert found.status is Status.CERTIFIED and found.gap <= 1e-6
-    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
-    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
-    assert face_oracle(problem.rows).price(problem.asked(found.dual)).upper_bound <= 1 + 1e-9
-
-
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("offset_cost", "k"), [(np.inf, 1), (1.0, 2), (0.0, 1), (np.inf, 2), (1.0, 1), (0.0, 2)]
@@ -289,38 +263,6 @@ def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
     found = bracketed(lifted(0, 12, 4, np.inf), tol=1e-9)
     assert found.status is Status.INTERRUPTED
     assert 0 < found.lower_bound <= found.upper_bound
-
-
-def optimum(problem: Problem) -> float:
-    live = problem.rows[problem.rows.any(axis=1)]
-    point = Generation(problem, exact_oracle(live, problem.vector_outputs), tol=1e-8).solve()
-    assert point.status is Status.CERTIFIED
-    return point.lower_bound
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
-@pytest.mark.parametrize("zero", [False, True], ids=["", "a row of zeros"])
-def test_signs_prove_fits_that_faces_prove(loss, zero):
-    problem = of_classes(loss, 9, 2, zero=zero)
-    point = bracketed(problem)
-    assert point.status is Status.CERTIFIED and point.gap <= 1e-6
-    best = optimum(problem)
-    assert point.lower_bound <= best * (1 + 1e-7) and point.upper_bound >= best * (1 - 1e-7)
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize(("loss", "classes"), [("squared", 2), ("logistic", 2), ("softmax-cross-entropy", 3)])
-def test_local_search_keeps_a_valid_bracket(loss, classes, monkeypatch):
-    monkeypatch.setattr(box_pricing, "suits_signs", lambda *size: False)
-    problem = of_classes(loss, 9, 1 if classes > 2 else 2, classes)
-    seen = []
-    point = bracketed(problem, callback=lambda state, point: bool(seen.append(state)))
-    assert point.status in (Status.HEURISTIC, Status.CERTIFIED)
-    best = optimum(problem)
-    assert 0 < point.lower_bound <= best * (1 + 1e-7)
-    assert best * (1 - 1e-7) <= point.upper_bound <= 1.05 * best
-    assert all(state.lower_bound <= best * (1 + 1e-7) <= state.upper_bound * (1 + 2e-7) for state in seen)
 
 
 def test_a_neuron_that_was_missed_lowers_what_is_believed():
