@@ -97,13 +97,6 @@ def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
 # ---------------------------------------------------------------------- closed forms
 
 
-def test_zero_targets_and_constant_ones():
-    assert len(covopt.frank_wolfe([[0.0], [1.0]], [0.0, 0.0]).network) == 0
-    free = covopt.frank_wolfe([[0.0], [1.0]], [[2.0, 1.0], [2.0, 1.0]], output_bias="free")
-    assert free.cost == 0.0
-    np.testing.assert_allclose(free.network.predict([[5.0]]), [[2.0, 1.0]])
-
-
 # ---------------------------------------------------------------------- against the other solver
 
 
