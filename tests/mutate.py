@@ -229,14 +229,14 @@ MUTATIONS = [
     Mutation(
         "leaves of a closed proof without the chord",
         "covopt/proofs/checker/covopt_check.py",
-        "        b += max(-a * lo, (one - a) * hi) if sign > 0 else 0",
-        "        b += 0",
+        "    b = sum([max(-a * lo, (one - a) * hi) for (sign, _, lo, hi), a in zip(rows, slopes) if sign > 0])",
+        "    b = 0",
         "tests/proofs/test_readers.py -k python",
     ),
     Mutation(
         "normals of a closed proof of any length",
         "covopt/proofs/checker/covopt_check.py",
-        "    return total <= 0 and sum([p * p for p in normal]) <= unit * unit",
+        "    return total <= 0 and sum(map(mul, normal, normal)) <= unit * unit",
         "    return total <= 0",
         "tests/proofs/test_readers.py -k python",
     ),
