@@ -21,6 +21,7 @@ from covopt.completely_positive.matrix import read_matrix
 from covopt.completely_positive.upper import (
     factor_proof,
     is_doubly_nonnegative,
+    theorem_cap,
 )
 from covopt.exact.elimination import negative_direction
 from covopt.exact.rank import exact_rank
@@ -161,6 +162,8 @@ def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_th
     assert B.shape == (5, 5) and completes(A, B)
     A[0][2] = A[2][0] = Fraction(1, 10**20)  # a zero entry that no row can make
     assert not completes(A, B)
+    sizes = [theorem_cap(read_matrix((5 * np.eye(n, dtype=int) + 1).tolist())) for n in (3, 4, 5, 6, 7)]
+    assert sizes == [3, 4, 6, 17, 24] and theorem_cap(read_matrix(np.ones((6, 6), dtype=int))) == 1
     assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
     assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
     assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
