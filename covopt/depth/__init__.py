@@ -28,7 +28,7 @@ from covopt.depth.solution import DeepSolution
 # What reproduces the papers, imported on first use: the core does without it.
 _PAPERS: dict[str, str] = {
     **dict.fromkeys(("ExpansionEstimate", "estimate_expansion", "function_brackets"), "estimates"),
-    **dict.fromkeys(("Rule", "of_composition", "of_sum"), "rules"),
+    **dict.fromkeys(("Rule", "of_composition", "of_sum"), "estimates"),
     **dict.fromkeys(("Tour", "rank_one_tour"), "tours"),
 }
 
