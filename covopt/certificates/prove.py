@@ -105,7 +105,7 @@ def prove(
     >>> table = Problem(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), 1.0)
     >>> proof = prove(table, np.array([-1.0, 1.0]))
     >>> 1.999999 < proof.lower_bound <= 2, proof.boxes
-    (True, 16)
+    (True, 9)
     """
     reason = no_file(problem, "variation")
     if reason is not None:

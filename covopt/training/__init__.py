@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 # Public name -> module that defines it, never one of that name: importing it would hide the function.
 _PUBLIC: dict[str, str] = {
     "CrossCheck": "covopt.training.crosscheck",
-    "Phase": "covopt.training.grid",
+    "Phase": "covopt.training.schedule",
     "Plateau": "covopt.experiments.plateau",
     "TrainingRun": "covopt.training.results",
     "cross_check": "covopt.training.crosscheck",
@@ -24,9 +24,9 @@ __all__ = [
 if TYPE_CHECKING:
     from covopt.experiments.plateau import Plateau, plateau
     from covopt.training.crosscheck import CrossCheck, cross_check, recheck
-    from covopt.training.grid import Phase
     from covopt.training.results import TrainingRun
     from covopt.training.runner import train
+    from covopt.training.schedule import Phase
 
 else:
 

@@ -28,9 +28,10 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.solution import Solution
 from covopt.sparsify.layer import HiddenLayer, least_outgoing
 from covopt.sparsify.merging import balance, drop_silent
-from covopt.training.grid import Phase, check_widths
+from covopt.training.grid import check_widths
 from covopt.training.results import TrainingRun
 from covopt.training.runner import train
+from covopt.training.schedule import Phase
 from covopt.verification import verify
 
 if TYPE_CHECKING:

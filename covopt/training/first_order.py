@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from covopt.training.backend import torch
-from covopt.training.grid import DEFAULT_RATE, DRAWS, Member, Phase, generator
+from covopt.training.grid import DRAWS, Member, generator
 from covopt.training.model import BatchedNetworks
+from covopt.training.schedule import DEFAULT_RATE, Phase
 
 Tensor = Any
 DRAWN_TOGETHER = (

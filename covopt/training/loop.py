@@ -15,8 +15,8 @@ from covopt.limits import patiently
 from covopt.training.backend import one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
-from covopt.training.grid import Phase
 from covopt.training.lbfgs import BatchedLBFGS
+from covopt.training.schedule import Phase
 
 Tensor = Any
 COPIES = 6  # of the weights, that a batch has

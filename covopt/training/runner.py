@@ -31,10 +31,11 @@ from covopt.training.backend import BatchedLoss, check_device, check_dtype, torc
 from covopt.training.batches import Problem
 from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
-from covopt.training.grid import Member, Phase, initial_weights, make_grid, make_schedule
+from covopt.training.grid import Member, initial_weights, make_grid
 from covopt.training.loop import COPIES, Runner, TrainingState
 from covopt.training.model import Architecture
 from covopt.training.results import TrainingRun, as_layers, floors_of
+from covopt.training.schedule import Phase, make_schedule
 
 
 class ProgressBar:
