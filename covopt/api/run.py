@@ -37,9 +37,7 @@ from covopt.status import Status
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-INSIDE = (
-    0.5  # share of the tolerance that fits and several outputs aim at: a bound that is not exact needs room
-)
+INSIDE = 0.5  # share of the tolerance that fits and several outputs aim at: bounds not exact need room
 MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
 
