@@ -21,6 +21,7 @@ import covopt
 from covopt import limits
 from covopt.api import run
 from covopt.api.stopping import Clock, best_in_time, in_time
+from covopt.arrangement import iter_cells
 from covopt.certificates import certify
 from covopt.certificates.certify import outputs_of
 from covopt.cli import app
@@ -384,6 +385,14 @@ def test_pieces_stop_at_the_deadline():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_cells_stop_at_a_deadline_that_no_alarm_tells(monkeypatch):
+    blocks = iter_cells(np.random.default_rng(0).standard_normal((300, 2)), bias=1.0, chunk_size=500)
+    next(blocks)
+    monkeypatch.setattr(limits, "seconds_left", lambda: 0.0)  # as in compiled code and other threads
+    with pytest.raises(TimeUp):
+        list(blocks)
+
+
 def test_two_signals_are_patient_with_and_the_third_is_not():
     with patiently() as interrupted:
         signal.raise_signal(signal.SIGINT)

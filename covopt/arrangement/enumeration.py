@@ -19,6 +19,7 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
+from covopt.limits import checkpoint
 from covopt.parallel import check_n_jobs, map_tasks
 
 _TRUSTED_ZERO, _TRUSTED_NONZERO = 1e-12, 1e-10  # rounding reaches 1e-13; what is between could be either
@@ -208,6 +209,7 @@ def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tup
     calls = ((*part, keep) for part in tasks(run.rows.shape[1], run.reduced.rank, size))
     found = 0
     for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays)):
+        checkpoint()  # compiled code hears no alarm
         run.record(stats)
         found += 2 * int(stats[-1])
         tell(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
