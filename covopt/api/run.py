@@ -120,6 +120,8 @@ class Run:
         if task.interpolates and self.noise is None:
             network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
         found = self._concluded(point, network, name, clock)
+        if found.status is Status.HEURISTIC and clock.is_spent:
+            found = found._replace(status=Status.TIME_LIMIT)
         if not np.isfinite(found.certificate.objective):
             raise InputError(
                 "the norm of such a network is beyond double precision; divide Y, or multiply X, by its size."
@@ -134,6 +136,7 @@ class Run:
             *found[:3], task.tol, name, self.watch.history, now() - clock.began, task.random_state,
             lam=None if through else self.lam, loss=task.named_loss, sample_weight=task.sample_weight,
             warm=None if through else point.warm, lambda_max=largest, dual_low=found.low,
+            held_out=task.held_out,
         )  # fmt: skip
 
     def _prove(self, point: Point, clock: Clock) -> None:

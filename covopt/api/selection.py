@@ -64,6 +64,14 @@ class HeldOut(NamedTuple):
         """The λ of the least mean loss."""
         return float(self.lams[int(self.losses.mean(axis=1).argmin())])
 
+    @property
+    def said(self) -> str:
+        """How networks of that λ do on rows left out, in words."""
+        losses, qualities = self.losses.mean(axis=1), self.qualities.mean(axis=1)
+        at, folds = int(losses.argmin()), self.losses.shape[1]
+        name = "R²" if self.quality == "r2" else self.quality
+        return f"{name} {qualities[at]:.4f}, loss {losses[at]:.6g}: means over {counted(folds, 'fold')}"
+
 
 def held_out(
     task: Task, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None

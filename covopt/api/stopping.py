@@ -57,6 +57,17 @@ class Clock:
             return None
         return max(0.05, self.limit + share * self.grace - (now() - self.began))
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the solver's share of a limit is over: it would have used more time.
+
+        Examples
+        --------
+        >>> Clock(None, now()).is_spent, Clock(10.0, now()).is_spent, Clock(10.0, now() - 9.0).is_spent
+        (False, False, True)
+        """
+        return self.limit is not None and now() - self.began >= SOLVING_BEYOND * self.limit
+
     def half(self) -> float | None:
         """Return half of the seconds that are left, for a step that another one follows; a little in any case."""
         left = self.until_late(0.0)

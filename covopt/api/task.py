@@ -116,6 +116,7 @@ class Task:
             self.rounds = CovarianceSolver(solver.removeprefix(FRANK_WOLFE))
         self._oracle: Any = None
         self._largest: LargestLambda | None = None
+        self.held_out: HeldOut | None = None  # of the cross-validation that has chosen λ
         self.interrupted, self.effort = False, 1.0
         self._is_even = False
 
@@ -282,6 +283,7 @@ class Task:
         found = held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
         if self.interrupted:
             raise KeyboardInterrupt
+        self.held_out = found
         if found is None:
             raise InputError(
                 f'lam="cv": cross-validation takes longer than the {time_limit_s:.2g} s that it may; give a longer '

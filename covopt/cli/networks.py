@@ -111,7 +111,7 @@ def fit(given: SimpleNamespace) -> Answer:
     beside = _beside(solution, X, Y, options, for_lambda)
     answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said, *why])
     answer.next = _next(given, answer.record["hint"])
-    answer.record |= {**beside, "next": answer.next}
+    answer.record |= {**beside, "next": answer.next, "held_out": _held_out(solution)}
     return answer
 
 
@@ -198,6 +198,7 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
         "targets": data.target_names,
         "left_out": {} if table is None else table.left_out,
         "rows_dropped": 0 if table is None else table.dropped,
+        "values_missing": {} if table is None else table.lacking,
         "bias": data.bias,
         "output_bias": solution.output_bias,
         "tol": solution.tol,
@@ -257,9 +258,9 @@ def _next(given: SimpleNamespace, hint: str | None) -> str | None:
     return None
 
 
-def _held_out(solutions: Any) -> dict[str, Any] | None:
+def _held_out(found: Any) -> dict[str, Any] | None:
     """Return what ``--json`` says of the cross-validation."""
-    seen = solutions.held_out
+    seen = getattr(found, "held_out", None)
     if seen is None:
         return None
     means = {"loss": seen.losses.mean(axis=1), seen.quality: seen.qualities.mean(axis=1)}

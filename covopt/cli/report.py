@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from covopt.checks.memory import memory_limited
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
@@ -195,7 +195,8 @@ def left_out_lines(table: Any, width: int = 14) -> list[str]:
 
     lines = [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
     if table.dropped:
-        rows = f"{table.dropped} of {table.dropped + len(table.X)} rows lack a value"
+        where = listed([f"{one_line(name, 40)} ({count})" for name, count in table.lacking.items()], 8)
+        rows = f"{table.dropped} of {table.dropped + len(table.X)} rows, which lack a value in {where}"
         lines.append(f"{'dropped':<{width}} {rows}")
     return lines
 

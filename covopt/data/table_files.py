@@ -106,6 +106,8 @@ class Table:
         The file, less the rows that were dropped.
     dropped : int
         Rows with missing values, where those were to be dropped.
+    lacking : dict of str to int
+        The columns that lack values in those rows, and how many, most first.
     """
 
     X: np.ndarray
@@ -116,6 +118,7 @@ class Table:
     left_out: dict[str, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
     dropped: int = 0
+    lacking: dict[str, int] = field(default_factory=dict)
 
     @property
     def features(self) -> pd.DataFrame:
@@ -269,7 +272,12 @@ def _without_missing(table: Table, path: Path) -> Table:
     """Drop the rows that lack a value in a column that is used."""
     pd = required("pandas", "reading a table", "tables")
     used = [pd.DataFrame(part) for part in (table.X, table.Y, table.weights) if part is not None]
-    whole = ~np.column_stack([part.isna().any(axis=1) for part in used]).any(axis=1)
+    missing = np.column_stack([part.isna() for part in used])
+    whole, count = ~missing.any(axis=1), missing.sum(axis=0)
+    indicators = {name: column for column, group in table.raw.groups.items() for name in group if "=" in name}
+    names = [indicators.get(name, name) for name in (*table.feature_names, *table.target_names)]
+    names.append("the sample weight")
+    lacking = {names[j]: int(count[j]) for j in np.argsort(-count, kind="stable") if count[j]}
     if not whole.any():
         raise InputError(
             f"{path}: every row lacks a value in a column that is used; name fewer with --features."
@@ -277,7 +285,7 @@ def _without_missing(table: Table, path: Path) -> Table:
     raw = table.raw
     raw = replace(raw, frame=raw.frame[whole], labels=None if raw.labels is None else raw.labels[whole])
     return replace(
-        table, X=table.X[whole], Y=table.Y[whole], raw=raw, dropped=int((~whole).sum()),
+        table, X=table.X[whole], Y=table.Y[whole], raw=raw, dropped=int((~whole).sum()), lacking=lacking,
         weights=None if table.weights is None else table.weights[whole],
     )  # fmt: skip
 

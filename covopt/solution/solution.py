@@ -60,6 +60,8 @@ class Solution(Predicts):
     lambda_max : float or None
         :func:`covopt.lambda_max` of the table, or the best lower bound on it, where the solve asked for it; files do
         not keep it.
+    held_out : HeldOut or None
+        How networks did on rows left out, for each λ that ``lam="cv"`` has chosen from; files do not keep it.
     timings : dict of str to float
         Where the time went, longest first: seconds of preparing (imports, checks, reductions), pricing, the
         restricted master, its columns, making networks, proofs, finishing, the certificate and the rest. They sum to
@@ -85,6 +87,7 @@ class Solution(Predicts):
     timings: dict[str, float] = field(default_factory=dict)
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
     dual_low: np.ndarray | None = None
+    held_out: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         fits = self.network.n_inputs == len(self.data.feature_names)

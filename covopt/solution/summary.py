@@ -203,6 +203,7 @@ def _objective_rows(solution: Solution) -> list[tuple[str, str]]:
     return [
         ("loss", f"{solution.loss.title}, λ = {solution.lam:g}{share}{weighted}"),
         ("objective", f"{solution.objective:.10g} = C + λ · cost, C = {solution.loss_value:.10g}"),
+        *([] if solution.held_out is None else [("rows left out", solution.held_out.said)]),
     ]
 
 

@@ -125,6 +125,7 @@ def test_the_command(tmp_path):
     assert "by default, since --lam was not given)" in said
     said = run("fit", table, "--target", "y", "--lam", "cv", "--tol", 1e-2).stdout
     assert "; chosen by cross-validation)" in said
+    assert "rows left out  R² " in said
     content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
     assert content["lam_over_lambda_max"] == pytest.approx(0.5)
     refused = run("fit", table, "--target", "y", "--lam", "much")

@@ -42,3 +42,16 @@ def test_faces_bound_the_dual_of_a_fit_that_is_stopped(monkeypatch, d):
     assert len(rows) == len(dual) == 39
     assert rows.any(axis=1).all()
     assert proved == pytest.approx(bound_gauge(rows, dual).value, rel=1e-9)
+
+
+def test_what_a_limit_has_ended_says_so():
+    """Local search and its bound take what there is; one that ends by itself is heuristic."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 14))
+    y = np.abs(X[:, 0]) + 0.3 * rng.standard_normal(120)
+    found = covopt.fit(X, y, lam="0.03max", time_limit_s=0.5)
+    assert (found.status, found.status.message) == (
+        "time_limit",
+        "the time limit was reached; the bracket is valid",
+    )
+    assert 0.0 < found.lower_bound < found.objective

@@ -98,7 +98,10 @@ def test_words_become_columns_and_saved_networks_find_them():
     asked = ("fit", "people.csv", "--target", "amount", "--one-hot", "--lam", "0.3max")
     done = run(*asked, "--drop-missing", "--out", "words.json")
     features = "features       age, income, town=Bern, town=Genf, town=Thun, member=yes, rich=low → amount"
-    assert features in done.stdout and "dropped        2 of 30 rows lack a value" in done.stdout
+    assert (
+        features in done.stdout
+        and "dropped        2 of 30 rows, which lack a value in income (2)\n" in done.stdout
+    )
     assert said("verify", "words.json", "people.csv")["ok"]
     found = covopt.load("words.json")
     whole = read_table(Path("whole.csv"), target=None, features=found.data.feature_names).X
@@ -121,7 +124,7 @@ def test_rows_that_lack_a_value_are_an_error_that_names_the_option(tmp_path):
         read_table(table, target="y", drop_missing=True)
     table.write_text("town,a,y\nBern,1,2\n,2,3\nThun,4,5\n")
     found = read_table(table, target="y", words=True, drop_missing=True)
-    assert (found.feature_names, found.dropped) == (("town=Thun", "a"), 1)
+    assert (found.feature_names, found.dropped, found.lacking) == (("town=Thun", "a"), 1, {"town": 1})
     assert found.X.tolist() == [[0.0, 1.0], [1.0, 4.0]] and found.raw.rows.one(1) == "line 4"
 
 

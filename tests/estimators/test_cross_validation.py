@@ -110,6 +110,12 @@ def test_lam_by_cross_validation():
     share = found.lam / covopt.lambda_max(X, y)
     assert 1e-3 <= share <= 0.5
     assert ReLURegressor(lam="cv").fit(X, y).solution_.lam == found.lam
+    held = covopt.path(X, y, lams=found.held_out.lams, folds=5).held_out  # the same folds
+    at = int(held.losses.mean(axis=1).argmin())
+    assert held.best == found.lam
+    said = f"R² {held.qualities[at].mean():.4f}, loss {held.losses[at].mean():.6g}: means over 5 folds"
+    assert f"rows left out  {said}\n" in found.summary()
+    assert covopt.fit(X, y, lam=found.lam).held_out is None
 
 
 def test_folds_that_there_was_time_for_choose(monkeypatch):
