@@ -80,6 +80,7 @@ LIMITED = ("--time-limit", f"{LIMIT}")
 TRAIN = ("train", "small.csv", *TARGET, "--lam", "0.01", "--widths")
 COMMANDS = {
     "solve": ("solve", "large.csv", *TARGET, *LIMITED),
+    "fit, ten classes": ("fit", "digits.csv", *TARGET, "--loss", "softmax-cross-entropy", "--standardise", *LIMITED),
     "solve, few rows": ("solve", "small.csv", *TARGET, "--tol", "1e-12", *LIMITED),
     "fit": ("fit", "large.csv", *TARGET, *LIMITED),
     "path": ("path", "large.csv", *TARGET, "--lams", "0.1,0.01", *LIMITED),
@@ -143,6 +144,9 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_c
             content = np.random.default_rng(1).standard_normal((rows, 3))
             content[:, 2] = content[:, 2] if name == "middle.csv" else content[:, 0] > 0
             np.savetxt(name, content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
+    if "digits.csv" in arguments:
+        X, y = pytest.importorskip("sklearn.datasets").load_digits(return_X_y=True, as_frame=True)
+        X.assign(y=y).to_csv("digits.csv", index=False)
     for again in (True, False):
         began = time.process_time()
         result = CliRunner().invoke(app, [*arguments, "--json"])
