@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +19,18 @@ from covopt.errors import InputError, TableWarning
 
 logger = logging.getLogger("covopt")
 
-WITHOUT = "--features=-{0} (features='-{0}')"
 NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
+
+
+def without(name: str) -> str:
+    """Return the option that leaves a column out, as a shell takes it.
+
+    Examples
+    --------
+    >>> without("id"), without("customer id")
+    ("--features=-id (features='-id')", "--features='-customer id' (features='-customer id')")
+    """
+    return f"--features={shlex.quote('-' + name)} (features='-{name}')"
 
 
 def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -51,7 +62,7 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
         left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
         chosen = [c for c in chosen if c not in nameless]
     said += [
-        f"column {c!r} counts the rows and is used as a feature; leave it out with {WITHOUT.format(c)} "
+        f"column {c!r} counts the rows and is used as a feature; leave it out with {without(c)} "
         "if it says nothing about the target."
         for c in chosen
         if is_counter(c, frame[c])
@@ -61,7 +72,7 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
         more = f" ({len(still)} columns are like this)" if len(still) > 1 else ""
         said.append(
             f"column {still[0]!r} holds {frame[still[0]].iloc[0]} in every row{more} and is used as a feature, "
-            f"though it can tell no rows apart; leave it out with {WITHOUT.format(still[0])}."
+            f"though it can tell no rows apart; leave it out with {without(still[0])}."
         )
     told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
     if told and chosen:

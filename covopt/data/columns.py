@@ -24,9 +24,8 @@ _MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "
 _DATES = ("date", "time", "period", "duration")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 _SAMPLE = 1000  # texts of which all must be dates
-_COUNTERS = frozenset(
-    {"id", "index", "idx", "row", "rows", "row_id", "rowid", "rownames", "no", "nr", "number", "#"}
-)
+_COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|#")
 
 
 @dataclass(frozen=True)
@@ -267,15 +266,15 @@ def holds_classes(series: pd.Series) -> bool:
 
 
 def is_counter(name: str, series: pd.Series) -> bool:
-    """Return whether a column is called as row numbers are, and counts from 0 or 1.
+    """Return whether a column is called as row numbers are, ``id`` or ``PassengerId``, and counts from 0 or 1.
 
     Parameters
     ----------
     name : str
     series : pandas.Series
     """
-    values = series.to_numpy()
-    if name.strip().lower() not in _COUNTERS or values.dtype.kind not in "iu" or len(values) < 2:
+    values, words = series.to_numpy(), {word.lower() for word in _WORD.findall(name)}
+    if not words & _COUNTERS or values.dtype.kind not in "iu" or len(values) < 2:
         return False
     return int(values.min()) in (0, 1) and bool(
         (np.sort(values) == np.arange(len(values)) + values.min()).all()

@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import listed
-from covopt.data.column_choice import WITHOUT, because, features_by_default, resolve, taken_away
+from covopt.data.column_choice import because, features_by_default, resolve, taken_away, without
 from covopt.data.columns import content_of, holds_classes, to_numbers
 from covopt.data.readers import read_raw
 from covopt.data.rows import Raw, Text
@@ -84,7 +84,7 @@ def _indicator(column: pd.Series, name: str, word: str) -> pd.Series:
     return pd.Series(values, index=column.index, name=f"{name}={word}")
 
 
-_FEATURE = f"Convert it to numbers, or leave it out with {WITHOUT}."
+_FEATURE = "Convert it to numbers, or leave it out with {}."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
 _WEIGHT = "Convert it to numbers."
 
@@ -251,7 +251,7 @@ def _choose(
     def numbers(name: str, remedy: str) -> np.ndarray:
         return to_numbers(frame[name], name, str(path), raw.rows.one, remedy)
 
-    X = np.column_stack([numbers(c, _FEATURE.format(c)) for c in chosen])
+    X = np.column_stack([numbers(c, _FEATURE.format(without(c))) for c in chosen])
     weights = numbers(weighing[0], _WEIGHT) if weighing else None
     if labels is None:
         labels = len(targets) == 1 and holds_classes(frame[targets[0]])

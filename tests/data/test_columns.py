@@ -108,7 +108,11 @@ def test_a_column_that_counts_the_rows_is_warned_about(write, start):
         assert read_table(path, target="y").feature_names == ("id", "a")
     assert read_table(path, target="y", features="id,a").feature_names == ("id", "a")
     assert not is_counter("id", pd.Series([0, 2, 3])) and not is_counter("id", pd.Series([5, 6, 7]))
-    assert not is_counter("age", pd.Series([0, 1, 2]))
+    assert not is_counter("age", pd.Series([0, 1, 2])) and not is_counter("idle", pd.Series([0, 1, 2]))
+    assert all(
+        is_counter(name, pd.Series([1, 2, 3]))
+        for name in ("PassengerId", "customer id", "row_id", "ROW", "#")
+    )
     assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
