@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -132,7 +133,7 @@ def fit(
     if type(depth) is not int or depth != 2:
         # a room above this one: networks of more layers start from what is solved here
         deep = import_module("covopt.depth.fitting")
-        depth = deep.check(depth, potential, start, standardise=standardise)
+        depth = deep.check(depth, potential, standardise=standardise)
     task = Task(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
@@ -141,7 +142,7 @@ def fit(
     if not is_chosen(lam):
         parse_lam(lam)  # before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
-    if start is not None:
+    if start is not None and depth == 2:
         task.check_start(start)
     with speaking(verbose), one_blas_thread():
         if depth > 2:
@@ -149,7 +150,7 @@ def fit(
             if task.interrupted:
                 raise KeyboardInterrupt
             fitted: Any = deep.fit_deep(
-                task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
+                task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began, start=start
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
         return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
@@ -230,6 +231,7 @@ def path(
     standardise: bool = False,
     folds: int = 0,
     verbose: int = 0,
+    start: SolutionPath | None = None,
 ) -> SolutionPath:
     r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
 
@@ -249,12 +251,14 @@ def path(
     time_limit_s : float, optional
         Seconds for the whole path.
     callback : callable, optional
-        Called after every round, as in :func:`fit`; a true answer ends the path.
+        Called after every round, as in :func:`fit`; a true answer ends the path. ``state.best()`` is the path so far.
     folds : int
         Before the path, train on all folds but one for the same λ, and judge on the one left out; ``held_out`` of the
         path has the losses. It takes a part of the time. 0 for none.
     verbose
         As in :func:`covopt.min_norm`.
+    start : SolutionPath, optional
+        An earlier answer for the same X: its λ begin with what it has of them.
 
     Returns
     -------
@@ -284,7 +288,16 @@ def path(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
     time_limit_s = check_time_limit(time_limit_s)
-    solutions = SolutionPath()
+    earlier = [] if start is None else start if isinstance(start, list) else [start]
+    for found in earlier:
+        task.check_start(found)
+    solutions, known = SolutionPath(), {found.lam: found for found in earlier}
+
+    def seen(state: Any) -> Any:
+        rest = [found for found in known.values() if found.lam < grid[len(solutions)]]
+        best = state.best and (lambda: SolutionPath([*solutions, state.best(), *rest]))
+        return callback is not None and callback(replace(state, best=best))
+
     with speaking(verbose), one_blas_thread():
         if lams is None:
             grid = task.grid(n_lams, eps, time_limit_s)
@@ -299,9 +312,9 @@ def path(
                 _warn_stopped(solutions, grid, "the time limit was reached")
                 break
             started = now()
-            previous = solutions[-1] if solutions else None
+            previous = known.get(float(lam), solutions[-1] if solutions else None)
             try:
-                solutions.append(task.solve(float(lam), left, callback, previous, started))
+                solutions.append(task.solve(float(lam), left, seen, previous, started))
             except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
                 if not solutions:
                     raise

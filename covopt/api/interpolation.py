@@ -74,7 +74,7 @@ def min_norm(
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
         ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true
-        answer stops.
+        answer stops. ``state.best()`` is the solution so far, and ``state.best`` None as long as there is none.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     standardise : bool

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,23 +27,33 @@ class Watch:
     callback : callable or None
         The user's; a true answer stops.
     began : float
+    so_far : callable
+        Makes a solution of a point; None where there is none.
 
     Attributes
     ----------
     history : list of dict
     """
 
-    def __init__(self, scale: float, callback: Callback | None, began: float):
-        self.scale, self.callback, self.began = scale, callback, began
+    def __init__(
+        self,
+        scale: float,
+        callback: Callback | None,
+        began: float,
+        so_far: Callable[[Any], Any] | None = None,
+    ):
+        self.scale, self.callback, self.began, self.so_far = scale, callback, began, so_far
         self.history: list[dict[str, float]] = []
 
     def __call__(self, state: RoundState, point: Any) -> bool:
         """Note a round; whether to stop."""
         state = state.scaled(self.scale, now() - self.began)
-        seen = {k: v for k, v in vars(state).items() if (v if k == "note" else np.isfinite(v))}
+        seen = {k: v for k, v in vars(state).items() if (np.isfinite(v) if isinstance(v, int | float) else v)}
         tell(logging.DEBUG, round_line(state), "round", **seen)
         if state.note:
             note = f"round {state.round}: {state.note}"
             tell(logging.INFO, note, "note", round=state.round, note=state.note)
         self.history.append(seen)
+        if self.so_far is not None and np.isfinite(point.upper_bound):
+            state = replace(state, best=partial(self.so_far, point))
         return self.callback is not None and bool(self.callback(state))

@@ -71,11 +71,13 @@ class Run:
             scale = self.problem.strength
         else:
             scale = 2.0 * self.reduction.value_scale if self.noise is None else self.noise.value_scale
-        self.watch = Watch(scale, callback, began)
+        self.start: Solution | None = None
+        # one atom at a time Frank-Wolfe has no network on its way
+        self.watch = Watch(scale, callback, began, None if task.rounds else self._so_far)
 
     def solve(self, start: Solution | None) -> Solution:
         """Solve from a warm start where there is one; of the same problem nothing worse is returned."""
-        task = self.task
+        task, self.start = self.task, start
         options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
         is_exact = task.interpolates and self.problem.is_scalar
         options["tol"] = task.tol * (1.0 if is_exact else INSIDE)
@@ -84,9 +86,7 @@ class Run:
                 options["warm"] = self._warm(start)
             point, name = self._point(options)
             solution = self._solution(point, name, self.clock)
-            if start is not None and task.is_solved_by(start, self.lam):
-                solution = self._better(solution, start)
-            solution = dataclasses.replace(solution, timings=watch.seconds())
+            solution = dataclasses.replace(self._better(solution), timings=watch.seconds())
         tell_result(solution)
         return solution
 
@@ -108,6 +108,14 @@ class Run:
         if problem.interpolates and task.solver in GENERATION and self.noise is None:
             point = sharpened(problem, point)
         return point, loop.name
+
+    def _so_far(self, point: Point) -> Solution:
+        """Return the solution of a point on the way, as an interrupt would leave it."""
+        clock = Clock(None, self.clock.began)
+        found = self._solution(dataclasses.replace(point, status=Status.INTERRUPTED), DESCENT, clock)
+        if clock.interrupted:
+            raise KeyboardInterrupt
+        return self._better(found)
 
     # ------------------------------------------------------------------ the user's units
     def _solution(self, point: Point, name: str, clock: Clock) -> Solution:
@@ -241,8 +249,11 @@ class Run:
             enough=lambda made: made.status is Status.CERTIFIED,
         )  # fmt: skip
 
-    def _better(self, solution: Solution, earlier: Solution) -> Solution:
-        """Return a solution with the network and the dual of an earlier one where they are better, certified anew."""
+    def _better(self, solution: Solution) -> Solution:
+        """Return a solution with the network and the dual of the start where they are better, certified anew."""
+        earlier = self.start
+        if earlier is None or not self.task.is_solved_by(earlier, self.lam):
+            return solution
         cheaper = earlier.objective < solution.objective and earlier.certificate.interpolates
         tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
         if not cheaper and tighter is solution:

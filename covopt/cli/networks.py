@@ -79,12 +79,13 @@ def demo(given: SimpleNamespace) -> Answer:
 
 def depth(given: SimpleNamespace) -> Answer:
     """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
+    given.start = earlier(given)
     with progress(given, "reading the table") as shown:
         table = read_plain(given)
         shown.say(f"depth {given.depth}")
         from covopt.depth import representation_cost
 
-        solution = representation_cost(table.features, table.targets, **asked(given))
+        solution = representation_cost(table.features, table.targets, callback=shown, **asked(given))
     return answer_of(solution, table, [])
 
 
@@ -105,8 +106,7 @@ def fit(given: SimpleNamespace) -> Answer:
         from covopt.api.lambdas import DEFAULT_LAMBDA
 
         lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
-        callback = shown if shallow else None
-        solution = run(X, Y, lam=lam, callback=callback, **asked(given), **options)
+        solution = run(X, Y, lam=lam, callback=shown, **asked(given), **options)
     for_lambda = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
     beside = _beside(solution, X, Y, options, for_lambda)
     answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said, *why])
@@ -117,7 +117,7 @@ def fit(given: SimpleNamespace) -> Answer:
 
 def path(given: SimpleNamespace) -> Answer:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
-    grid = None if given.lams is None else strengths_in(given.lams)
+    given.start, grid = earlier(given), None if given.lams is None else strengths_in(given.lams)
     with progress(given, "reading the table") as shown:
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table)
@@ -146,6 +146,7 @@ def path(given: SimpleNamespace) -> Answer:
         record,
         [*_path_lines(record), *columns_lines(table), *said, *why, *scaling],
         save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
+        finished=ended and solutions[-1].status.code not in STOPPED,
     )  # fmt: skip
 
 

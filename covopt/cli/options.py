@@ -310,7 +310,7 @@ OPTIONS = (
            writes=FIGURE, key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
            key="figure_file"),
-    Option("solve fit", "resume", bool, False, "Begin with the solution in --out, of a run that was stopped.",
+    Option("solve fit path depth", "resume", bool, False, "Begin with what is in --out, of a run that was stopped.",
            flags=("--resume",)),
     Option("train", "checkpoint", File, None, "Save the state of training while it runs; removed at the end.",
            "FILE"),

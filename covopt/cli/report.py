@@ -9,7 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ import typer
 from covopt.checks.memory import memory_limited
 from covopt.checks.wording import counted, listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
-from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
+from covopt.limits import announce_compilation, ends_like_an_interrupt, now, patiently
 
+EVERY_S = 30.0  # between two writes of the best answer so far
 INTERRUPTED = "interrupted before there was anything to save"
 
 
@@ -232,10 +233,12 @@ def progress_line(state: Any, before: Any = None) -> str:
 class Progress:
     """A spinner with the bracket and the time on a terminal; silent anywhere else.
 
-    Call it as the callback of a solver; it never asks to stop.
+    Call it as the callback of a solver; it never asks to stop. Where a run takes long it writes the best answer so
+    far to the file of the result, whatever ends the run.
     """
 
-    def __init__(self, text: str, *, enabled: bool):
+    def __init__(self, text: str, *, enabled: bool, out: Path | None = None):
+        self._out, self._due = out, now() + EVERY_S
         self._status: Any = None
         self._before: Any = None
         if enabled and sys.stderr.isatty():
@@ -263,10 +266,23 @@ class Progress:
 
     def __call__(self, state: Any) -> bool:
         """Show the state of a round; never asks to stop."""
-        if self._status is not None:
+        deep = isinstance(state, dict)
+        self.keep(state["best"] if deep else state.best)
+        if deep:
+            self.say(f"{state['side']} {state['value']:.8g}   {state['source']}")
+        elif self._status is not None:
             self._status.update(self._task, description=progress_line(state, self._before))
             self._before = state
         return False
+
+    def keep(self, best: Callable[[], Any] | None) -> None:
+        """Write the best answer so far where an interval has passed."""
+        if best is None or self._out is None or now() < self._due:
+            return
+        if self._out.is_file() or not self._out.exists():  # a pipe or a device gets the result alone
+            with suppress(CovoptError, OSError):  # no reason to end
+                best().save(self._out)
+        self._due = now() + EVERY_S
 
     def say(self, text: str) -> None:
         """Replace the text beside the spinner."""

@@ -203,7 +203,7 @@ def _check(path: Path | None, writes: tuple[str, ...]) -> None:
 @contextmanager
 def progress(given: SimpleNamespace, text: str) -> Iterator[Progress]:
     """Show a spinner where somebody looks."""
-    with Progress(text, enabled=given.talks) as shown:
+    with Progress(text, enabled=given.talks, out=getattr(given, "out", None)) as shown:
         yield shown
 
 
@@ -213,7 +213,7 @@ def _say_how_it_goes_on(path: Path | None) -> None:
 
 
 def earlier(given: SimpleNamespace) -> Any:
-    """Return the solution in ``--out`` where ``--resume`` asks to begin with it, else None.
+    """Return what is in ``--out`` where ``--resume`` asks to begin with it, else None.
 
     Raises
     ------
@@ -225,13 +225,10 @@ def earlier(given: SimpleNamespace) -> Any:
     if not given.resume:
         return None
     if given.out is None:
-        raise InputError("--resume begins with the solution in --out; name the file with --out.")
+        raise InputError("--resume begins with what is in --out; name the file with --out.")
     if not given.out.exists():
         typer.echo(f"note: there is no {given.out}; the run begins anew", err=True)
         return None
-    from covopt import Solution, load
+    from covopt import load
 
-    found = load(given.out)
-    if not isinstance(found, Solution):
-        raise InputError(f"{given.out} holds a {type(found).__name__}, no solution to begin with.")
-    return found
+    return load(given.out)

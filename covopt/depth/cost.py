@@ -5,8 +5,9 @@ A bracket in the making: what the search for interpolating networks and that for
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,6 +27,7 @@ from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
+from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
@@ -37,7 +39,33 @@ class Stop(Exception):
     """The callback said so, or the bracket is closed."""
 
 
-class Bracket:
+def begun(start: Any, data: Data, depth: int, output_bias: str) -> tuple[Layout, np.ndarray] | None:
+    """Return the weights of an earlier network for a table.
+
+    Raises
+    ------
+    InputError
+        Where it is of another table or another kind.
+    """
+    if start is None:
+        return None
+    if isinstance(start, DeepSolution):
+        layers = [w if b is None else np.column_stack([w, b]) for w, b in start.network.layers]
+        layout, theta = Layout.of_layers(layers, data.n_features, data.bias, output_bias)
+        same = start.data.bias == data.bias and np.array_equal(start.data.X, data.X)
+        if (
+            same
+            and layout.depth == depth
+            and layout.size == len(theta)
+            and layout.widths[-1] == data.n_outputs
+        ):
+            return layout, theta
+    raise InputError(
+        f"start must be a DeepSolution for the same X, bias and depth; received {type(start).__name__}."
+    )
+
+
+class Bracket(ABC):
     """The best network and the bounds so far, with a clock, a history and a status.
 
     Parameters
@@ -101,9 +129,14 @@ class Bracket:
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
         self.history.append(entry)
         tell_bound(self.depth, entry)
-        if self.callback is not None and self.callback(entry):
+        best = None if self.best is None else self.solution
+        if self.callback is not None and self.callback(entry | {"best": best}):
             self.status = Status.CALLBACK
             raise Stop
+
+    @abstractmethod
+    def solution(self) -> DeepSolution:
+        """Return what is known so far; there is a network."""
 
     def work(self, share: float | None, part: Callable[[], Any]) -> None:
         """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
@@ -152,6 +185,7 @@ def representation_cost(
     duplicates: str = "error",
     callback: Callable[[dict[str, Any]], Any] | None = None,
     verbose: int = 0,
+    start: DeepSolution | Solution | None = None,
 ) -> DeepSolution | Solution:
     r"""Bracket the representation cost of a table: the least squared norm of a deep ReLU network through its points.
 
@@ -186,9 +220,12 @@ def representation_cost(
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     callback : callable, optional
-        Called with each entry of ``history``; a true answer stops.
+        Called with each entry of ``history``, where ``best()`` returns the solution so far; a true answer stops.
+        With depth 2 as in :func:`covopt.min_norm`.
     verbose : int
         1 shows what was found on standard error, 2 every step.
+    start : DeepSolution, optional
+        An earlier answer for the same table, with whose network the search begins.
 
     Returns
     -------
@@ -222,7 +259,7 @@ def representation_cost(
     if L == 2:
         return min_norm(
             X, Y, bias=bias, output_bias=output_bias, tol=tol, time_limit_s=limit, random_state=random_state,
-            duplicates=duplicates, verbose=verbose,
+            duplicates=duplicates, verbose=verbose, callback=callback, start=cast("Solution", start),
         )  # fmt: skip
     began = now()
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
@@ -233,7 +270,7 @@ def representation_cost(
             "than there may be; use fewer rows, or covopt.fit(depth=...), whose networks are narrow."
         )
     with speaking(verbose), threadpool_limits(1, user_api="blas"), timing(began) as watch:
-        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback, watch)
+        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback, watch, start)
         return task.run()
 
 
@@ -251,9 +288,10 @@ class _Task(Bracket):
         random_state: int | None,
         callback: Callable[[dict[str, Any]], Any] | None,
         watch: Stopwatch,
+        start: Any,
     ) -> None:
         super().__init__(depth, tol, limit, callback, began)
-        self.data, self.output_bias = data, output_bias
+        self.data, self.output_bias, self.start = data, output_bias, begun(start, data, depth, output_bias)
         self.random_state, self.watch = random_state, watch
         self.search = UpperSearch(data, depth, output_bias, limit, random_state, self.offer)
         self.looked = np.inf  # the norm at which trees and chains were made
@@ -267,7 +305,7 @@ class _Task(Bracket):
         self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
         self.work(_UPPER_SHARE, self.search.go_on)
         self.work(1.0, self._again)
-        return self._solution()
+        return self.said(self.solution())
 
     def _begin(self) -> None:
         self.search.begin()
@@ -313,6 +351,11 @@ class _Task(Bracket):
         """Take what takes no time first, the closed forms too: whatever stops the search, they stand."""
         self._zero()
         self.add(closed_bounds(self.data, self.depth, self.output_bias))
+        if self.start is not None:
+            layout, theta = self.start
+            if relative_residual(layout.forward(theta, self.data.X)[1][-1], self.data.Y) <= INTERPOLATES:
+                self.offer((norm_of(layout, theta), layout, theta), "start")
+            self.search.improve(layout, theta, "start")
 
     @stage("tree bound")
     def _trees(self) -> None:
@@ -334,7 +377,8 @@ class _Task(Bracket):
         if self.best[0] < FELL * self.looked:
             self._trees()
 
-    def _solution(self) -> DeepSolution:
+    def solution(self) -> DeepSolution:
+        """See the base class."""
         assert self.best is not None
         _, layout, theta = self.best
         network: DeepReLUNetwork = layout.to_network(theta)
@@ -349,4 +393,4 @@ class _Task(Bracket):
                 f"no network of depth {self.depth} was found that meets the small targets as well: they go down to "
                 f"{least:.1g} of the largest and cost {missed:.1g} of the norm; scale the outputs, or leave them out."
             )
-        return self.said(solution)
+        return solution

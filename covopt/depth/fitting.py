@@ -10,7 +10,7 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.memory import gives_way
 from covopt.checks.timing import stage, timing
-from covopt.depth.cost import MOST_DEPTH, Bracket
+from covopt.depth.cost import MOST_DEPTH, Bracket, begun
 from covopt.depth.descent import decay, objective, trim
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.fit_solution import DeepFit
@@ -34,6 +34,7 @@ def fit_deep(
     time_limit_s: float | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     began: float | None = None,
+    start: Any = None,
 ) -> DeepFit:
     r"""Train a network of L > 2 layers with weight decay, and bracket the least objective of all such networks.
 
@@ -53,11 +54,13 @@ def fit_deep(
         Called with each entry of ``history``; a true answer stops.
     began : float, optional
         When the clock started.
+    start : DeepSolution, optional
+        With whose network the search begins.
     """
-    return _Training(task, lam, depth, time_limit_s, callback, now() if began is None else began).run()
+    return _Training(task, lam, depth, time_limit_s, callback, now() if began is None else began, start).run()
 
 
-def check(depth: Any, potential: Any, start: Any, *, standardise: Any = False) -> int:
+def check(depth: Any, potential: Any, *, standardise: Any = False) -> int:
     """Return the depth asked for, refusing what goes with two layers alone.
 
     Raises
@@ -73,8 +76,6 @@ def check(depth: Any, potential: Any, start: Any, *, standardise: Any = False) -
             f"depth={L} goes with the norm of the weights alone; received potential={potential!r}. Leave potential "
             "out, or use depth=2."
         )
-    if L > 2 and start is not None:
-        raise InputError(f"start is a shallow solution and depth is {L}; leave start out, or use depth=2.")
     if L > 2 and standardise:
         raise InputError(
             f"standardise goes with two layers and depth is {L}; centre and scale the columns beforehand."
@@ -93,29 +94,38 @@ class _Training(Bracket):
         limit: float | None,
         callback: Callable[[dict[str, Any]], Any] | None,
         began: float,
+        start: Any,
     ) -> None:
         super().__init__(depth, task.tol, limit, callback, began)
-        self.task, self.lam = task, lam
+        self.task, self.lam, self.start = task, lam, begun(start, task.data, depth, task.output_bias)
         self.search = TrainedSearch(task, lam, depth, limit, self.offer)
 
     def run(self) -> DeepFit:
         """Search above, then below."""
-        with timing(self.began) as watch:
+        with timing(self.began) as self.watch:
             self.best = self.search.constant()
             self.work(_UPPER_SHARE, self._above)
             self.work(1.0, self._below)
+        return self.said(self.solution())
+
+    def solution(self) -> DeepFit:
+        """See the base class."""
         assert self.best is not None
         layout, theta = self.best[1:]
         task = self.task
-        return self.said(DeepFit(
+        return DeepFit(
             task.data, self.depth, task.output_bias, layout.to_network(theta), self.bounds, self.status, task.tol,
             self.history, now() - self.began, task.random_state, self.lam, task.loss, task.sample_weight,
-            watch.seconds(),
-        ))  # fmt: skip
+            self.watch.seconds(),
+        )  # fmt: skip
 
     def _above(self) -> None:
         assert self.best is not None
-        self.note("upper", self.best[0], "constant")
+        if self.start is not None:
+            self.offer(self.search.found(*self.start), "start")
+            self.search.improve(*self.start, "start")
+        if not self.history:
+            self.note("upper", self.best[0], "constant")
         self.search.go_on()
 
     @stage("bounds")
@@ -154,7 +164,7 @@ class TrainedSearch(UpperSearch):
         theta = np.zeros(layout.size)
         if layout.has_bias(self.depth - 1):
             theta = decay(layout, theta, data.X, self._loss, self.lam)
-        return self._found(layout, theta)
+        return self.found(layout, theta)
 
     def go_on(self) -> None:
         """Continuation in the depth from the shallow optimum; then random starts."""
@@ -171,12 +181,13 @@ class TrainedSearch(UpperSearch):
             _, low = random_start(layout, self._rng, size, float(np.abs(data.lifted).max()))
             for share in (0.01, 0.1):
                 low = decay(layout, low, data.X, self._loss, share * self.lam)
-            self._improve(layout, low, "random start")
+            self.improve(layout, low, "random start")
 
     def _is_large(self, layout: Layout) -> bool:
         return self.data.n_samples * sum(layout.widths) > LARGE
 
-    def _found(self, layout: Layout, theta: np.ndarray) -> Found:
+    def found(self, layout: Layout, theta: np.ndarray) -> Found:
+        """Return a network with its objective."""
         return objective(layout, theta, self.data.X, self._loss, self.lam), layout, theta
 
     @stage("shallow optimum")
@@ -187,17 +198,17 @@ class TrainedSearch(UpperSearch):
             left = None if self.limit is None else _SHALLOW_SHARE * self.limit
             solution = self.task.solve(share * self.lam, left, None, None, now())
             if len(solution.network):
-                found.append(self._found(*of_shallow(solution.network, self.output_bias)))
+                found.append(self.found(*of_shallow(solution.network, self.output_bias)))
         return found
 
     @stage("descent")
-    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
+    def improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, drop silent neurons, keep."""
         low = theta
         if not gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
             low = decay(layout, theta, self.data.X, self._loss, self.lam)
-        before = self._found(layout, low)
-        found = self._found(*trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2)))
+        before = self.found(layout, low)
+        found = self.found(*trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2)))
         if found[0] > before[0] * (1.0 + 1e-9):
             found = before
         self._offer(found, source)

@@ -206,14 +206,14 @@ class UpperSearch:
             _, layout, theta = kept[0]
             starts = [list(deeper(layout, theta, rng, extra=extra))[-1] for extra in EXTRA]
             starts.insert(0, through_outputs(layout, theta, self.data.X))
-            found = [self._improve(*start, f"depth {layout.depth} continued") for start in starts]
+            found = [self.improve(*start, f"depth {layout.depth} continued") for start in starts]
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
         """Continuation in the depth, then random and trained starts."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if self._small else 1):
-            self._improve(layout, theta, "random start")
+            self.improve(layout, theta, "random start")
         trained = [
             self._train(*start)
             for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else 3)
@@ -221,7 +221,7 @@ class UpperSearch:
         fits = [entry for entry in trained if entry is not None]
         fits.sort(key=lambda entry: entry[0])
         for _, layout, theta in fits[:POLISHED]:
-            self._improve(layout, theta, "trained with weight decay")
+            self.improve(layout, theta, "trained with weight decay")
 
     def continue_in_depth(self, kept: list[Found], most: int) -> None:
         """Put identity layers into the best few networks, everywhere, and descend, until they are deep enough."""
@@ -230,7 +230,7 @@ class UpperSearch:
             for _, layout, theta in kept:
                 for extra in EXTRA:
                     for start in deeper(layout, theta, self._rng, extra=extra):
-                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
+                        found.extend(self.improve(*start, f"depth {layout.depth} continued"))
             kept = distinct(found, most)
 
     @stage("training")
@@ -294,7 +294,7 @@ class UpperSearch:
     def _random(self, depth: int) -> list[Found]:
         found = []
         for layout, theta in self._random_starts(depth, 2 * RANDOM_STARTS):
-            found.extend(self._improve(layout, theta, "random start"))
+            found.extend(self.improve(layout, theta, "random start"))
         return distinct(found)
 
     def _random_starts(self, depth: int, count: int) -> Iterator[tuple[Layout, np.ndarray]]:
@@ -317,7 +317,7 @@ class UpperSearch:
         return self._is_said
 
     @stage("descent")
-    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
+    def improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
         X, Y = self.data.X, self.data.Y
         if self._has_no_room(layout):

@@ -298,4 +298,4 @@ class Improvement:
         """Keep what rounds have found and proved, for a deadline may cut the next; whether the callback says stop."""
         if point is not self.last:  # that of columns goes on: a round that is cut has raised its bound
             self.last = dataclasses.replace(point)
-        return self.callback is not None and bool(self.callback(state, point))
+        return self.callback is not None and bool(self.callback(state, point.merged(self.point)))

@@ -30,6 +30,9 @@ class RoundState:
     n_columns: int
     time_s: float
     note: str = ""  # what the solver changed since the round before, and why
+    best: Callable[[], Any] | None = (
+        None  # the solution so far, as Ctrl-C would leave it; None without a network
+    )
 
     def scaled(self, scale: float, time_s: float) -> Self:
         """Return the round with bounds in other units, and another time."""

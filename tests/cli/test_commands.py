@@ -257,4 +257,6 @@ def test_resume(here):
     done = run(*SOLVE, "--out", "r.json", "--resume", "--json")
     assert done.exit_code == 0 and covopt.load("r.json").status.code == "certified"
     covopt.path(*table, n_lams=3).save("r.json")
-    assert "holds a SolutionPath, no solution" in run(*SOLVE, "--out", "r.json", "--resume").stderr
+    assert (
+        "start must be a Solution; received SolutionPath" in run(*SOLVE, "--out", "r.json", "--resume").stderr
+    )
