@@ -295,7 +295,8 @@ def path(
 
     def seen(state: Any) -> Any:
         rest = [found for found in known.values() if found.lam < grid[len(solutions)]]
-        best = state.best and (lambda: SolutionPath([*solutions, state.best(), *rest]))
+        done = list(solutions)
+        best = state.best and (lambda: SolutionPath([*done, state.best(), *rest]))
         return callback is not None and callback(replace(state, best=best))
 
     with speaking(verbose), one_blas_thread():

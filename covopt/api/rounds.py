@@ -55,5 +55,5 @@ class Watch:
             tell(logging.INFO, note, "note", round=state.round, note=state.note)
         self.history.append(seen)
         if self.so_far is not None and np.isfinite(point.upper_bound):
-            state = replace(state, best=partial(self.so_far, point))
+            state = replace(state, best=partial(self.so_far, replace(point)))
         return self.callback is not None and bool(self.callback(state))

@@ -110,12 +110,16 @@ class Run:
         return point, loop.name
 
     def _so_far(self, point: Point) -> Solution:
-        """Return the solution of a point on the way, as an interrupt would leave it."""
-        clock = Clock(None, self.clock.began)
-        found = self._solution(dataclasses.replace(point, status=Status.INTERRUPTED), DESCENT, clock)
-        if clock.interrupted:
+        """Return the solution of a point on the way, with the bound that takes no search.
+
+        Another thread may ask: nothing that the solve changes is used.
+        """
+        run = Run(self.task, self.lam, None, None, self.clock.began)
+        point, run.start = dataclasses.replace(point, status=Status.INTERRUPTED), self.start
+        found = run._better(run._certified(point, run._network(*point.network), DESCENT, run.clock))
+        if run.clock.interrupted:
             raise KeyboardInterrupt
-        return self._better(found)
+        return dataclasses.replace(found, history=list(self.watch.history))
 
     # ------------------------------------------------------------------ the user's units
     def _solution(self, point: Point, name: str, clock: Clock) -> Solution:
@@ -127,6 +131,10 @@ class Run:
         network = self._network(*self._finished(point, clock))
         if task.interpolates and self.noise is None:
             network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
+        return self._certified(point, network, name, clock)
+
+    def _certified(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Solution:
+        task = self.task
         found = self._concluded(point, network, name, clock)
         if found.status is Status.HEURISTIC and clock.is_spent:
             found = found._replace(status=Status.TIME_LIMIT)

@@ -45,7 +45,7 @@ def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
 def solve(given: SimpleNamespace) -> Answer:
     """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
     given.start = earlier(given)
-    with progress(given, "reading the table") as shown:
+    with progress(given, "reading the table", given.out) as shown:
         table = read_plain(given)
         given.standardise, why = settle_units(given, table)
         shown.say(before_the_first_round(table.X.shape, table.Y.shape, out=given.talks))
@@ -80,7 +80,7 @@ def demo(given: SimpleNamespace) -> Answer:
 def depth(given: SimpleNamespace) -> Answer:
     """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
     given.start = earlier(given)
-    with progress(given, "reading the table") as shown:
+    with progress(given, "reading the table", given.out) as shown:
         table = read_plain(given)
         shown.say(f"depth {given.depth}")
         from covopt.depth import representation_cost
@@ -97,7 +97,7 @@ def fit(given: SimpleNamespace) -> Answer:
     if given.depth > 2 and given.plot is not None:
         raise InputError(f"--plot draws shallow networks; received --depth {given.depth}: leave one out.")
     given.start = earlier(given)
-    with progress(given, "reading the table") as shown:
+    with progress(given, "reading the table", given.out) as shown:
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table) if shallow else (bool(given.standardise), [])
         X, Y = table.features, table.targets
@@ -118,7 +118,7 @@ def fit(given: SimpleNamespace) -> Answer:
 def path(given: SimpleNamespace) -> Answer:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
     given.start, grid = earlier(given), None if given.lams is None else strengths_in(given.lams)
-    with progress(given, "reading the table") as shown:
+    with progress(given, "reading the table", given.out) as shown:
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table)
         X = table.features

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ import typer
 from covopt.checks.memory import memory_limited
 from covopt.checks.wording import counted, listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
-from covopt.limits import announce_compilation, ends_like_an_interrupt, now, patiently
+from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
 EVERY_S = 30.0  # between two writes of the best answer so far
 INTERRUPTED = "interrupted before there was anything to save"
@@ -238,7 +239,8 @@ class Progress:
     """
 
     def __init__(self, text: str, *, enabled: bool, out: Path | None = None):
-        self._out, self._due = out, now() + EVERY_S
+        self._out, self._best, self._ended = out, None, threading.Event()
+        self._writer = threading.Thread(target=self._write_often, daemon=True)
         self._status: Any = None
         self._before: Any = None
         if enabled and sys.stderr.isatty():
@@ -256,18 +258,23 @@ class Progress:
             self._task = self._status.add_task(text, total=None)
 
     def __enter__(self) -> Progress:
+        if self._out is not None:
+            self._writer.start()
         if self._status is not None:
             self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._out is not None:
+            self._writer.join()
         if self._status is not None:
             self._status.stop()
 
     def __call__(self, state: Any) -> bool:
         """Show the state of a round; never asks to stop."""
         deep = isinstance(state, dict)
-        self.keep(state["best"] if deep else state.best)
+        self._best = (state["best"] if deep else state.best) or self._best
         if deep:
             self.say(f"{state['side']} {state['value']:.8g}   {state['source']}")
         elif self._status is not None:
@@ -275,14 +282,18 @@ class Progress:
             self._before = state
         return False
 
-    def keep(self, best: Callable[[], Any] | None) -> None:
-        """Write the best answer so far where an interval has passed."""
-        if best is None or self._out is None or now() < self._due:
-            return
-        if self._out.is_file() or not self._out.exists():  # a pipe or a device gets the result alone
-            with suppress(CovoptError, OSError):  # no reason to end
+    def _write_often(self) -> None:
+        """Write what the last round has told, from another thread, for a round may take hours."""
+        while not self._ended.wait(EVERY_S):
+            self.write()
+
+    def write(self) -> None:
+        """Write the best answer so far, where there is a new one."""
+        best, self._best = self._best, None
+        # a pipe or a device gets the result alone
+        if best is not None and self._out is not None and (self._out.is_file() or not self._out.exists()):
+            with suppress(Exception):  # no reason to end
                 best().save(self._out)
-        self._due = now() + EVERY_S
 
     def say(self, text: str) -> None:
         """Replace the text beside the spinner."""

@@ -201,9 +201,9 @@ def _check(path: Path | None, writes: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def progress(given: SimpleNamespace, text: str) -> Iterator[Progress]:
-    """Show a spinner where somebody looks."""
-    with Progress(text, enabled=given.talks, out=getattr(given, "out", None)) as shown:
+def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Iterator[Progress]:
+    """Show a spinner where somebody looks, and let the best answer so far stand in a file."""
+    with Progress(text, enabled=given.talks, out=out) as shown:
         yield shown
 
 
