@@ -1,7 +1,4 @@
-"""Every option of every command, in one table: what it is called, what it takes, and which commands have it.
-
-Tables that commands write, and the extensions that they may have.
-"""
+"""All options of all commands, in one table: their names, what they take, and what they write."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One way for every command to run: its options and outputs are checked, it answers, the answer is saved and said.
+"""How every command runs: outputs are checked, the command answers, the answer is saved and printed.
 
-A line about every command, in the order in which somebody new needs them, and how it is called.
+``COMMANDS`` has a line about each and an example, in the order in which somebody new needs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The bounds on one component in order of cost, until they meet.
-
-One connected component of a matrix while its CP-rank is being bracketed: what is proved of it, and what is not.
-"""
+"""Bracket the CP-rank of one connected component: bounds in order of cost, until they meet."""
 
 from __future__ import annotations
 

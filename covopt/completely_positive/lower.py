@@ -1,7 +1,4 @@
-"""Lower bounds on the CP-rank by the rank, and by the formula for triangle-free support graphs (FL22 Prop 13).
-
-Edge-clique covers: the combinatorial lower bound on the CP-rank, exact where the search ends.
-"""
+"""Lower bounds on the CP-rank: the rank, and from the support graph (FL22 Prop 13; edge-clique covers)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The matrix whose CP-rank is asked for: checked, with its exact entries where the input has them.
-
-Which entries of a symmetric matrix are zeros, and which of them a float cannot decide.
-"""
+"""The matrix whose CP-rank is asked for: checked, exact where its entries are, with the zeros of its graph."""
 
 from __future__ import annotations
 

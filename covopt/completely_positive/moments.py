@@ -1,7 +1,4 @@
-"""Moment bounds on the CP-rank, rounded to rigorous ones.
-
-A rigorous lower bound on the CP-rank from any approximate dual point of the moment relaxation.
-"""
+"""Moment bounds on the CP-rank: any approximate dual point of the relaxation gives a rigorous one."""
 
 from __future__ import annotations
 

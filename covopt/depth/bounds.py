@@ -1,7 +1,4 @@
-"""Lower bounds of deep networks: one registry of kinds, one file format, one recheck.
-
-Lower bounds of deep networks: the search for each kind.
-"""
+"""Lower bounds of deep networks: a registry of kinds, each with its search, its entries in files and its recheck."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``representation_cost``: what the smallest deep network through the points costs, between two bounds.
+"""``representation_cost``: bracket the norm of the smallest deep network through the points.
 
-A bracket in the making: what the search for interpolating networks and that for trained ones have in common.
+:class:`Bracket` is the bracket in the making; training with weight decay has one, too.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-r"""Small norms by descent: an augmented Lagrangian over the weights, L-BFGS inside, least-norm steps at the end.
+r"""Descent on the weights of one deep network: to a small norm through the points, or with weight decay.
 
-minimise ‖W‖² subject to Z_L = Y, with multipliers ν and a penalty ρ: ‖W‖² + ⟨ν, Z_L − Y⟩ + ρ/2 ‖Z_L − Y‖².
-
-The last digits: the norm minimised inside one cell of patterns, a smooth program, and a walk to cells nearby.
-
-Optima have many pre-activations at zero, where descent stalls three digits early. With the signs s of all hidden
-pre-activations fixed, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0: smooth, solved by sequential quadratic
-programs (SLSQP) with exact Jacobians. Then the signs of what touches zero are flipped, one at a time, while
-that helps.
-
-Descent with weight decay: C(Z_L) + λ‖W‖² over the weights of one network, by L-BFGS.
+- Through the points, minimise ‖W‖² subject to Z_L = Y: an augmented Lagrangian ‖W‖² + ⟨ν, Z_L − Y⟩ + ρ/2 ‖Z_L − Y‖²
+  with multipliers ν and a penalty ρ, L-BFGS inside, least-norm steps at the end.
+- The last digits (:func:`polish`): optima have many pre-activations at zero, where descent stalls three digits early.
+  With the signs s of all hidden pre-activations fixed, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0: smooth,
+  solved by sequential quadratic programs (SLSQP) with exact Jacobians. Then the signs of what touches zero are
+  flipped, one at a time, while that helps.
+- With weight decay, C(Z_L) + λ‖W‖² by L-BFGS.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Lower bounds on training with weight decay, found where a trained network stands.
+"""Lower bounds on training with weight decay, from the residuals of trained networks.
 
-Training networks whose last hidden neurons have copies of the layers below: what the tree bound is the dual of.
-
-At given squared norms c_ℓ of the lower L − 2 layers (each copy has them, and they are paid once) the residuals of the
-best such network are the best dual; here the copies are trained, from those of a network and from random ones.
+The tree bound is the dual of training networks whose last hidden neurons have copies of the layers below. At given
+squared norms c_ℓ of the lower L − 2 layers (each copy has them, and they are paid once) the residuals of the best
+such network are the best dual. Here the copies are trained, from those of a network and from random ones.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-r"""The weights of a deep network as one vector: outputs, gradients and Jacobians for the search of small norms.
+r"""The weights of a deep network as one vector: outputs, gradients, Jacobians, and its distance to a local minimum.
 
-First-order conditions of a small norm: what a local minimum among the networks through the points must meet.
-
-Within the cell of its signs, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0. At a local minimum there are
-multipliers ν, and μ ≥ 0 on the pre-activations that are zero, with
+First-order conditions. Within the cell of its signs, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0. At a
+local minimum there are multipliers ν, and μ ≥ 0 on the pre-activations that are zero, with
 
 .. math:: 2W = \sum_i \nu_i \nabla Z_L(x_i) + \sum_{z = 0} \mu_z (2s_z - 1) \nabla z .
 

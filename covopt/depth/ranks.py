@@ -1,11 +1,10 @@
 r"""The Jacobian rank of a network, :math:`\mathrm{Rank}_J f = \max_x \mathrm{Rank}\, Jf(x)` (RK23, BN23).
 
-The linear pieces of a network over a box, in integers: which there are, and what the network is on each.
-
-A piece is a polytope, held by its vertices in homogeneous integer coordinates and by the inequalities that are tight
-at each of them. A neuron is affine on it; where its values at the vertices have both signs, its kink cuts the piece
-in two, both of full dimension, and the new vertices lie on the edges between vertices of opposite sign. Doubles are
-dyadic rationals, so weights, values and vertices are integers up to positive factors, and every sign is exact.
+It is found on the linear pieces of the network over a box, in integers. A piece is a polytope, held by its vertices
+in homogeneous integer coordinates and by the inequalities that are tight at each of them. A neuron is affine on it;
+where its values at the vertices have both signs, its kink cuts the piece in two, both of full dimension, and the new
+vertices lie on the edges between vertices of opposite sign. Doubles are dyadic rationals, so weights, values and
+vertices are integers up to positive factors, and every sign is exact.
 """
 
 from __future__ import annotations

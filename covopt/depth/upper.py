@@ -1,7 +1,4 @@
-"""Networks of small norm through a table: every way of looking for them, one after the other.
-
-Networks to start the descent from: layers inserted into a shallower optimum, and random ones.
-"""
+"""Networks of small norm through a table: descent from a shallower optimum with more layers, and from random ones."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ r"""R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table or a function from brackets over
 its extent along each is what the brackets allow. That is an estimate, not a bound: where the remainder is not small
 the polytope is empty or wrong, and for DATA the limit R⁽⁰⁾ of large L is 0, 1 or 2 whatever the table.
 
-Rules for the terms of R_L = L R⁽⁰⁾ + R⁽¹⁾ + R⁽²⁾/L + …: what a composition or a sum may cost.
-
-BN23 Theorem 3 and Proposition 4, with what their proofs use and the statements leave out:
+What a composition or a sum may cost, by BN23 Theorem 3 and Proposition 4, with what their proofs use and the
+statements leave out:
 
 - **Composition** f ∘ g with R⁽⁰⁾(f ∘ g) = R⁽⁰⁾(f) = R⁽⁰⁾(g): R⁽¹⁾(f ∘ g) ≤ R⁽¹⁾(f) + R⁽¹⁾(g). The proof feeds g's
   output to f through σ, so g ≥ 0 on Ω (or an isometric embedding of g(Ω) into an orthant) is needed. Where this is an

@@ -5,15 +5,13 @@ local descent on the atoms themselves, and the exact minimum of zᵀAz + σ(z)�
 residual vanishes, and the atoms are a decomposition; or the form is nonnegative for every z while ⟨A, K⟩ + ⟨B, Kᵠ −
 β²11ᵀ⟩ < 0, and (A, B) separates.
 
-Exact minimum of zᵀAz + σ(z)ᵀBσ(z) over unit z ∈ ℝᴺ: what separating a point from FL22's cone S asks.
-
-On the face of an orthant with support s and active entries a ⊂ s the form is wᵀQw with Q = A_ss + B_aa. A minimiser
-over the sphere lies in the relative interior of one face and is there a local minimum of Q on the unit sphere of the
-face's span, hence an eigenvector of the smallest eigenvalue λ with the face's signs. So the minimum is the smallest λ
-over the 3ᴺ − 1 faces that may hold their eigenvector. Ties, where eigenvectors mean nothing: if such a face holds a
-minimiser w*, the circle through w* in the plane of the two lowest eigenvectors has values ≤ λ + γ and leaves the
-pointed face on its way to −w*, so a face of lower dimension is as low up to the gap γ, and so on down
-(:mod:`covopt.oracles.vector.doubts`).
+**The exact minimum** of zᵀAz + σ(z)ᵀBσ(z) over unit z ∈ ℝᴺ. On the face of an orthant with support s and active
+entries a ⊂ s the form is wᵀQw with Q = A_ss + B_aa. A minimiser over the sphere lies in the relative interior of one
+face and is there a local minimum of Q on the unit sphere of the face's span, hence an eigenvector of the smallest
+eigenvalue λ with the face's signs. So the minimum is the smallest λ over the 3ᴺ − 1 faces that may hold their
+eigenvector. Ties, where eigenvectors mean nothing: if such a face holds a minimiser w*, the circle through w* in the
+plane of the two lowest eigenvectors has values ≤ λ + γ and leaves the pointed face on its way to −w*, so a face of
+lower dimension is as low up to the gap γ, and so on down (:mod:`covopt.oracles.vector.doubts`).
 
 **Rounding.** With T = N(\|A\| + \|B\|), Frobenius, the computed λ is off by at most δ = δ₀ + γ(4(2N + 8)⌈√N⌉) T, δ₀
 what the decomposition leaves over (:func:`~covopt.exact.definite.spectrum_error_up`). A face is left out only where

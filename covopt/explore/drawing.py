@@ -1,8 +1,6 @@
 """Pictures by plotly: the layers of :mod:`covopt.plotting.pictures`, with words under the mouse.
 
-What a mark says is text, or the number of its neuron, which the page describes.
-
-The neurons of a solution in words: weights, cost, cell, slack; for hovering and for the table.
+What a mark says is text, or the number of its neuron, which the page describes: weights, cost, cell, slack.
 """
 
 from __future__ import annotations
@@ -156,7 +154,8 @@ def sight_picture(solution: Any, neurons: Neurons) -> Picture:
     return Picture(
         layers, name, "neurons", "which points each neuron sees", (0, len(points) + 1), (0, len(order) + 1),
         whole="xy", empty="no neuron is active",
-        caption="A row for each neuron, with a mark where it is active on the point.",
+        caption="A row for each neuron, with a mark where it is active on the point. "
+        f"At most {most[1]} points and the {most[0]} costliest neurons are drawn.",
     )  # fmt: skip
 
 

@@ -1,7 +1,4 @@
-"""Files that are written whole or not at all.
-
-Lists in hundreds of thousands, made without the collector of cycles, which would look at all again and again.
-"""
+"""Write files whole or not at all, and make their lists without Python's garbage collector, which slows down many."""
 
 from __future__ import annotations
 

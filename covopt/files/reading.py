@@ -1,7 +1,4 @@
-"""JSON files read back: whatever is in them, the answer is their content or one sentence.
-
-Archives that would fill the memory when they are opened.
-"""
+"""Read JSON files and archives of anybody: the answer is their content, or one sentence; none fills the memory."""
 
 from __future__ import annotations
 

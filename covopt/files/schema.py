@@ -1,9 +1,7 @@
-"""What a parsed file must look like, as tables: one line per field, one sentence where it is something else.
+"""The layout of every JSON file that covopt writes, as tables: one line per field, one sentence where it is broken.
 
 A table maps names to kinds; a kind is a function that says what a value should be where it is not, or another table.
 Names that a table does not know are left alone: files of later versions may have more.
-
-The layout of every JSON file that covopt writes: its fields and their kinds, see ``files.schema``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What networks are asked about: tables of numbers, and frames whose columns are found by name.
+"""Evaluate a network on a table of numbers, or on a frame whose columns are found by name.
 
-Outputs of neurons that all look in one direction, by sorting instead of by all pairs of points and neurons.
+Where all neurons have one direction, points are sorted along it instead of being paired with every neuron.
 """
 
 from __future__ import annotations

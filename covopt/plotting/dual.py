@@ -34,8 +34,8 @@ FLOOR = 1e-16  # of the slack, on a logarithmic axis
 MOST_NEURONS = 2000  # whose slack is drawn: each is an inner product with all points
 MOST_TIGHT = 2000
 PROOF = (
-    "No neuron anywhere exceeds the bound, and the network's neurons sit where it is reached, up to the gap: that is "
-    "the proof. Rings are neurons of the tight set."
+    "No neuron anywhere exceeds the bound. The network is optimal where its neurons reach it, up to the gap. "
+    "Rings are neurons of the tight set."
 )
 
 

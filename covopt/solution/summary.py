@@ -1,7 +1,4 @@
-"""A solution for people: name and text of each line of its summary.
-
-How well a solution fits its own points, and a sentence where the table's units are why it fits badly.
-"""
+"""The summary of a solution: name and text of each line, with a hint where it fits badly."""
 
 from __future__ import annotations
 

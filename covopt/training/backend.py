@@ -1,6 +1,4 @@
-r"""Where training runs: PyTorch if it is there, the device, the precision, the number of threads.
-
-Torch twins of :mod:`covopt.losses`: values and gradients for a whole batch of networks at once.
+r"""What training asks of PyTorch: the device, the precision, threads, and the losses of a whole batch of networks.
 
 Outputs F are (B, N, k). The targets and the weights s come from an encoded loss of covopt, so that
 

@@ -1,7 +1,4 @@
-"""Hold a certified optimum against networks that gradient descent finds.
-
-A network that a certificate says cannot exist: the error, and the report that reproduces it.
-"""
+"""Hold a certified optimum against networks that gradient descent finds: one below the bound is an error."""
 
 from __future__ import annotations
 

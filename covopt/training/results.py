@@ -1,7 +1,4 @@
-"""What a run returns: a tidy table, the networks, the history.
-
-The certified floor under trained networks: what a solution of the same table proves about their objectives.
-"""
+"""What a run of training returns: a tidy table, the networks, the history, and their gaps to a certified floor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The front door: check everything, train, return a tidy run.
-
-The bar on the terminal while networks are trained.
-"""
+"""``train``: check everything, train behind a progress bar, return a tidy run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Bounds on the number of neurons of a network of smallest norm through a table.
-
-What every network through the points needs: rank and bends, safe from rounding.
-"""
+"""Bounds on the number of neurons of a network of smallest norm through a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rank_σ of a pair of covariances: the fewest neurons of a layer that has them.
-
-Numerical search for z_1 … z_m with given (K, P): least squares from many starts.
-"""
+"""Rank_σ of a pair of covariances, the fewest neurons of a layer that has them, by least squares from many starts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-r"""Attraction and repulsion between the layers, and the gradient of 𝓛ʳ that they make up (FL22 §3.1).
+r"""Forces on the representations of a layer, and the rays along which they draw its neurons (FL22 §3.1, Figure 1).
 
-How far the neurons of a layer lie along a few rays from the origin (FL22 §3.1, Figure 1b and 1d).
+Attraction and repulsion between the layers make up the gradient of 𝓛ʳ.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""The image of a layer's features A = Z_ℓᵠ: rank, projection, and (A Aᵀ)⁺ with or without Tikhonov's ε.
 
-Networks of every kind as FL22's weight matrices, the bias column last; representations as lists of matrices.
+Networks of every kind are taken as FL22's weight matrices, the bias column last.
 """
 
 from __future__ import annotations

@@ -292,7 +292,8 @@ def main(arguments):
     print(in_words(own))
     if own.network is not None:
         norm, worst, objective = map(double, network_facts(own))
-        print(f"The network in the file: norm {norm:.15g}, residual {worst:.2g}; it attains {objective:.15g}.")
+        missed = f", residual {worst:.2g}" * (own.loss is None)
+        print(f"The network in the file: norm {norm:.15g}{missed}; it attains {objective:.15g}.")
     print(f"YES   {leaves} leaves, {time.process_time() - began:.2f} s, theorem {own.digest[:16]}")
     return 0
 
