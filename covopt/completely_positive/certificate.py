@@ -13,9 +13,8 @@ from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_note
-from covopt.errors import SolutionFileError
 from covopt.files import write_json
-from covopt.files.formats import check_format
+from covopt.files.formats import check_format, damaged
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
@@ -170,6 +169,7 @@ class CPRankCertificate(Brief):
         }
 
     @classmethod
+    @damaged("the CP-rank certificate")
     def from_dict(cls, content: dict[str, Any]) -> CPRankCertificate:
         """Inverse of :meth:`to_dict`; checks only the shape of the content (see ``verify``).
 
@@ -183,36 +183,31 @@ class CPRankCertificate(Brief):
             Where the content is something else, of another schema, or contradicts itself.
         """
         check_format(content, FORMAT)
-        try:
-            check_content(content, CP_RANK)
-            values = numbers("matrix", content["matrix"])
-            if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
-                raise ValueError("the matrix is not square")
-            exact = content["exact"]
-            if exact is not None:
-                exact = tuple(tuple(fractions(row)) for row in exact)
-                if [len(row) for row in exact] != [len(values)] * len(values):
-                    raise ValueError("the exact matrix has another shape than the matrix")
-            readings = tuple(Reading.from_dict(part, len(values)) for part in content["readings"])
-            if not readings or len({reading.name for reading in readings}) != len(readings):
-                raise ValueError("the readings are missing or repeated")
-            certificate = cls(
-                SymmetricMatrix(values, exact), float(content["tol"]), readings,
-                tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
-            )  # fmt: skip
-            # files of before 0.2 have no numerical bound
-            for name in ("lower", "upper", "upper_numerical"):
-                if content.get(name) != getattr(certificate, name):
-                    raise ValueError(
-                        f"{name} is {content[name]}, the readings say {getattr(certificate, name)}"
-                    )
-            if content["status"] != certificate.status.code:
-                raise ValueError(
-                    f"status is {shown(content['status'])}, the readings say {certificate.status.code}"
-                )
-            return certificate
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise SolutionFileError(f"the CP-rank certificate is damaged: {error}") from error
+        check_content(content, CP_RANK)
+        values = numbers("matrix", content["matrix"])
+        if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
+            raise ValueError("the matrix is not square")
+        exact = content["exact"]
+        if exact is not None:
+            exact = tuple(tuple(fractions(row)) for row in exact)
+            if [len(row) for row in exact] != [len(values)] * len(values):
+                raise ValueError("the exact matrix has another shape than the matrix")
+        readings = tuple(Reading.from_dict(part, len(values)) for part in content["readings"])
+        if not readings or len({reading.name for reading in readings}) != len(readings):
+            raise ValueError("the readings are missing or repeated")
+        certificate = cls(
+            SymmetricMatrix(values, exact), float(content["tol"]), readings,
+            tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
+        )  # fmt: skip
+        # files of before 0.2 have no numerical bound
+        for name in ("lower", "upper", "upper_numerical"):
+            if content.get(name) != getattr(certificate, name):
+                raise ValueError(f"{name} is {content[name]}, the readings say {getattr(certificate, name)}")
+        if content["status"] != certificate.status.code:
+            raise ValueError(
+                f"status is {shown(content['status'])}, the readings say {certificate.status.code}"
+            )
+        return certificate
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically.

@@ -49,6 +49,28 @@ def as_chain(network: Any) -> DeepReLUNetwork:
     )
 
 
+def as_shallow(network: DeepReLUNetwork, bias: float, output_bias: str) -> ReLUNetwork:
+    """Return a chain of two layers as a shallow network.
+
+    Parameters
+    ----------
+    network : DeepReLUNetwork
+    bias : float
+        β of the shallow network; 0 for one without biases.
+    output_bias : {"none", "penalized", "free"}
+
+    Examples
+    --------
+    >>> as_shallow(as_chain([np.ones((3, 2)), np.ones((1, 3))]), 1.0, "none")
+    ReLUNetwork(3 neurons, 2 inputs → 1 output, bias 1, ‖W‖² 9)
+    """
+    (hidden, shift), (out, offset) = network.layers
+    if bias > 0:
+        hidden = np.column_stack([hidden, np.zeros(len(hidden)) if shift is None else shift])
+    own = np.zeros(len(out)) if offset is None else offset
+    return ReLUNetwork(hidden, out.T, bias, own, output_bias != "free")
+
+
 def jacobian(network: Any, X: Any) -> np.ndarray:
     """Return Jf(x) at every row of a table; on a kink that of the side where σ's argument is not positive.
 

@@ -11,8 +11,8 @@ from covopt.data import Data
 from covopt.depth.bounds import Asked
 from covopt.depth.layers import stationarity
 from covopt.depth.solution import DeepSolution
-from covopt.files.schema import DEEP_FIT, numbers
-from covopt.losses import Loss, loss_from_dict
+from covopt.files.schema import DEEP_FIT
+from covopt.losses import Loss
 from covopt.status import Status
 
 FORMAT = "covopt-deep-fit"
@@ -113,13 +113,4 @@ class DeepFit(DeepSolution):
         """Return everything as JSON types; floats survive the round trip exactly."""
         found = super().to_dict()
         found["objective"] = self.objective
-        weights = None if self.sample_weight is None else self.sample_weight.tolist()
-        found["problem"] |= {"lam": self.lam, "loss": self._terms[0].parameters(), "sample_weight": weights}
         return found
-
-    @staticmethod
-    def _terms_from(problem: dict[str, Any], data: Data) -> tuple[Any, ...]:
-        loss, weights = loss_from_dict(problem["loss"]), problem["sample_weight"]
-        weights = None if weights is None else numbers("sample_weight", weights)
-        loss.encode_targets(data.Y, weights)
-        return float(problem["lam"]), loss, weights

@@ -10,13 +10,14 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.memory import gives_way
 from covopt.checks.timing import stage, timing
+from covopt.depth.chain import as_chain
 from covopt.depth.cost import MOST_DEPTH, Bracket, begun
 from covopt.depth.descent import decay, objective, trim
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.fit_solution import DeepFit
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, of_shallow, random_start
+from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, random_start
 from covopt.errors import InputError
 from covopt.limits import now
 
@@ -198,7 +199,8 @@ class TrainedSearch(UpperSearch):
             left = None if self.limit is None else _SHALLOW_SHARE * self.limit
             solution = self.task.solve(share * self.lam, left, None, None, now())
             if len(solution.network):
-                found.append(self.found(*of_shallow(solution.network, self.output_bias)))
+                chain = as_chain(solution.network)
+                found.append(self.found(*Layout.of_network(chain, self.data.bias, self.output_bias)))
         return found
 
     @stage("descent")

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from covopt.network import DeepReLUNetwork
+from covopt.network.export import with_neurons
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,15 @@ class Layout:
         widths = (n_inputs, *(len(w) for w in layers))
         return Layout(widths, bias, output_bias), np.concatenate([w.ravel() for w in layers])
 
+    @staticmethod
+    def of_network(network: DeepReLUNetwork, bias: float, output_bias: str) -> tuple[Layout, np.ndarray]:
+        """Return the layout of a network and the vector of its weights; a layer without neurons gets a silent one."""
+        layers = []
+        for ell, (w, b) in enumerate(with_neurons(network.layers), 1):
+            has_bias = bias > 0.0 and not (ell == len(network.weights) and output_bias == "none")
+            layers.append(np.column_stack([w, np.zeros(len(w)) if b is None else b]) if has_bias else w)
+        return Layout.of_layers(layers, network.n_inputs, bias, output_bias)
+
 
 TOUCHES = 1e-6  # of the largest pre-activation: what counts as zero
 MOST_NUMBERS = 4_000_000  # of the Jacobians of all pre-activations: beyond it they are not formed
@@ -170,14 +180,7 @@ def stationarity(
     True
     """
     bias = network.bias if any(b is not None for b in network.biases or ()) else 0.0
-    layers = []
-    for ell, (w, b) in enumerate(network.layers):
-        last = ell + 1 == len(network.weights)
-        if bias > 0.0 and not (last and output_bias == "none"):
-            layers.append(np.column_stack([w, np.zeros(len(w)) if b is None else b]))
-        else:
-            layers.append(w)
-    layout, theta = Layout.of_layers(layers, network.n_inputs, bias, output_bias)
+    layout, theta = Layout.of_network(network, bias, output_bias)
     if layout.size * len(X) * sum(layout.widths[1:]) > MOST_NUMBERS:
         return None
     values, slopes = layout.jacobians(theta, X)

@@ -18,14 +18,16 @@ from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
 from covopt.depth.layers import stationarity
 from covopt.depth.linear import check_depth
-from covopt.errors import CovoptError, SolutionFileError
+from covopt.errors import CovoptError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
-from covopt.files.formats import check_format
-from covopt.files.schema import DEEP_SOLUTION, check_content, numbers
+from covopt.files.formats import check_format, damaged
+from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
+from covopt.network.export import from_content, to_content
+from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.prediction import Predicts
 from covopt.status import Status
 
@@ -241,16 +243,8 @@ class DeepSolution(Predicts):
             "lower_bound": self.lower_bound,
             "gap": self.gap,
             "tol": self.tol,
-            "problem": {
-                "X": self.data.X.tolist(),
-                "Y": self.data.Y.tolist(),
-                "bias": self.data.bias,
-                "output_bias": self.output_bias,
-                "feature_names": list(self.data.feature_names),
-                "target_names": list(self.data.target_names),
-                "notes": list(self.data.notes),
-            },
-            "network": network_to_dict(self.network),
+            "problem": problem_of(self),
+            "network": to_content(self.network),
             "bounds": [bound.to_dict() for bound in self.bounds],
             "random_state": self.random_state,
             "time_s": self.time_s,
@@ -259,6 +253,7 @@ class DeepSolution(Predicts):
         }
 
     @classmethod
+    @damaged("the solution file")
     def from_dict(cls, content: dict[str, Any]) -> DeepSolution:
         """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``).
 
@@ -272,37 +267,23 @@ class DeepSolution(Predicts):
             Where the content is something else, of another schema, or damaged.
         """
         check_format(content, cls._FORMAT)
-        try:
-            check_content(content, cls._LAYOUT)
-            problem = content["problem"]
-            X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
-            Y = numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"]))
-            columns, outputs, notes = (
-                tuple(problem[name]) for name in ("feature_names", "target_names", "notes")
-            )
-            data = Data(X, Y, float(problem["bias"]), columns, outputs, notes)
-            found = cls(
-                data, content["depth"], problem["output_bias"],
-                network_from_dict(content["network"], data.bias, problem["output_bias"]),
-                [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
-                float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
-                *cls._terms_from(problem, data),
-            )  # fmt: skip
-            found.timings = dict(content.get("timings", {}))
-            for name in cls._STATED:
-                if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
-                    raise ValueError(
-                        f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
-                    )
-            return found
-        except SolutionFileError:
-            raise
-        except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise SolutionFileError(f"the solution file is damaged: {error}") from error
-
-    @staticmethod
-    def _terms_from(problem: dict[str, Any], data: Data) -> tuple[Any, ...]:
-        return ()
+        check_content(content, cls._LAYOUT)
+        problem = content["problem"]
+        data = data_of(problem)
+        sizes = data.n_features, data.n_outputs, data.bias, problem["output_bias"]
+        found = cls(
+            data, content["depth"], problem["output_bias"], from_content(content["network"], *sizes),
+            [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
+            float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
+            **(terms_of(problem, data) if "objective" in cls._STATED else {}),
+        )  # fmt: skip
+        found.timings = dict(content.get("timings", {}))
+        for name in cls._STATED:
+            if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
+                raise ValueError(
+                    f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
+                )
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically: a reader sees the old file or the whole new one.
@@ -312,22 +293,3 @@ class DeepSolution(Predicts):
         path : path-like
         """
         write_json(path, self.to_dict())
-
-
-def network_to_dict(network: DeepReLUNetwork) -> dict[str, Any]:
-    """Return the layers of a network as JSON types."""
-    return {
-        "weights": [w.tolist() for w in network.weights],
-        "biases": [None if b is None else b.tolist() for b in network.biases or ()],
-    }
-
-
-def network_from_dict(content: dict[str, Any], bias: float, output_bias: str) -> DeepReLUNetwork:
-    """Inverse of :func:`network_to_dict`."""
-    return DeepReLUNetwork(
-        [numbers("weights", w) for w in content["weights"]],
-        [None if b is None else numbers("biases", b) for b in content["biases"]],
-        0.0,
-        bias or 1.0,
-        output_bias != "free",
-    )

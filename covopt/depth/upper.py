@@ -11,31 +11,12 @@ from covopt.api.stopping import pass_on
 from covopt.checks.memory import gives_way, memory_left
 from covopt.checks.timing import stage
 from covopt.data import Data
+from covopt.depth.chain import as_chain
 from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
 from covopt.depth.layers import Layout
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.losses.interpolation import INTERPOLATES
-from covopt.network import ReLUNetwork
-
-
-def of_shallow(network: ReLUNetwork, output_bias: str) -> tuple[Layout, np.ndarray]:
-    """Return a shallow network's weights as a vector.
-
-    Parameters
-    ----------
-    network : ReLUNetwork
-    output_bias : {"none", "penalized", "free"}
-    """
-    last = network.output_weights.T
-    if network.bias > 0 and output_bias != "none":
-        last = np.column_stack([last, network.output_bias])
-    n_inputs = network.hidden_weights.shape[1] - (network.bias > 0)
-    hidden = network.hidden_weights
-    if not len(hidden):  # a constant: one silent neuron
-        hidden = np.zeros((1, hidden.shape[1]))
-        last = np.column_stack([np.zeros((len(last), 1)), last])
-    return Layout.of_layers([hidden.copy(), last.copy()], n_inputs, network.bias, output_bias)
 
 
 def deeper(
@@ -277,7 +258,7 @@ class UpperSearch:
         except InputError:  # opposite points: without bias two layers do not interpolate what three do
             return []
         self.dual = solution.dual
-        layout, theta = of_shallow(solution.network, self.output_bias)
+        layout, theta = Layout.of_network(as_chain(solution.network), self.data.bias, self.output_bias)
         self._first = [(norm_of(layout, theta), layout, theta)]
         pass_on(solution.status)
         return self._first

@@ -22,7 +22,7 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.experiments.representations.images import as_matrices
+from covopt.experiments.representations.problem import RepresentationProblem
 
 LOSSES = ("sum", "mean")
 
@@ -231,26 +231,8 @@ def covariance(network: Any, X: Any, *, bias: float | None = None, rank_tol: flo
         raise InputError(f"rank_tol must be in [0, 1); received {rank_tol!r}")
     own = getattr(getattr(network, "network", network), "bias", 0.0)
     beta = check_bias(own if bias is None else bias)
-    weights = as_matrices(network, beta, "penalized")
-    inputs = to_matrix("X", X)[0]
-    inputs = inputs[:, None] if inputs.ndim == 1 else inputs
-    check_finite("X", inputs, None)
-    hidden = _lift(inputs, beta)
-    bottom = hidden @ hidden.T
-    K: list[np.ndarray] = []
-    K_sigma: list[np.ndarray] = []
-    for layer, matrix in enumerate(weights, start=1):
-        if matrix.ndim != 2 or matrix.shape[1] != hidden.shape[1]:
-            raise InputError(
-                f"W_{layer} has shape {matrix.shape}; (width, {hidden.shape[1]}) is needed, the bias column included."
-            )
-        Z = hidden @ matrix.T
-        if layer < len(weights):
-            hidden = _lift(np.maximum(Z, 0.0), beta)
-            K.append(Z @ Z.T)
-            K_sigma.append(hidden @ hidden.T)
-    return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol)
-
-
-def _lift(values: np.ndarray, beta: float) -> np.ndarray:
-    return np.column_stack([values, np.full(len(values), beta)]) if beta > 0 else values
+    problem = RepresentationProblem(X, bias=beta)
+    *Z, outputs = problem.to_representations(network)
+    features = [image.features for image in problem.images([*Z, outputs])]
+    first, *K_sigma = (each @ each.T for each in features)
+    return Covariances(first, tuple(z @ z.T for z in Z), tuple(K_sigma), outputs, beta, rank_tol)

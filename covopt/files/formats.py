@@ -7,12 +7,13 @@ file of another kind, or of a later version, gets the same sentence wherever it 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from covopt.errors import SolutionFileError
+from covopt.errors import CovoptError, SolutionFileError
 from covopt.files.reading import read_json
 from covopt.files.schema import shown
 
@@ -95,6 +96,26 @@ def check_format(content: Any, name: str) -> int:
     *most, last = map(str, wanted.versions)
     read = f"{', '.join(most)} and {last}" if most else last
     raise SolutionFileError(f"the file has {wanted.field} {shown(version)}; this covopt reads {read}. {said}")
+
+
+@contextmanager
+def damaged(what: str) -> Iterator[None]:
+    """Say in one sentence that content is damaged, whatever reading it raises.
+
+    Parameters
+    ----------
+    what : str
+
+    Raises
+    ------
+    SolutionFileError
+    """
+    try:
+        yield
+    except SolutionFileError:
+        raise
+    except (CovoptError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SolutionFileError(f"{what} is damaged: {error}") from error
 
 
 def find_reader(content: Any) -> Callable[[Any], Any]:

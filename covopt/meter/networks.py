@@ -120,7 +120,7 @@ def _read(network: Any, n_inputs: int, bias: float) -> Given:
     if isinstance(network, str | os.PathLike):
         return _of_file(Path(network))
     if isinstance(network, ReLUNetwork):
-        return _of_relu_network(network)
+        return Given(list(network.bare().layers), "a ReLUNetwork", scaling=network.scaling)
     if isinstance(network, DeepReLUNetwork):
         if network.slope:
             raise InputError(
@@ -140,16 +140,6 @@ def _read(network: Any, n_inputs: int, bias: float) -> Given:
     if hasattr(network, "network"):  # a Solution, or an estimator that was fitted
         return _read(network.network, n_inputs, bias)
     raise InputError(f"network must be {TAKEN}; received {type(network).__name__}.")
-
-
-def _of_relu_network(network: ReLUNetwork) -> Given:
-    bare, d = network.bare(), network.n_inputs
-    beta = bare.bias
-    hidden = bare.hidden_weights
-    shift = beta * hidden[:, d] if hidden.shape[1] > d else None
-    offset = beta * bare.output_bias if beta and np.any(bare.output_bias) else None
-    layers: list[Layer] = [(hidden[:, :d], shift), (bare.output_weights.T, offset)]
-    return Given(layers, "a ReLUNetwork", scaling=network.scaling)
 
 
 def _of_mlp(mlp: Any) -> Given:

@@ -13,14 +13,14 @@ from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
-from covopt.files.formats import check_format, find_reader
-from covopt.files.schema import GAP, check_content, numbers
+from covopt.files.formats import check_format, damaged, find_reader
+from covopt.files.schema import GAP, check_content
 from covopt.losses import Interpolation, Loss
 from covopt.meter.ladder import objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
+from covopt.network.export import from_content, to_content
 from covopt.problems.problem import Problem
 from covopt.status import Status
 from covopt.verification import verify
@@ -314,11 +314,12 @@ class Gap:
             "refit_gap": self.refit_gap,
             "what": self.what, "formula": self.formula, "notes": list(self.notes), "findings": list(self.findings),
             "tol": self.tol, "time_s": self.time_s,
-            "networks": {name: _content(network) for name, network in self.networks.items()},
+            "networks": {name: to_content(network) for name, network in self.networks.items()},
             "best": self.best.to_dict(),
         }  # fmt: skip
 
     @classmethod
+    @damaged("the file of a gap")
     def from_dict(cls, content: dict[str, Any]) -> Gap:
         """Inverse of :meth:`to_dict`; nothing in it is believed (see ``covopt.verify``).
 
@@ -332,24 +333,20 @@ class Gap:
             Where it is something else, of another schema, or damaged.
         """
         check_format(content, FORMAT)
-        try:
-            check_content(content, GAP)
-            best = find_reader(content["best"])(content["best"])
-            names = list(content["networks"])
-            if names != list(RUNGS)[: len(names)] or not names or BEST in names:
-                raise ValueError(f"the networks are called {names}")
-            networks = {name: _network(part, best) for name, part in content["networks"].items()}
-            stated = {str(name): float(value) for name, value in content["ladder"].items()}
-            if list(stated) != [*names, BEST, BELOW]:
-                raise ValueError("the ladder names other rungs than the networks")
-            return cls(
-                networks, best, content["formula"], tuple(content["notes"]), tuple(content["findings"]),
-                content["what"], float(content["tol"]), float(content["time_s"]), stated,
-            )  # fmt: skip
-        except SolutionFileError:
-            raise
-        except (CovoptError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise SolutionFileError(f"the file of a gap is damaged: {error}") from error
+        check_content(content, GAP)
+        best = find_reader(content["best"])(content["best"])
+        names = list(content["networks"])
+        if names != list(RUNGS)[: len(names)] or not names or BEST in names:
+            raise ValueError(f"the networks are called {names}")
+        sizes = best.data.n_features, best.data.n_outputs, best.data.bias, best.output_bias
+        networks = {name: from_content(part, *sizes) for name, part in content["networks"].items()}
+        stated = {str(name): float(value) for name, value in content["ladder"].items()}
+        if list(stated) != [*names, BEST, BELOW]:
+            raise ValueError("the ladder names other rungs than the networks")
+        return cls(
+            networks, best, content["formula"], tuple(content["notes"]), tuple(content["findings"]),
+            content["what"], float(content["tol"]), float(content["time_s"]), stated,
+        )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON; :func:`covopt.load` reads it back.
@@ -359,25 +356,3 @@ class Gap:
         path : path-like
         """
         write_json(path, self.to_dict())
-
-
-def _content(network: DeepReLUNetwork) -> dict[str, Any]:
-    return {
-        "weights": [w.tolist() for w, _ in network.layers],
-        "biases": [None if b is None else b.tolist() for _, b in network.layers],
-    }
-
-
-def _network(content: dict[str, Any], best: Any) -> DeepReLUNetwork:
-    weights = []
-    width = best.data.n_features
-    for part in content["weights"]:
-        weights.append(numbers("weights", part).reshape(len(part), width))
-        width = len(part)
-    biases = [None if b is None else numbers("biases", b) for b in content["biases"]]
-    found = DeepReLUNetwork(
-        weights, biases, bias=best.data.bias or 1.0, counts_output_bias=best.output_bias != "free"
-    )
-    if found.n_outputs != best.data.n_outputs:
-        raise ValueError("a network has another number of outputs than the table")
-    return found

@@ -11,6 +11,7 @@ from covopt.api import fit, min_norm
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import Conclusion, conclude, residual_of
 from covopt.data import Data
+from covopt.depth.chain import as_shallow
 from covopt.depth.cost import representation_cost
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Interpolation, Loss, make_loss
@@ -43,7 +44,7 @@ def best_of(
     rival = (
         None
         if depth > 2
-        else Rival(_shallow(ladder, data.bias, output_bias), data, loss, lam, output_bias, tol)
+        else Rival(as_shallow(ladder, data.bias, output_bias), data, loss, lam, output_bias, tol)
     )
     if rival is not None and not through:
         in_time(clock, lambda: rival.bound(rival.dual, Status.TIME_LIMIT, effort=0.0), lambda: None)
@@ -171,10 +172,3 @@ def _unit(network: ReLUNetwork) -> Network:
     return Network(
         network.hidden_weights[live] / lengths[live, None], weights, network.bias * network.output_bias
     )
-
-
-def _shallow(network: DeepReLUNetwork, bias: float, output_bias: str) -> ReLUNetwork:
-    (w, b), (out, offset) = network.layers
-    hidden = w if bias == 0 else np.column_stack([w, np.zeros(len(w)) if b is None else b])
-    own = np.zeros(len(out)) if offset is None else offset
-    return ReLUNetwork(hidden, out.T, bias, own, output_bias != "free")

@@ -353,7 +353,7 @@ class ReLUNetwork:
         from covopt.sparsify.reduction import PRESERVES, reduce_layer
 
         check_choice("preserve", preserve, PRESERVES)
-        return self._from_layer(reduce_layer(self._layer(X), preserve=preserve))
+        return self.with_layer(reduce_layer(self.hidden_layer(X), preserve=preserve))
 
     def merge(self, X: np.ndarray) -> ReLUNetwork:
         """Merge neurons within the cells of the data: same outputs on X, no larger norm, balanced.
@@ -383,9 +383,15 @@ class ReLUNetwork:
         """
         from covopt.sparsify.merging import merge_in_cells
 
-        return self._from_layer(merge_in_cells(self._layer(X)))
+        return self.with_layer(merge_in_cells(self.hidden_layer(X)))
 
-    def _layer(self, X: np.ndarray) -> Any:
+    def hidden_layer(self, X: np.ndarray) -> Any:
+        """Return the neurons on some data, as :mod:`covopt.sparsify` takes them; a zero output bias stays out.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+        """
         from covopt.sparsify.layer import HiddenLayer
 
         lifted = check_inputs(self.lift(X), self.hidden_weights.shape[1])
@@ -395,6 +401,12 @@ class ReLUNetwork:
             lifted, self.hidden_weights, self.output_weights, constant, offset, not self.counts_output_bias
         )
 
-    def _from_layer(self, layer: Any) -> ReLUNetwork:
+    def with_layer(self, layer: Any) -> ReLUNetwork:
+        """Return the network with the neurons and the offset of another hidden layer.
+
+        Parameters
+        ----------
+        layer : HiddenLayer
+        """
         offset = self.output_bias if layer.offset is None else layer.offset
         return replace(self, hidden_weights=layer.incoming, output_weights=layer.outgoing, output_bias=offset)

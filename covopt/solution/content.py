@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
-from covopt.errors import CovoptError, SolutionFileError
 from covopt.files.atomic import many_lists
-from covopt.files.formats import check_format, read_any
+from covopt.files.formats import check_format, damaged, read_any
 from covopt.files.schema import SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
@@ -46,15 +45,8 @@ def to_content(solution: Solution) -> dict[str, Any]:
         "gap": solution.gap,
         "tol": solution.tol,
         "problem": {
-            "X": solution.data.X.tolist(),
-            "Y": solution.data.Y.tolist(),
-            "bias": solution.data.bias,
-            "output_bias": solution.output_bias,
+            **problem_of(solution),
             "potential": solution.potential,
-            "feature_names": list(solution.data.feature_names),
-            "target_names": list(solution.data.target_names),
-            "notes": list(solution.data.notes),
-            **_loss_entries(solution),
             **({} if solution.scaling is None else {"scaling": solution.scaling.to_dict()}),
         },
         "network": {
@@ -87,67 +79,79 @@ def _schema_of(solution: Solution) -> int:
     return SCHEMA if solution.loss is None else SCHEMA_LOSS
 
 
-def _loss_entries(solution: Solution) -> dict[str, Any]:
+def problem_of(solution: Any) -> dict[str, Any]:
+    """Return the table of a solution of any depth as JSON types, with the loss where there is one.
+
+    Parameters
+    ----------
+    solution : Solution or DeepSolution
+    """
+    data, weights = solution.data, solution.sample_weight
+    found = {
+        "X": data.X.tolist(), "Y": data.Y.tolist(), "bias": data.bias, "output_bias": solution.output_bias,
+        "feature_names": list(data.feature_names), "target_names": list(data.target_names), "notes": list(data.notes),
+    }  # fmt: skip
     if solution.loss is None:
-        return {}
-    weights = None if solution.sample_weight is None else solution.sample_weight.tolist()
-    return {"lam": solution.lam, "loss": solution.loss.parameters(), "sample_weight": weights}
+        return found
+    weights = None if weights is None else weights.tolist()
+    return found | {"lam": solution.lam, "loss": solution.loss.parameters(), "sample_weight": weights}
+
+
+def data_of(problem: dict[str, Any]) -> Data:
+    """Return the table of a file.
+
+    Parameters
+    ----------
+    problem : dict
+        As :func:`problem_of` writes it.
+    """
+    columns, targets, notes = (tuple(problem[name]) for name in ("feature_names", "target_names", "notes"))
+    X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(columns))
+    Y = numbers("Y", problem["Y"]).reshape(len(X), len(targets))
+    return Data(X, Y, float(problem["bias"]), columns, targets, notes)
 
 
 @many_lists()
+@damaged("the solution file")
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
     schema = check_format(content, FORMAT)
-    try:
-        fitted = schema == SCHEMA_LOSS or (schema >= SCHEMA_SCALED and "loss" in content.get("problem", ()))
-        check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
-        problem, net = content["problem"], content["network"]
-        width = len(problem["feature_names"]) + (problem["bias"] > 0)
-        X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
-        data = Data(
-            X,
-            numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
-            float(problem["bias"]),
-            tuple(problem["feature_names"]),
-            tuple(problem["target_names"]),
-            tuple(problem["notes"]),
-        )
-        network = ReLUNetwork(
-            numbers("hidden_weights", net["hidden_weights"]).reshape(-1, width),
-            numbers("output_weights", net["output_weights"]).reshape(-1, data.n_outputs),
-            data.bias,
-            numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
-            problem["output_bias"] != "free",
-            scaling=_scaling_of(problem, data) if _is_scaled(schema, problem) else None,
-        )
-        dual = numbers("dual", content["dual"])
-        low = numbers("dual_low", content["dual_low"]) if schema == SCHEMA_TWO_DOUBLES else None
-        shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
-        shapes = {dual.shape, shape if low is None else low.shape}
-        if len(network.hidden_weights) != len(network.output_weights) or shapes != {shape}:
-            raise ValueError("lengths of the arrays do not fit together")
-        if net.get("n_neurons", len(network)) != len(network):
-            raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
-        stated = content["certificate"]
-        values: dict[str, Any] = {
-            **{name: float(content[name]) for name in BRACKET},
-            "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
-            "exact": stated["exact"], "bound": stated["bound"],
-            "objective": float(stated["objective"]) if fitted else float(content["cost"]),
-            "loss_value": float(stated["loss_value"]) if fitted else 0.0,
-        }  # fmt: skip
-        return cls(
-            data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
-            Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-            list(content["history"]), float(content["time_s"]), content["random_state"],
-            timings=dict(content.get("timings", {})),
-            dual_low=low,
-            **(_loss_of(problem, data) if fitted else {}),
-        )  # fmt: skip
-    except SolutionFileError:
-        raise
-    except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise SolutionFileError(f"the solution file is damaged: {error}") from error
+    fitted = schema == SCHEMA_LOSS or (schema >= SCHEMA_SCALED and "loss" in content.get("problem", ()))
+    check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
+    problem, net = content["problem"], content["network"]
+    data = data_of(problem)
+    network = ReLUNetwork(
+        numbers("hidden_weights", net["hidden_weights"]).reshape(-1, data.n_features + (data.bias > 0)),
+        numbers("output_weights", net["output_weights"]).reshape(-1, data.n_outputs),
+        data.bias,
+        numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
+        problem["output_bias"] != "free",
+        scaling=_scaling_of(problem, data) if _is_scaled(schema, problem) else None,
+    )
+    dual = numbers("dual", content["dual"])
+    low = numbers("dual_low", content["dual_low"]) if schema == SCHEMA_TWO_DOUBLES else None
+    shape = data.Y.shape if data.n_outputs > 1 else (data.n_samples,)
+    shapes = {dual.shape, shape if low is None else low.shape}
+    if len(network.hidden_weights) != len(network.output_weights) or shapes != {shape}:
+        raise ValueError("lengths of the arrays do not fit together")
+    if net.get("n_neurons", len(network)) != len(network):
+        raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
+    stated = content["certificate"]
+    values: dict[str, Any] = {
+        **{name: float(content[name]) for name in BRACKET},
+        "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
+        "exact": stated["exact"], "bound": stated["bound"],
+        "objective": float(stated["objective"]) if fitted else float(content["cost"]),
+        "loss_value": float(stated["loss_value"]) if fitted else 0.0,
+    }  # fmt: skip
+    return cls(
+        data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
+        Status.from_code(content["status"]), float(content["tol"]), content["solver"],
+        list(content["history"]), float(content["time_s"]), content["random_state"],
+        timings=dict(content.get("timings", {})),
+        dual_low=low,
+        **(terms_of(problem, data) if fitted else {}),
+    )  # fmt: skip
 
 
 def _is_scaled(schema: int, problem: dict[str, Any]) -> bool:
@@ -160,8 +164,15 @@ def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling:
     return Scaling.from_dict(scaling, data.n_features, data.n_outputs)
 
 
-def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Return λ, the loss bound to the table, and the weights of a file."""
+def terms_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Return λ, the loss bound to the table, and the weights of a file.
+
+    Parameters
+    ----------
+    problem : dict
+        As :func:`problem_of` writes it.
+    data : Data
+    """
     weights = problem["sample_weight"]
     weights = None if weights is None else numbers("sample_weight", weights)
     loss = loss_from_dict(problem["loss"])

@@ -16,14 +16,15 @@ from covopt.certificates.certify import residual_of
 from covopt.checks.claims import Check
 from covopt.checks.wording import Brief
 from covopt.data.tabular import to_matrix
+from covopt.depth.chain import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_one
 from covopt.losses import make_loss
 from covopt.meter.gap import against
 from covopt.meter.report import Gap
-from covopt.network import DeepReLUNetwork, ReLUNetwork
+from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.sparsify.layer import HiddenLayer, least_outgoing
+from covopt.sparsify.layer import least_outgoing
 from covopt.sparsify.merging import balance, drop_silent
 from covopt.training.grid import check_widths
 from covopt.training.results import TrainingRun
@@ -246,7 +247,8 @@ def cross_check(
             raise contradicted(report, contradiction_file)
         cost = min(value for name, value in report.ladder.items() if name in report.networks)
         if cost < least:
-            best, least = _shallow(list(report.networks.values())[-1], solution), cost
+            last = list(report.networks.values())[-1]
+            best, least = as_shallow(last, data.bias, solution.output_bias), cost
         costs.append(cost)
     table["floor"], table["cost"] = solution.lower_bound, costs
     table["ratio"] = [_ratio(cost, solution.objective) for cost in costs]
@@ -293,29 +295,11 @@ def _trained(
 
 def _onto(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
     """Return the network with the least output weights that meet the points; None where none do."""
-    data = solution.data
     if not np.isfinite(network.squared_norm):
         return None
-    offset = None if solution.output_bias == "none" else network.output_bias
-    layer = HiddenLayer(
-        network.lift(data.X), network.hidden_weights, network.output_weights, network.bias, offset,
-        solution.output_bias == "free",
-    )  # fmt: skip
-    layer = least_outgoing(balance(drop_silent(layer, keep_negative=False)), data.Y)
-    found = ReLUNetwork(
-        layer.incoming, layer.outgoing, network.bias,
-        np.zeros(data.n_outputs) if layer.offset is None else layer.offset, network.counts_output_bias,
-    )  # fmt: skip
-    return found if residual_of(data, found) <= MEETS else None
-
-
-def _shallow(network: DeepReLUNetwork, solution: Solution) -> ReLUNetwork:
-    (hidden, shift), (output, offset) = network.layers
-    bias = solution.data.bias
-    return ReLUNetwork(
-        hidden if shift is None else np.column_stack([hidden, shift]), output.T, bias,
-        np.zeros(len(output)) if offset is None else offset, solution.output_bias != "free",
-    )  # fmt: skip
+    layer = balance(drop_silent(network.hidden_layer(solution.data.X), keep_negative=False))
+    found = network.with_layer(least_outgoing(layer, solution.data.Y))
+    return found if residual_of(solution.data, found) <= MEETS else None
 
 
 def _ratio(cost: float, certified: float) -> float:

@@ -171,20 +171,15 @@ def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetw
     )  # fmt: skip
 
 
-def as_layers(architecture: Architecture, network: ReLUNetwork | DeepReLUNetwork) -> list[np.ndarray]:
-    """Inverse of :func:`as_network`."""
-    has_offset = architecture.output_bias != "none"
-    if isinstance(network, ReLUNetwork):
-        found = [network.hidden_weights.T, network.output_weights]
-        return [*found, network.output_bias[None, :]] if has_offset else found
-    biased = architecture.bias > 0
+def as_layers(architecture: Architecture, network: DeepReLUNetwork) -> list[np.ndarray]:
+    """Return a network of some depth as stored layers (see :func:`as_network`)."""
     found = []
     for w, b in network.layers[:-1]:
         shift = np.zeros(len(w)) if b is None else b
-        found.append(np.vstack([w.T, shift]) if biased else w.T)
+        found.append(np.vstack([w.T, shift]) if architecture.bias > 0 else w.T)
     weights, offset = network.layers[-1]
     found.append(weights.T)
-    if has_offset:
+    if architecture.output_bias != "none":
         found.append(np.zeros((1, len(weights))) if offset is None else offset[None, :])
     return found
 

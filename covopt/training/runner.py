@@ -18,6 +18,7 @@ from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
+from covopt.depth.chain import as_chain
 from covopt.errors import InputError
 from covopt.files.locked import locked
 from covopt.losses import Loss
@@ -310,8 +311,9 @@ def _starting_weights(
     for i, (network, member) in enumerate(zip(given, members, strict=True)):
         if not isinstance(network, ReLUNetwork | DeepReLUNetwork):
             raise InputError(f"start must hold networks; entry {i} is {type(network).__name__}.")
-        _check_same_kind(i, network, architecture)
-        layers = [np.asarray(layer, dtype=float) for layer in as_layers(architecture, network)]
+        chain = as_chain(network)
+        _check_same_kind(i, chain, architecture)
+        layers = as_layers(architecture, chain)
         shapes = [layer.shape for layer in layers]
         if shapes != architecture.shapes(member.widths):
             raise InputError(
@@ -322,19 +324,15 @@ def _starting_weights(
     return found
 
 
-def _check_same_kind(i: int, network: ReLUNetwork | DeepReLUNetwork, architecture: Architecture) -> None:
+def _check_same_kind(i: int, chain: DeepReLUNetwork, architecture: Architecture) -> None:
     """Refuse a start whose weights would mean another function here."""
-    offset: np.ndarray | None
-    if isinstance(network, ReLUNetwork):
-        bias, slope, offset = network.bias, 0.0, network.output_bias
-    else:
-        biased = any(b is not None for _, b in network.layers)
-        bias, slope, offset = network.bias if biased else 0.0, network.slope, network.layers[-1][1]
+    bias = chain.bias if any(b is not None for _, b in chain.layers) else 0.0
+    offset = chain.layers[-1][1]
     if bias not in (0.0, architecture.bias):
         raise InputError(
             f"start {i} has bias {bias:g} but bias={architecture.bias:g} is asked for; use its own."
         )
-    if slope != 0.0:
-        raise InputError(f"start {i} has slope {slope:g}; networks are trained with ReLUs, of slope 0.")
+    if chain.slope != 0.0:
+        raise InputError(f"start {i} has slope {chain.slope:g}; networks are trained with ReLUs, of slope 0.")
     if architecture.output_bias == "none" and offset is not None and np.any(offset):
         raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")

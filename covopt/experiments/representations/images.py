@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.depth.chain import as_chain
 from covopt.errors import InputError, PrecisionWarning
 from covopt.exact.rank import numerical_rank, of_given
+from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 
 def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0) -> list[np.ndarray]:
@@ -45,19 +47,23 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
     network = getattr(network, "network", network)
     if callable(network):
         raise InputError("a run holds several networks; pass one of them, as in run.network(run.best).")
-    if hasattr(network, "hidden_weights"):
-        _refuse_other(slope, 0.0, bias, network.bias)
-        _refuse_free(network.counts_output_bias, network.output_bias)
-        shift = network.output_bias if bias > 0 else None
-        return [
-            np.asarray(network.hidden_weights, dtype=float),
-            _join(network.output_weights.T, shift, 2, bias > 0 and output_bias == "penalized"),
-        ]
-    if hasattr(network, "layers") and hasattr(network, "squared_norm"):
-        layers = network.layers
-        has_biases = any(b is not None for _, b in layers)
-        _refuse_other(slope, network.slope, bias, network.bias if has_biases else bias)
-        _refuse_free(network.counts_output_bias, layers[-1][1])
+    if isinstance(network, ReLUNetwork | DeepReLUNetwork):
+        layers = (chain := as_chain(network)).layers
+        has_biases = isinstance(network, ReLUNetwork) or any(b is not None for _, b in layers)
+        if has_biases and network.bias != bias:
+            raise InputError(
+                f"the network has bias {network.bias:g}, the problem {bias:g}; make them the same."
+            )
+        if chain.slope != slope:
+            raise InputError(
+                f"the network has slope {chain.slope:g}, the problem {slope:g}; make them the same."
+            )
+        shift = layers[-1][1]
+        if not chain.counts_output_bias and shift is not None and np.any(shift != 0):
+            raise InputError(
+                "the network has a free output bias, which the norm of the reformulation would count; use one that "
+                "is penalized, or none."
+            )
         return [
             _join(w, b, layer, bias > 0 and (layer < len(layers) or output_bias == "penalized"))
             for layer, (w, b) in enumerate(layers, start=1)
@@ -83,21 +89,6 @@ def _join(matrix: np.ndarray, shift: np.ndarray | None, layer: int, column: bool
             )
         return np.asarray(matrix, dtype=float)
     return np.column_stack([matrix, np.zeros(len(matrix)) if shift is None else shift])
-
-
-def _refuse_other(slope: float, has_slope: float, bias: float, has_bias: float) -> None:
-    if has_bias != bias:
-        raise InputError(f"the network has bias {has_bias:g}, the problem {bias:g}; make them the same.")
-    if has_slope != slope:
-        raise InputError(f"the network has slope {has_slope:g}, the problem {slope:g}; make them the same.")
-
-
-def _refuse_free(counted: bool, shift: np.ndarray | None) -> None:
-    if not counted and shift is not None and np.any(shift != 0):
-        raise InputError(
-            "the network has a free output bias, which the norm of the reformulation would count; use one that is "
-            "penalized, or none."
-        )
 
 
 def check_representations(Z: Any, n_rows: int, outputs: tuple[int, ...] | None) -> list[np.ndarray]:
@@ -341,7 +332,7 @@ def require_admissible(Z: Sequence[np.ndarray], images: Sequence[LayerImage]) ->
 
 
 def warn_of_ranks(images: Sequence[LayerImage]) -> None:
-    """Warn, on behalf of the caller's caller, of the first layer whose rank is not clear.
+    """Warn, three calls above, of the first layer whose rank is not clear.
 
     Warns
     -----
@@ -356,6 +347,6 @@ def warn_of_ranks(images: Sequence[LayerImage]) -> None:
                 f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
                 "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
                 PrecisionWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             return
