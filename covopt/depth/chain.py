@@ -1,4 +1,4 @@
-"""Networks as chains of layers: what the rank and bottleneck theorems ask of a network."""
+"""Networks as chains of layers: of other kinds, in files, and what rank and bottleneck theorems ask of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.exact.rounding import TINY, gamma
+from covopt.files.schema import numbers
 from covopt.network import DeepReLUNetwork, ReLUNetwork, check_inputs
 
 
@@ -166,3 +167,45 @@ def to_outputs(network: Any, X: Any) -> list[np.ndarray]:
     """
     chain = as_chain(network)
     return _from_layer(chain, check_inputs(X, chain.n_inputs))[1:]
+
+
+def to_content(network: DeepReLUNetwork) -> dict[str, Any]:
+    """Return the layers of a network as JSON types.
+
+    Parameters
+    ----------
+    network : DeepReLUNetwork
+    """
+    return {
+        "weights": [w.tolist() for w, _ in network.layers],
+        "biases": [None if b is None else b.tolist() for _, b in network.layers],
+    }
+
+
+def from_content(
+    content: dict[str, Any], n_inputs: int, n_outputs: int, bias: float, output_bias: str
+) -> DeepReLUNetwork:
+    """Inverse of :func:`to_content`.
+
+    Parameters
+    ----------
+    content : dict
+        Parsed JSON, which is not believed.
+    n_inputs, n_outputs : int
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+
+    Raises
+    ------
+    ValueError, CovoptError
+        Where the layers do not fit together.
+    """
+    weights = []
+    width = n_inputs
+    for part in content["weights"]:
+        weights.append(numbers("weights", part).reshape(len(part), width))
+        width = len(part)
+    if width != n_outputs:
+        raise ValueError("a network has another number of outputs than the table")
+    biases = [None if b is None else numbers("biases", b) for b in content["biases"]]
+    return DeepReLUNetwork(weights, biases, 0.0, bias or 1.0, output_bias != "free")

@@ -16,6 +16,7 @@ from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
+from covopt.depth.chain import from_content, to_content
 from covopt.depth.layers import stationarity
 from covopt.depth.linear import check_depth
 from covopt.errors import CovoptError
@@ -26,7 +27,6 @@ from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
-from covopt.network.export import from_content, to_content
 from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.prediction import Predicts
 from covopt.status import Status

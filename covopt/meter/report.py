@@ -13,6 +13,7 @@ from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.depth.chain import from_content, to_content
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format, damaged, find_reader
@@ -20,7 +21,6 @@ from covopt.files.schema import GAP, check_content
 from covopt.losses import Interpolation, Loss
 from covopt.meter.ladder import objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
-from covopt.network.export import from_content, to_content
 from covopt.problems.problem import Problem
 from covopt.status import Status
 from covopt.verification import verify

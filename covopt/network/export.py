@@ -1,4 +1,4 @@
-"""Networks as PyTorch modules, ONNX files and JSON types, in double precision."""
+"""Networks as PyTorch modules and ONNX files, in double precision."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
-from covopt.files.schema import numbers
-from covopt.network.deep import DeepReLUNetwork
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 
@@ -172,45 +170,3 @@ def _onnx_path(path: str | os.PathLike[str]) -> Path:
     if not target.parent.is_dir():
         raise InputError(f"cannot write {target}: the folder {target.parent} does not exist.")
     return target
-
-
-def to_content(network: DeepReLUNetwork) -> dict[str, Any]:
-    """Return the layers of a network as JSON types.
-
-    Parameters
-    ----------
-    network : DeepReLUNetwork
-    """
-    return {
-        "weights": [w.tolist() for w, _ in network.layers],
-        "biases": [None if b is None else b.tolist() for _, b in network.layers],
-    }
-
-
-def from_content(
-    content: dict[str, Any], n_inputs: int, n_outputs: int, bias: float, output_bias: str
-) -> DeepReLUNetwork:
-    """Inverse of :func:`to_content`.
-
-    Parameters
-    ----------
-    content : dict
-        Parsed JSON, which is not believed.
-    n_inputs, n_outputs : int
-    bias : float
-    output_bias : {"none", "penalized", "free"}
-
-    Raises
-    ------
-    ValueError, CovoptError
-        Where the layers do not fit together.
-    """
-    weights = []
-    width = n_inputs
-    for part in content["weights"]:
-        weights.append(numbers("weights", part).reshape(len(part), width))
-        width = len(part)
-    if width != n_outputs:
-        raise ValueError("a network has another number of outputs than the table")
-    biases = [None if b is None else numbers("biases", b) for b in content["biases"]]
-    return DeepReLUNetwork(weights, biases, 0.0, bias or 1.0, output_bias != "free")

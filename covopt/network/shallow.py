@@ -63,10 +63,7 @@ class ReLUNetwork:
     scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
-        hidden, output = (
-            np.asarray(self.hidden_weights, dtype=float),
-            np.asarray(self.output_weights, dtype=float),
-        )
+        hidden, output = (np.asarray(w, dtype=float) for w in (self.hidden_weights, self.output_weights))
         output = output[:, None] if output.ndim == 1 else output
         if hidden.ndim != 2 or output.ndim != 2 or len(hidden) != len(output):
             raise InputError(
@@ -101,19 +98,12 @@ class ReLUNetwork:
 
     def _repr_html_(self) -> str:
         n_inputs, most = self.hidden_weights.shape[1], 20
-        head = [
-            "neuron",
-            *(f"w{j}" for j in range(n_inputs)),
-            *(f"v{j}" for j in range(self.output_weights.shape[1])),
-        ]
+        outputs = (f"v{j}" for j in range(self.output_weights.shape[1]))
+        head = ["neuron", *(f"w{j}" for j in range(n_inputs)), *outputs]
         if len(head) > most:
             return html_table([(repr(self),)])
-        rows = [
-            (i, *(f"{v:.4g}" for v in (*w, *out)))
-            for i, (w, out) in enumerate(
-                zip(self.hidden_weights[:most], self.output_weights[:most], strict=True)
-            )
-        ]
+        weights = np.column_stack([self.hidden_weights, self.output_weights])[:most]
+        rows = [(i, *(f"{v:.4g}" for v in row)) for i, row in enumerate(weights)]
         more = f"; the first {most}" if len(self) > most else ""
         return html_table(rows, head=head, caption=repr(self) + more)
 
@@ -165,11 +155,7 @@ class ReLUNetwork:
         neurons = self.hidden_weights[live] / size[live, None]
         weights = size[live, None] * self.output_weights[live]
         offset = self.bias * self.output_bias
-        return (
-            (neurons, weights[:, 0], float(offset[0]))
-            if weights.shape[1] == 1
-            else (neurons, weights, offset)
-        )
+        return (neurons, weights, offset) if len(offset) > 1 else (neurons, weights[:, 0], float(offset[0]))
 
     def __len__(self) -> int:
         return len(self.hidden_weights)

@@ -7,7 +7,6 @@ of the objective and nothing else, so that the path of a network does not depend
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,29 +23,6 @@ _RUNNING, _CONVERGED, _STOPPED, _STAGNATED, _DIVERGED = range(5)
 _PATIENCE = 10  # steps in a row that improve neither the value nor the gradient
 _CURVED = 1e-10  # least cosine between s and y of a curvature pair that is kept
 _KEPT = 0.75  # finished networks are thrown out of the working set when it has shrunk to this share
-
-
-@dataclass(frozen=True)
-class LBFGSResult:
-    """Where each network ended.
-
-    Attributes
-    ----------
-    theta : Tensor of shape (B, P)
-    value, gradient_norm : Tensor of shape (B,)
-    steps : Tensor of shape (B,)
-        Accepted steps.
-    status : ndarray of str, shape (B,)
-        "converged", "stopped" (steps used up, or the callback said so), "stagnated" (no step improves the value by
-        more than rounding: at a kink, where the gradient does not vanish, this is what the end looks like) or
-        "diverged" (the objective is not finite; ``theta`` is the last point where it was).
-    """
-
-    theta: Tensor
-    value: Tensor
-    gradient_norm: Tensor
-    steps: Tensor
-    status: np.ndarray
 
 
 class BatchedLBFGS:
@@ -105,17 +81,21 @@ class BatchedLBFGS:
         """Whether every member has ended."""
         return len(self._work["index"]) == 0
 
-    def result(self) -> LBFGSResult:
-        """Return where the members are now."""
-        self._publish()
-        codes = self._torch.where(self.codes == _RUNNING, _STOPPED, self.codes).cpu().numpy()
-        status = np.array(STATUSES)[codes]
-        return LBFGSResult(self.theta, self.value, self.gradient_norm, self.steps, status)
+    @property
+    def status(self) -> np.ndarray:
+        """How each member stood when it was published last.
+
+        "converged", "stopped" (steps used up, or not at its end), "stagnated" (no step improves the value by more
+        than rounding: at a kink, where the gradient does not vanish, this is what the end looks like) or "diverged"
+        (the objective is not finite; ``theta`` is the last point where it was).
+        """
+        codes = self._torch.where(self.codes == _RUNNING, _STOPPED, self.codes)
+        return np.array(STATUSES)[codes.cpu().numpy()]
 
     # ------------------------------------------------------------------ stopping and going on
     def state(self) -> dict[str, Tensor]:
         """Return everything that :meth:`load` needs to go on bit by bit as without an interruption."""
-        self._publish()
+        self.publish()
         kept = {name: getattr(self, name).clone() for name in _PUBLIC}
         kept |= {f"work.{name}": field.clone() for name, field in self._work.items()}
         return kept | {f"search.{name}": field.clone() for name, field in self._searches.tensors().items()}
@@ -264,7 +244,8 @@ class BatchedLBFGS:
             self._aim(again)
 
     # ------------------------------------------------------------------ the working set
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Bring the attributes up to date."""
         w = self._work
         index = w["index"]
         self.theta[index], self.value[index] = w["x"], w["f"]
@@ -276,7 +257,7 @@ class BatchedLBFGS:
         left = int(live.sum())
         if left > _KEPT * len(live) or left == len(live):
             return
-        self._publish()
+        self.publish()
         rows = live.nonzero()[:, 0]
         self._work = {name: field[rows] for name, field in self._work.items()}
         self._searches = self._searches.take(rows)

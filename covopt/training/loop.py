@@ -262,7 +262,8 @@ class Runner:
         before = sum(p.steps for p in self.schedule[: self.phase])
         for batch in self.batches:
             run = batch.worker
-            status, taken = run.result().status, run.steps.cpu().numpy()
+            run.publish()
+            status, taken = run.status, run.steps.cpu().numpy()
             self.objectives[batch.index] = run.value.cpu().double().numpy()
             close = self._close(batch.index)
             for k, i in enumerate(batch.index):

@@ -8,8 +8,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -36,43 +36,25 @@ from covopt.training.results import TrainingRun, as_layers, floors_of
 from covopt.training.schedule import Phase, make_schedule
 
 
-class ProgressBar:
-    """Steps done of steps planned, the networks that still move and the best objective; silent off a terminal.
+@contextmanager
+def progress_bar(enabled: bool, n_steps: int) -> Iterator[Callable[[TrainingState], None]]:
+    """Show steps done of those planned, networks that still move and the best objective; silent off a terminal."""
+    if not (enabled and sys.stderr.isatty()):
+        yield lambda state: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    Parameters
-    ----------
-    enabled : bool
-    n_steps : int
-    """
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("training", total=n_steps)
 
-    def __init__(self, enabled: bool, n_steps: int) -> None:
-        self._bar: Any = None
-        if enabled and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._task = self._bar.add_task("training", total=n_steps)
-
-    def __enter__(self) -> ProgressBar:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, state: Any) -> None:
-        """Draw a :class:`~covopt.training.loop.TrainingState`."""
-        if self._bar is not None:
+        def show(state: TrainingState) -> None:
             text = f"{state.optimiser}  {state.n_active} of {state.n_networks} networks"
             if math.isfinite(state.best_objective):
                 text += f"  best {state.best_objective:.6g}"
-            self._bar.update(self._task, completed=state.step, description=text)
+            bar.update(task, completed=state.step, description=text)
+
+        yield show
 
 
 def train(
@@ -230,7 +212,7 @@ def train(
             runner.phase, phase.optimiser, runner.steps_done, planned, len(runner.active), len(members),
             float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began, runner.interrupted(),
         )  # fmt: skip
-        bar.show(state)
+        show(state)
         text = f"{state.optimiser} {state.step} of {planned} steps, best {state.best_objective:.6g}"
         tell(logging.DEBUG, text, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
@@ -239,7 +221,7 @@ def train(
         if path is not None and path.exists():
             read(path, runner, fingerprint)
         written = time.perf_counter()
-        with ProgressBar(progress, planned) as bar:
+        with progress_bar(progress, planned) as show:
             runner.run(on_event)
         if path is not None:
             write(path, runner, fingerprint)

@@ -20,7 +20,8 @@ def minimise(function, theta, *, mask=None, steps, memory=10, tol_gradient=1e-8,
         run.advance()
         if callback is not None and callback(run):
             break
-    return run.result()
+    run.publish()
+    return run
 
 
 def autograd(objective):

@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.checks.validation import check_count, check_number
 from covopt.errors import InputError
-from covopt.experiments.representations.images import LayerImage, LayerRank
+from covopt.experiments.representations.images import LayerImage, LayerRank, admissible
 from covopt.experiments.representations.problem import RepresentationProblem
 
 
@@ -134,7 +134,7 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
     >>> found.attraction[0].tolist(), found.repulsion[0].tolist(), found.imbalance(1)
     ([[-4.0]], [[4.0]], 0.0)
     """
-    found, images = problem.admissible(Z)
+    found, images = admissible(problem, Z)
     attraction, repulsion = force_arrays(found, images)
     repulsion = [problem.derivative(z) * push for z, push in zip(found, repulsion, strict=False)]
     pull = None if problem.loss is None else -problem.fit_gradient(found[-1]) / problem.lam
@@ -187,7 +187,7 @@ def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
     >>> [g.tolist() for g in gradient(problem, [[[2.0]], [[4.0]]])]
     [[[0.0]], [[1.0]]]
     """
-    found, images = problem.admissible(Z)
+    found, images = admissible(problem, Z)
     return partial_gradient(problem, found, images)
 
 

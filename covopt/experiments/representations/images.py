@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -315,38 +314,39 @@ class LayerImage:
         return float(np.square(self.weights(Z)).sum())
 
 
-def require_admissible(Z: Sequence[np.ndarray], images: Sequence[LayerImage]) -> None:
-    """Refuse representations Z_1 … Z_L outside of the images of A₀ … A_{L−1}; with ε > 0 all are welcome.
+def admissible(problem: Any, Z: Any) -> tuple[list[np.ndarray], list[LayerImage]]:
+    """Return representations that some network has, and the images of A₀ … A_{L−1}; with ε > 0 all are welcome.
+
+    Parameters
+    ----------
+    problem : RepresentationProblem
+    Z : sequence of ndarray of shape (N, n_ℓ)
+
+    Warns
+    -----
+    PrecisionWarning
+        On behalf of the caller's caller: of the first layer whose rank is not clear.
 
     Raises
     ------
     InputError
         With the first layer that is outside.
     """
-    for layer, (image, z) in enumerate(zip(images, Z, strict=True), start=1):
+    found = problem.check(Z)
+    images = problem.images(found)
+    for layer, (image, z) in enumerate(zip(images, found, strict=True), start=1):
         if image.tikhonov == 0 and (defect := image.defect(z)) > ADMISSIBLE:
             raise InputError(
                 f"Z_{layer} lies outside of the image of the layer before it, by {defect:.1e} of its norm: no "
                 "network has these representations; use project(Z) first, or a positive tikhonov."
             )
-
-
-def warn_of_ranks(images: Sequence[LayerImage]) -> None:
-    """Warn, three calls above, of the first layer whose rank is not clear.
-
-    Warns
-    -----
-    PrecisionWarning
-        With the singular values on both sides of the decision.
-    """
-    for image in images:
-        rank = image.rank
-        if not rank.is_clear:
-            warnings.warn(
-                f"the rank {rank.rank} of the features of layer {rank.layer} is not clear: relative singular "
-                f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
-                "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
-                PrecisionWarning,
-                stacklevel=4,
-            )
-            return
+    rank = next((image.rank for image in images if not image.rank.is_clear), None)
+    if rank is not None:
+        warnings.warn(
+            f"the rank {rank.rank} of the features of layer {rank.layer} is not clear: relative singular "
+            f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
+            "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+    return found, images

@@ -24,10 +24,9 @@ from covopt.experiments.representations.images import (
     ADMISSIBLE,
     LayerImage,
     LayerRank,
+    admissible,
     as_matrices,
     check_representations,
-    require_admissible,
-    warn_of_ranks,
 )
 from covopt.losses import Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
@@ -213,29 +212,6 @@ class RepresentationProblem:
         targets = self.targets if self.loss is None else self.loss.targets
         return check_representations(Z, len(self.X), None if targets is None else targets.shape)
 
-    def admissible(self, Z: Any) -> tuple[list[np.ndarray], list[LayerImage]]:
-        """Return representations that some network has, and the images of the layers before them.
-
-        Parameters
-        ----------
-        Z : sequence of ndarray of shape (N, n_ℓ)
-
-        Warns
-        -----
-        PrecisionWarning
-            Where a rank is not clear.
-
-        Raises
-        ------
-        InputError
-            For representations that no network has (and ε = 0).
-        """
-        found = self.check(Z)
-        images = self.images(found)
-        require_admissible(found, images)
-        warn_of_ranks(images)
-        return found, images
-
     # ------------------------------------------------------------------ the maps
     def to_representations(self, network: Any) -> list[np.ndarray]:
         """Φ: weights ↦ the representations Z_1 … Z_L of the data.
@@ -282,7 +258,7 @@ class RepresentationProblem:
         InputError
             For representations that no network has (without Tikhonov's ε): project them first.
         """
-        found, images = self.admissible(Z)
+        found, images = admissible(self, Z)
         return [image.weights(z).T for image, z in zip(images, found, strict=True)]
 
     def to_network(self, Z: Any) -> DeepReLUNetwork:

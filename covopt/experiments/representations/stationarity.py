@@ -27,7 +27,7 @@ import numpy as np
 from covopt.checks.validation import check_number
 from covopt.errors import InputError
 from covopt.experiments.representations.forces import force_arrays
-from covopt.experiments.representations.images import LayerImage, LayerRank
+from covopt.experiments.representations.images import LayerImage, LayerRank, admissible
 from covopt.experiments.representations.problem import RepresentationProblem
 
 
@@ -126,7 +126,7 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
             "with a positive tikhonov nothing is constrained; look at gradient(problem, Z) instead."
         )
     check_number("kink_tol", kink_tol, "a number in [0, 1)", lambda t: 0 <= t < 1)
-    found, images = problem.admissible(Z)
+    found, images = admissible(problem, Z)
     return measure(problem, found, images, kink_tol)
 
 
