@@ -29,8 +29,8 @@ os.environ.setdefault("COVOPT_NOTEBOOKS", "quick")  # fewer steps; their own siz
 FIRST = ("tests/api/test_fit.py", "tests/training/", "tests/completely_positive/")
 
 
-# notebooks are started as processes of their own: two with every change, all of them every night
-BY_DAY = ("rk23_bottlenecks", "sp20_cells_and_sparsity")
+# notebooks are started as processes of their own: one with every change, all of them every night
+BY_DAY = ("sp20_cells_and_sparsity",)
 
 
 @pytest.hookimpl(wrapper=True)

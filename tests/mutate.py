@@ -310,6 +310,13 @@ MUTATIONS = [
         "        silent = True",
         "tests/test_verification.py -k where_there_is_none",
     ),
+    Mutation(
+        "a neuron that is active to the left is drawn as one to the right",
+        "covopt/plotting/dual.py",
+        "    sign = np.where(right, 1.0, -1.0)",
+        "    sign = np.where(right, 1.0, 1.0)",
+        "tests/plotting/test_what_is_drawn.py -k year",
+    ),
 ]
 
 

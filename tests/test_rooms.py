@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +52,23 @@ def test_old_module_paths_lead_to_their_names():
     for place in (covopt, import_module("covopt.api")):
         with pytest.raises(AttributeError, match="no attribute 'minnorm'"):
             _ = place.minnorm
+
+
+def test_listed_names_exist_and_no_two_test_files_have_one_name():
+    listing = [file for file in _sources("covopt") if "\n__all__ = " in file.read_text(encoding="utf-8")]
+    modules = [
+        file.relative_to(REPOSITORY).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+        for file in listing
+    ]
+    missing = [
+        f"{module}.{name}"
+        for module in modules
+        for name in import_module(module).__all__
+        if not hasattr(import_module(module), name)
+    ]
+    assert len(modules) > 15 and missing == []
+    names = Counter(file.name for file in (REPOSITORY / "tests").rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 # ------------------------------------------------------------------ privacy and size
@@ -144,7 +162,7 @@ def _imports(file):
     typing = {
         inner
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):

@@ -151,6 +151,7 @@ def tiny_cases() -> list[ProblemCase]:
     return cases
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("case", tiny_cases(), ids=lambda case: case.name)
 def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
     solution = solve(case)

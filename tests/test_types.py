@@ -29,7 +29,7 @@ print(covopt.count_cell(X), covopt.count_cells(X))
 MISTAKES = {6: "tolerance", 8: "objektive", 9: "count_cell"}
 
 
-@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+@pytest.mark.parametrize("checker", [pytest.param("mypy", marks=pytest.mark.slow), "pyright"])
 def test_the_three_mistakes_of_a_script_are_found(checker, tmp_path):
     if find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")

@@ -119,12 +119,14 @@ def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high
     """Σe^x + 2⟨λ, y⟩e^{−log h} − penalty/h² on a box, log h ≤ s·x + r by its corners."""
     if not (tops > 0.0).all():
         return float(np.exp(low).sum()) if term.inner <= 0 else math.inf
-    s, r = affine_majorant(np.log(tops), x, low, high)
-    loss = 0.0
-    if term.penalty > 0.0:
-        loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
-    value, size = least_on_box(s, math.log(2.0 * term.inner) - r, low, high)
-    found = max(0.0, value - loss - 2.0**-44 * (size + loss))
+    found = 0.0
+    if np.isfinite(tops).all():  # a corner of infinite height proves nothing
+        s, r = affine_majorant(np.log(tops), x, low, high)
+        loss = 0.0
+        if term.penalty > 0.0:
+            loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
+        value, size = least_on_box(s, math.log(2.0 * term.inner) - r, low, high)
+        found = max(0.0, value - loss - 2.0**-44 * (size + loss))
     if term.penalty > 0.0:  # a smaller multiple of λ, the same on the whole box, pays less for its sum
         fixed = down(float(np.exp(low).sum()) * (1.0 - 2.0**-44) + float(term.over(tops.max()[None])[0]))
         found = max(found, fixed)

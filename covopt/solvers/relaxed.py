@@ -41,12 +41,14 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
 
     Examples
     --------
+    >>> from itertools import islice
     >>> from covopt.losses import make_loss
     >>> loss, rows = make_loss("squared"), np.eye(3)
     >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
     >>> problem = Problem(rows, loss, 0.1)
     >>> network = Network(np.eye(3)[:2], np.ones((2, 1)), np.zeros(1))
-    >>> values = [problem.scale_dual(*each)[1] for each in relaxed_duals(problem, network, loss.targets)]
+    >>> found = islice(relaxed_duals(problem, network, loss.targets), 4)
+    >>> values = [problem.scale_dual(*each)[1] for each in found]
     >>> bool(max(values) > values[0])
     True
     """

@@ -64,7 +64,9 @@ def cube(d):
     return rows, np.maximum(rows @ corners.T, 0.0)
 
 
-@pytest.mark.parametrize("power", (4, 10, 14, 16, 18, 20, 22, 24, 27, 30, 34, 40, 48))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("power", (22, 24, 4, 10, 14, 16, 18, 20, 27, 30, 34, 40, 48))
 def test_a_segment_of_minimisers_is_not_one(power):
     # masses (1 + t, 1 − t, e + t, e − t), |t| ≤ e, on (±1, ±1)/√2 all give y at the cost of the dual (1, 1, 1, 1)/√2
     e = 2.0**-power
@@ -78,7 +80,7 @@ def test_a_segment_of_minimisers_is_not_one(power):
     masses=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 40)), min_size=8, max_size=8),
     sizes=st.lists(st.integers(-3, 3), min_size=6, max_size=6),
 )
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_kernels_with_small_masses_are_not_unique(masses, sizes):
     # eight activations of rank four, all with mass: whatever the masses are, they can move
     rows, activations = cube(3)

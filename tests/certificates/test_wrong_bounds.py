@@ -90,7 +90,7 @@ def test_a_direction_that_is_dropped_is_paid_for_with_a_loss(loss):
 
 
 def test_frank_wolfe_pays_for_a_direction_that_is_dropped():
-    data, network, _ = beside_a_line(8e-15, 2e-15, n=60)
+    data, network, _ = beside_a_line(8e-15, 2e-15, n=24)
     assert data.rank == 2
     found = covopt.frank_wolfe(data.X, data.Y * 1e-12, max_iter=3)
     assert found.lower_bound <= 1e-12 * network.squared_norm * 1.2

@@ -75,8 +75,8 @@ def test_a_path_and_a_point_of_it_predict(here):
 
 def test_a_path_says_which_lam_fits_rows_left_out(here):
     rng = np.random.default_rng(1)
-    X = rng.uniform(-1, 1, (20, 2))
-    y = np.abs(X[:, 0]) + 0.2 * rng.standard_normal(20)
+    X = rng.uniform(-1, 1, (12, 2))
+    y = np.abs(X[:, 0]) + 0.2 * rng.standard_normal(12)
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("t.csv", index=False)
     asked = ("path", "t.csv", *Y, "--n-lams", 3)
     done = run(*asked, "--table", "out.csv", "--plot", "path.svg")

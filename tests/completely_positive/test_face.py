@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from known_matrices import HORN, M7, M7_TILDE, M8, M9, M11, NOT_CP, S7, twelve
 
@@ -97,6 +97,7 @@ def test_without_a_certificate(caplog):
     assert "the zeros of S are not isolated" in caplog.text
 
 
+@settings(max_examples=4)
 @given(st.integers(0, 10**6))
 def test_nothing_separates_a_completely_positive_matrix(seed):
     rng = np.random.default_rng(seed)

@@ -111,11 +111,11 @@ def evaluated(fitted, bound):
 def test_heights_of_many_rows_are_above_every_activation():
     # sets of rows in one child, two outputs and a polygon of directions
     rng = np.random.default_rng(4)
-    points, targets = rng.standard_normal((9, 1)), rng.standard_normal((9, 2))
+    points, targets = rng.standard_normal((7, 1)), rng.standard_normal((7, 2))
     loss = make_loss("squared")
     loss.encode_targets(targets)
     data = covopt.Data.validate(points, targets, bias=1.0)
-    tree = dual_tree(data, np.arange(9), targets, 3, 0.7, np.zeros((9, 1)), level=False)
+    tree = dual_tree(data, np.arange(7), targets, 3, 0.7, np.zeros((7, 1)), level=False)
     assert any(child.maybe for child in tree.family.children)
     for c in (0.05, 6.0):
         height = DualHeights(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
@@ -123,7 +123,7 @@ def test_heights_of_many_rows_are_above_every_activation():
         for _ in range(100):
             into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))
             size = np.sqrt(c / max((into**2).sum(), 1e-9))
-            layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(9)])
+            layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(7)])
             u = rng.standard_normal(4)
             most = max(most, np.linalg.norm(targets.T @ np.maximum(layer @ u / np.linalg.norm(u), 0.0)))
         assert 0.25 * height < most <= height

@@ -43,6 +43,7 @@ def bound(family):
     return tree_bound([family], X, Y, 3, 1.0, "none", cutoff=100.0, max_boxes=100)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_child_of_infinite_height_counts_as_infinite(family):
     # 0 times infinity was no number, and no number passed for a proof of everything
     huge = np.full((1, 3), 1.7e308)

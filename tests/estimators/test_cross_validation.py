@@ -38,7 +38,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def noisy(n=30, seed=0):
+def noisy(n=20, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 1))
     return X, np.abs(X[:, 0]) + 0.1 * rng.standard_normal(n)
@@ -63,13 +63,13 @@ def test_classification_takes_the_largest_of_equal_lams():
     X, y = noisy()
     labels = np.where(y > 0.5, "out", "in")
     splitter = StratifiedKFold(3, shuffle=True, random_state=1)
-    found = ReLUClassifierCV(n_lams=6, cv=splitter).fit(X, labels)
+    found = ReLUClassifierCV(n_lams=4, cv=splitter).fit(X, labels)
     assert found.lams_[0] == pytest.approx(covopt.lambda_max(X, labels, loss="logistic"))
     search = GridSearchCV(ReLUClassifier(), {"lam": found.lams_}, cv=splitter).fit(X, labels)
     means = search.cv_results_["mean_test_score"]
     assert found.lam_ == found.lams_[np.flatnonzero(means == means.max())[0]]
     assert set(found.predict(X)) == {"in", "out"}
-    assert found.predict_proba(X).shape == (30, 2)
+    assert found.predict_proba(X).shape == (20, 2)
     losses = ReLUClassifierCV(n_lams=3, cv=2, scoring="neg_log_loss").fit(X, labels)
     assert (losses.scores_ < 0).all()
 
@@ -89,7 +89,7 @@ def test_weights_and_several_outputs():
 
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
-def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent():
+def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent(processor_clock):
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     few = np.arange(0, len(X), 4)
@@ -104,7 +104,7 @@ def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent():
 
 
 def test_lam_by_cross_validation():
-    X, y = noisy(24)
+    X, y = noisy(16)
     found = covopt.fit(X, y, lam="cv")
     assert found.status == "certified"
     share = found.lam / covopt.lambda_max(X, y)

@@ -112,7 +112,7 @@ def test_without_a_proof_they_warn(estimator):
 def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((16, 4)), rng.standard_normal(16)
+    X, y = rng.standard_normal((12, 4)), rng.standard_normal(12)
     efforts, conclude = [], run.conclude
 
     def asked(*arguments, effort, **options):
@@ -237,8 +237,8 @@ def test_merging_keeps_the_weighted_sums(seed, outputs):
 # ---------------------------------------------------------------------- company
 def test_grid_search_over_a_pipeline():
     rng = np.random.default_rng(6)
-    X = rng.uniform(-2, 2, (40, 1)) * 50
-    y = np.abs(X[:, 0]) / 50 + 0.1 * rng.standard_normal(40)
+    X = rng.uniform(-2, 2, (24, 1)) * 50
+    y = np.abs(X[:, 0]) / 50 + 0.1 * rng.standard_normal(24)
     pipeline = make_pipeline(StandardScaler(), ReLURegressor())
     grid = {"reluregressor__lam": [1e-3, 1e-2, 10.0], "reluregressor__output_bias": ["none", "free"]}
     search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)

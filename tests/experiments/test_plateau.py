@@ -50,7 +50,7 @@ def labels_of(ax):
 
 
 def test_b_4_needs_four_neurons_and_the_picture_says_so(tmp_path):
-    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=10, schedule=QUICK)
+    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=6, schedule=QUICK)
     best = found.table.best_cost.to_numpy()
     assert found.certified and found.floor == pytest.approx(16, rel=1e-6) and found.starts_at == 4
     assert best[0] > 16 * 1.001 >= best[1:].max() and (best >= found.floor * (1 - 1e-9)).all()
@@ -97,6 +97,6 @@ def test_runs_that_reach_nothing_diverge_or_are_stopped():
     assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())
     assert plot_losses(run.history.assign(objective=np.nan)).get_legend() is None
     calls = []
-    found = plateau(np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=2, schedule=QUICK,
-                    callback=lambda stage: calls.append(stage) or len(calls) > 12)  # fmt: skip
+    found = plateau(np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=1, schedule=QUICK,
+                    callback=lambda stage: calls.append(stage) or len(calls) > 4)  # fmt: skip
     assert not found.complete and 1 <= len(found.table) < 36 and "stopped" in found.summary()

@@ -35,7 +35,7 @@ def test_a_linear_part_is_counted():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_random_rows_agree_with_brute_force(dimension):
     rng = np.random.default_rng(dimension)
-    for _ in range(2):
+    for _ in range(1):
         y, signs = rng.standard_normal((7, dimension)), rng.choice([-1, 1], 7)
         below = brute_force(y, signs, np.zeros(dimension), 50_000)
         assert cover(y, signs, below * (1 - 1e-6))[1] > 0
@@ -61,7 +61,7 @@ def test_integers_of_64_bits_and_python_integers_agree():
     y, signs = rng.standard_normal((12, 3)).round(6), rng.choice([-1, 1], 12)
     below = brute_force(y, signs, np.zeros(3))
     for H in (0.9 * below, 1.01 * below):
-        short, long = (cover(y, signs, H, extra=300, wide=wide) for wide in (False, True))
+        short, long = (cover(y, signs, H, extra=100, wide=wide) for wide in (False, True))
         assert short[1] == pytest.approx(long[1], rel=1e-9)
         assert short[0].boxes == long[0].boxes
 
@@ -139,7 +139,7 @@ def test_no_choice_of_slopes_and_normals_proves_too_much(monkeypatch, slope, len
 
     monkeypatch.setattr(checker, "choose", choose)
     rng = np.random.default_rng(2)
-    for _ in range(3):
+    for _ in range(2):
         y, signs = rng.integers(-4, 5, (5, 2)).astype(float), rng.choice([-1, 1], 5)
         below = brute_force(y, signs, np.zeros(2), 20_000)
         for factor in (0.5, 0.9, 1.1):

@@ -179,7 +179,7 @@ def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():
 
 
 def test_a_sample_of_rows_stands_for_all(monkeypatch):
-    problem = _problem("logistic", "free", 1, n=400)[2]
+    problem = _problem("logistic", "free", 1, n=200)[2]
     whole = _ran(problem)[0].point.upper_bound
     monkeypatch.setattr(room, "SAMPLE", 100)
     monkeypatch.setattr(room, "LOOKED_AT", 50)
@@ -236,7 +236,7 @@ def test_exact_steps_certify_under_a_limit_where_interior_points_would_not_end(m
     """3200 x 2 under 60 s ended with 6e-3: the time of an interior point was held against steps that need none."""
     monkeypatch.setattr(improve, "is_out_of_reach", lambda problem, limit: limit is not None)
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
+    X, y = rng.standard_normal((120, 2)), rng.standard_normal(120)
     found = covopt.fit(X, y, lam="0.3max", time_limit_s=300.0)
     assert found.status is Status.CERTIFIED
     assert found.objective == pytest.approx(covopt.fit(X, y, lam=found.lam).objective, rel=2e-6)

@@ -73,8 +73,8 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
 )
 def test_every_point_is_the_optimum_found_from_scratch(loss, options):
     X, y = table("squared" if loss == "huber" else loss)
-    solutions = covopt.path(X, y, n_lams=6, eps=1e-4, loss=loss, **options)
-    assert [s.status.code for s in solutions] == ["certified"] * 6
+    solutions = covopt.path(X, y, n_lams=4, eps=1e-3, loss=loss, **options)
+    assert [s.status.code for s in solutions] == ["certified"] * 4
     for s in solutions[1:]:
         alone = covopt.fit(X, y, lam=s.lam, loss=loss, **options)
         assert s.objective == pytest.approx(alone.objective, rel=2e-6)
@@ -126,7 +126,7 @@ def test_a_start_whose_samples_had_other_weights(potential):
     """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((9, 2)), rng.standard_normal(9)
-    tables = [None, np.arange(9) < 2, np.arange(9) > 6, np.arange(9) < 4]
+    tables = [None, np.arange(9) < 2, np.arange(9) > 6]
     starts = [covopt.fit(X, y, lam=1e-3, potential=potential, sample_weight=w) for w in tables]
     for w in tables:
         alone = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w)

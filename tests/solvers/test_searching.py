@@ -127,10 +127,11 @@ def test_small_tables_in_many_dimensions_are_certified(n, d):
     assert covopt.verify(solution).ok
 
 
-def test_a_small_table_of_two_outputs_is_certified():
+@pytest.mark.parametrize(("n", "d"), [(10, 5), pytest.param(15, 8, marks=pytest.mark.slow)])
+def test_a_small_table_of_two_outputs_is_certified(n, d):
     """15 × 8 stopped at a gap of .44; then a hair beyond the tolerance, where no proof ends the rounds."""
     generator = np.random.default_rng(0)
-    X, Y = generator.standard_normal((15, 8)), generator.standard_normal((15, 2))
+    X, Y = generator.standard_normal((n, d)), generator.standard_normal((n, 2))
     solution = covopt.min_norm(X, Y)
     assert solution.status is Status.CERTIFIED and len(solution.history) < 60
     assert covopt.verify(solution).ok
@@ -287,7 +288,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
         raise TimeUp
 
     monkeypatch.setattr(bounds, "sign_gauge", late)
-    problem = of_classes("squared", 70, 9, lam=0.03)
+    problem = of_classes("squared", 56, 9, lam=0.03)
     point = bracketed(problem, tol=1e-3)
     assert point.status is Status.HEURISTIC and len(point.neurons) > 0 and not point.claimed
     gauge = gauge_bound(problem.rows, point.dual[:, 0])
@@ -296,7 +297,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
 
 def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
     monkeypatch.setattr(bounds, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
-    point = bracketed(of_classes("squared", 70, 9, lam=0.03), tol=1e-3)
+    point = bracketed(of_classes("squared", 56, 9, lam=0.03), tol=1e-3)
     assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
     assert point.history[-1].note == (
         "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"

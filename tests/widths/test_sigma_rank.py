@@ -108,7 +108,7 @@ def test_undecided_is_said_plainly():
 def test_a_pair_outside_the_cone_is_not_decomposed():
     # t_01 and t_10 cannot both be reached: then q_0·q_1 < 0. The cheap conditions end at K_01 = 0.028.
     P = np.array([[1.0, 0.9], [0.9, 1.0]])
-    found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P)
+    found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P, time_limit_s=0.3)
     assert found.upper is None
 
 
@@ -162,4 +162,4 @@ def test_bias_is_taken_off_first():
 def test_activations_below_the_rounding_of_a_large_bias_bound_nothing():
     Z = np.array([[1.4055062934521109e-3], [0.15747474823534113], [0.0], [0.0], [-13.051305994457213]])
     K, K_sigma = pair_of(Z, bias=100.0)
-    assert covopt.sigma_rank(K, K_sigma, bias=100.0).lower == 1
+    assert covopt.sigma_rank(K, K_sigma, bias=100.0, time_limit_s=0.1).lower == 1  # found before any search

@@ -15,6 +15,7 @@ COMPLETIONS = 3  # of a linear model: the second and third are for rounding
 SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
+@np.errstate(over="ignore")  # an infinite mass promises nothing
 def mass(step: Step, candidate: Candidate) -> float:
     """Σ‖v_j‖ of a candidate with shifted neurons."""
     squares = np.einsum("jk,jk->j", candidate.weights, candidate.weights)

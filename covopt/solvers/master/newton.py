@@ -147,6 +147,7 @@ class Master:
             self.edges.enter(self.dual.reshape(-1, 1))
 
     # ------------------------------------------------------------------ a step
+    @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is refused below
     @stage("master")
     def step(self, gap: float, value: float, *, with_networks: bool) -> Step:
         """Take one Newton step.
