@@ -10,20 +10,19 @@ It is slow on purpose of being simple: what the other solvers find is compared w
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from covopt.checks.optional import required
 from covopt.conic.backends import resolve_backend, run_backend, value_of
-from covopt.errors import InputError
 from covopt.problems.problem import Problem
 
+DROP = 1e-7  # share of the sum of all weights that the smallest neurons, which are left out, have together
 
-@dataclass(frozen=True)
-class ConicPoint:
+
+class ConicPoint(NamedTuple):
     """Primal and dual point of the all-cells program; a hint, for the caller to polish and to certify.
 
     Attributes
@@ -36,27 +35,15 @@ class ConicPoint:
         B, 0 without an offset.
     dual : ndarray of shape (N,)
         λ with |⟨λ, σ(Z w)⟩| ≤ 1 for unit w, up to the backend's accuracy, and 1ᵀλ = ρB.
-    cells : ndarray of shape (m,)
-        Row of ``patterns`` that each neuron came from.
     backend : str
         The backend that ran: not the one asked for when that one was unavailable.
-    status : str
-        In cvxpy's words.
-    time_s, build_s : float
-        Wall-clock time of the whole call, and the part spent before the backend was called.
-    iterations : int or None
     """
 
     neurons: np.ndarray
     weights: np.ndarray
     offset: float
     dual: np.ndarray
-    cells: np.ndarray
     backend: str
-    status: str
-    time_s: float
-    build_s: float
-    iterations: int | None
 
 
 def solve_conic(
@@ -66,8 +53,6 @@ def solve_conic(
     backend: str = "CLARABEL",
     tol: float = 1e-9,
     time_limit_s: float | None = None,
-    drop: float = 1e-7,
-    complete: bool = True,
 ) -> ConicPoint:
     r"""Solve the scalar interpolation problem over all cells with a conic backend.
 
@@ -82,19 +67,14 @@ def solve_conic(
     problem : Problem
         In reduced units.
     patterns : ndarray of bool, shape (S, N)
-        The open cells, each once: ``patterns[s, i]`` is True where z_i·w > 0.
+        All open cells, each once: ``patterns[s, i]`` is True where z_i·w > 0. A row bounds a cell only when the
+        pattern across it is a cell too; the other inequalities, most of them, are left out.
     backend : {"CLARABEL", "SCS", "MOSEK"}
         A MOSEK that does not answer is replaced by CLARABEL, with one warning per process.
     tol : float
         Asked of the backend; nothing is promised before the caller has certified the point.
     time_limit_s : float, optional
         For the backend.
-    drop : float
-        The smallest neurons are dropped as long as their weights sum to at most ``drop`` times the sum of
-        all weights. This moves the output by at most ``drop · Σ|c_j| · max_i ‖z_i‖`` at any sample.
-    complete : bool
-        Whether ``patterns`` holds every cell. Then a row bounds a cell only when the pattern across it is a
-        cell too, and the redundant inequalities (most of them) are left out. With False all are kept.
 
     Returns
     -------
@@ -103,7 +83,7 @@ def solve_conic(
     Raises
     ------
     InputError
-        The shape of ``patterns`` does not fit, a pattern comes twice, or the backend is unknown.
+        The backend is unknown.
     SolverError
         The backend stopped without a point.
 
@@ -128,8 +108,6 @@ def solve_conic(
     >>> point.neurons.round(6), point.weights.round(6), point.dual.round(6)
     (array([[1.]]), array([1.5]), array([0.5]))
     """
-    start = time.perf_counter()
-    patterns = _validate_patterns(problem, patterns)
     chosen = resolve_backend(backend)
 
     cp = required("cvxpy", "a cone program", "conic")
@@ -145,28 +123,22 @@ def solve_conic(
         if problem.offset_cost > 0:
             cost = cost + 0.5 * problem.offset_cost * cp.square(offset)
     interpolation = output == problem.targets[:, 0]
-    inside = (
-        cell_matrix(problem.rows, patterns, facets(problem.rows, patterns) if complete else None) @ flat >= 0
-    )
+    inside = cell_matrix(problem.rows, patterns, facets(problem.rows, patterns)) @ flat >= 0
     program = cp.Problem(cp.Minimize(cost), [interpolation, inside, cp.SOC(norms, directions, axis=1)])
-    build_s = time.perf_counter() - start
-    run = run_backend(program, chosen, tol=tol, time_limit_s=time_limit_s)
+    run_backend(program, chosen, tol=tol, time_limit_s=time_limit_s)
 
     points = value_of(directions)
     sizes = np.linalg.norm(points, axis=1)
-    kept = _not_negligible(sizes, drop)
+    order = np.argsort(sizes)
+    few = np.searchsorted(np.cumsum(sizes[order]), DROP * sizes.sum(), side="right")
+    kept = np.sort(order[few:])
     # cvxpy's Lagrangian has +ν(output − y); λ is the sensitivity of the value to y.
     return ConicPoint(
         neurons=points[kept] / sizes[kept, None],
         weights=np.where(kept < n_cells, sizes[kept], -sizes[kept]),
         offset=0.0 if offset is None else float(value_of(offset)),
         dual=-np.asarray(interpolation.dual_value, dtype=float),
-        cells=kept % n_cells,
-        backend=run.backend,
-        status=run.status,
-        time_s=time.perf_counter() - start,
-        build_s=build_s,
-        iterations=run.iterations,
+        backend=chosen,
     )
 
 
@@ -180,14 +152,9 @@ def atom_matrix(rows: np.ndarray, patterns: np.ndarray) -> sparse.csr_array:
     return sparse.hstack([positive, -positive], format="csr")
 
 
-def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray | None = None) -> sparse.csr_array:
-    """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell.
-
-    ``needed`` (S, N) tells which inequalities to write; None writes all of them.
-    """
+def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray) -> sparse.csr_array:
+    """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell, by the needed rows (S, N)."""
     n_cells, dim = len(patterns), rows.shape[1]
-    if needed is None:
-        needed = np.broadcast_to(rows.any(axis=1), patterns.shape)
     cell, sample = np.nonzero(needed)
     signed = np.where(patterns[cell, sample], 1.0, -1.0)[:, None] * rows[sample]
     columns = (cell[:, None] * dim + np.arange(dim)).ravel()
@@ -228,26 +195,3 @@ def _lines(rows: np.ndarray) -> list[np.ndarray]:
         lines.append(left[sine <= 1e-12])
         left = left[sine > 1e-12]
     return lines
-
-
-def _validate_patterns(problem: Problem, patterns: np.ndarray) -> np.ndarray:
-    patterns = np.asarray(patterns)
-    n_samples = len(problem.rows)
-    if patterns.ndim != 2 or patterns.shape[1] != n_samples or not len(patterns):
-        raise InputError(
-            f"patterns must have shape (S, {n_samples}) with one row per cell, got {patterns.shape}; "
-            "covopt.enumerate_cells gives them"
-        )
-    patterns = np.ascontiguousarray(patterns.astype(bool))
-    if len(np.unique(np.packbits(patterns, axis=1), axis=0)) < len(patterns):
-        raise InputError("patterns must list each cell once; some pattern comes twice")
-    return patterns
-
-
-def _not_negligible(sizes: np.ndarray, drop: float) -> np.ndarray:
-    order = np.argsort(sizes)
-    total = sizes.sum()
-    if total == 0:
-        return order[:0]
-    n_dropped = np.searchsorted(np.cumsum(sizes[order]), drop * total, side="right")
-    return np.sort(order[n_dropped:])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -46,21 +45,6 @@ BACKENDS: dict[str, Callable[[float, float | None], Options]] = {
 FALLBACKS = {"MOSEK": "CLARABEL"}  # of what needs a licence, so that installed does not mean usable
 TIGHTEST = 1e-12  # tolerances below this one are raised to it: backends would only stop with an error
 WARNED: set[str] = set()
-
-
-@dataclass(frozen=True)
-class BackendRun:
-    """How a run ended, in cvxpy's words; the point itself is in the cvxpy variables.
-
-    Attributes
-    ----------
-    backend, status : str
-    iterations : int or None
-    """
-
-    backend: str
-    status: str
-    iterations: int | None
 
 
 @cache
@@ -132,7 +116,7 @@ def run_backend(
     tol: float,
     time_limit_s: float | None = None,
     **cvxpy_options: Any,
-) -> BackendRun:
+) -> None:
     """Solve a cvxpy problem on a backend that :func:`resolve_backend` returned.
 
     Parameters
@@ -171,8 +155,6 @@ def run_backend(
         v.value is None for v in problem.variables()
     ):
         raise SolverError(f"{backend} ended with status {problem.status!r}")
-    iterations = getattr(problem.solver_stats, "num_iters", None)
-    return BackendRun(backend, problem.status, None if iterations is None else int(iterations))
 
 
 def value_of(variable: cvxpy.Variable) -> np.ndarray:

@@ -120,10 +120,11 @@ class Descent:
                 if relative_gap(before, self.point.upper_bound) < WORTH:
                     break
 
-    def rescue(self) -> None:
-        """Make a network soon, where none was found yet."""
+    def rescue(self, seconds: float = np.inf) -> bool:
+        """Make a network soon, where none was found yet; whether there is one."""
         for _ in self.run(1, 0):
             pass
+        return bool(len(self.point.neurons))
 
     # ------------------------------------------------------------------ steps
     def _first(self) -> Network:

@@ -47,7 +47,6 @@ def finish_network(
     weights: np.ndarray,
     offset: np.ndarray,
     *,
-    slack: float = COSTS,
     unit: Unit | None = None,
 ) -> Network:
     """Merge, sparsify and polish a network; each step is kept only if the objective is no higher.
@@ -59,8 +58,6 @@ def finish_network(
         Of cost one.
     weights : ndarray of shape (m, k)
     offset : ndarray of shape (k,)
-    slack : float
-        Relative rise of the cost that fewer neurons may bring; with a loss it is 1e-11 of the objective.
     unit : Unit, optional
         What neurons cost, with one output; without it their norm.
 
@@ -82,7 +79,7 @@ def finish_network(
     if not problem.interpolates:
         return _finish_with_loss(problem, unit, neurons, weights, offset)
     if not problem.is_scalar:
-        return _finish_vector(problem, neurons, weights, offset, slack)
+        return _finish_vector(problem, neurons, weights, offset)
     used = weights[:, 0] != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
@@ -94,7 +91,7 @@ def finish_network(
             break
         candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
         residual, before = problem.missed(*candidate), problem.missed(*best)
-        ceiling = problem.network_value(best[1], best[2]) * (1 + slack)
+        ceiling = problem.network_value(best[1], best[2]) * (1 + COSTS)
         cheap = problem.network_value(candidate[1], candidate[2]) <= ceiling
         # a network that misses the points has no cost to be compared with
         if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
@@ -137,14 +134,14 @@ def _without_idle(problem: Problem, neurons, weights, offset):
     return fewer if problem.missed(*fewer) <= EXACT else (neurons, weights, offset)
 
 
-def _finish_vector(problem: Problem, neurons, weights, offset, slack):
+def _finish_vector(problem: Problem, neurons, weights, offset):
     """With vector outputs: what points the same way merged, Carathéodory on the masses ‖v_j‖, and what is missed met.
 
     A cell may need several neurons here; those that belong together differ by little in direction and output.
     """
     used = weights.any(axis=1)
     best = given = neurons[used], weights[used], offset
-    ceiling, before = problem.network_value(weights, offset) * (1 + slack), problem.missed(*best)
+    ceiling, before = problem.network_value(weights, offset) * (1 + COSTS), problem.missed(*best)
     for source in ("given", "best") if used.any() else ():
         neurons, weights, offset = given if source == "given" else best
         mass, last = np.linalg.norm(weights, axis=1), np.inf

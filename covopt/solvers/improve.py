@@ -126,7 +126,8 @@ class Improvement:
         is_dear = not meets and problem.rows.shape[1] > MOST_FACED
         begins = is_far or is_dear or oracle is None or (is_late and not meets)
         if self.options.get("warm") is None and begins and problem.rows.any():
-            for _ in self._descents(1 if follows or not is_far else STARTS, is_far):
+            starts = 1 if not problem.interpolates and (follows or not is_far) else STARTS
+            for _ in self._descents(starts, PASSES if is_far else 0):
                 yield self._improved(self.descent.point, DESCENT)
                 if (
                     not self.problem.interpolates and self._report()
@@ -144,28 +145,22 @@ class Improvement:
                 found.status = Status.GAP if self.limit is None else Status.TIME_LIMIT
             yield self._improved(found, DESCENT)
 
-    def _descents(self, starts: int, is_far: bool) -> Iterator[Point]:
-        """Descents for a fit; for interpolation one through the points, also where its share of time has ended it."""
-        if isinstance(self.descent, Descent):
-            passes, left = self.descent.run(starts, PASSES if is_far else 0), self.left
-            end = now() + SEARCHING_WIDE * (np.inf if left is None else left)
-            point: Point | None = self.descent.point
-            while point is not None:
-                try:
-                    with limited(None if left is None else max(end - now(), 1e-6)):
-                        point = next(passes, None)
-                except TimeUp:  # bounds need the rest
-                    self.is_cut = True
+    def _descents(self, starts: int, passes: int) -> Iterator[Point]:
+        """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
+        left, through, more = self.left, self.problem.interpolates, True
+        end = now() + (MEETING_SHARE if through else SEARCHING_WIDE) * (np.inf if left is None else left)
+        points = self.descent.run(starts, passes)
+        try:
+            while more:
+                with limited(None if left is None else max(end - now(), 1e-6)):
+                    more = next(points, None) is not None
+                if more and np.isfinite(self.descent.point.upper_bound):
                     yield self.descent.point
-                    return
-                if point is not None:
-                    yield point
-            return
-        with contextlib.suppress(TimeUp), limited(None if self.left is None else MEETING_SHARE * self.left):
-            for point in self.descent.run(STARTS):
-                if np.isfinite(point.upper_bound):
-                    break
-        if np.isfinite(self.descent.point.upper_bound) or self.descent.rescue(self.left or np.inf):
+                    more = not through
+        except TimeUp:  # bounds and columns need the rest
+            self.is_cut = True
+        met = np.isfinite(self.descent.point.upper_bound)
+        if (self.is_cut and met) or (not met and self.descent.rescue(self.left or np.inf)):
             yield self.descent.point
 
     def run(

@@ -39,10 +39,9 @@ def test_each_backend_solves_a_cone_program_with_its_options(name):
     if reason is not None:
         pytest.skip(f"{name}: {reason}")
     problem = tiny_problem()
-    run = run_backend(problem, resolve_backend(name), tol=1e-9)
-    assert (run.backend, run.status) == (name, "optimal")
+    run_backend(problem, resolve_backend(name), tol=1e-9)
+    assert problem.status == "optimal"
     assert problem.value == pytest.approx(2**-0.5, rel=1e-6)
-    assert run.iterations is not None
 
 
 def test_names_are_taken_in_any_case():
@@ -79,8 +78,8 @@ def test_tolerance_is_raised_to_what_the_backend_can_do():
 
 def test_limit_is_a_status_and_says_so():
     problem = tiny_problem()
-    run = run_backend(problem, resolve_backend("CLARABEL"), tol=1e-9, max_iter=1)
-    assert run.status == "user_limit"
+    run_backend(problem, resolve_backend("CLARABEL"), tol=1e-9, max_iter=1)
+    assert problem.status == "user_limit"
 
 
 FAKE_MOSEK = """

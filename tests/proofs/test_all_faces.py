@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -55,11 +54,6 @@ def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
     one, order = square_above(rows, dual), rng.permutation(7)
     assert square_above((rows @ turn)[order], dual[order]) == 25 * one
     assert square_above(np.ldexp(rows, 400), np.ldexp(-dual, -700)) == one / 4**300
-
-
-def test_a_start_above_stays():
-    assert square_above(np.eye(3), np.ones(3), Fraction(7)) == 7
-    assert square_above(np.eye(3), np.ones((3, 2)), Fraction(100)) == 100
 
 
 def test_a_circle_is_walked_once_around():

@@ -7,7 +7,6 @@ import pytest
 
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import WORTH, WORTH_ROWS, Folding
-from covopt.solvers.master.store import Store
 
 
 def _columns(seed: int, r: int, pairs: int, singles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -105,15 +104,3 @@ def test_stored_atoms_are_those_of_fresh_memory():
         plain = plain[kept]
         assert np.array_equal(columns.neurons, plain)
         assert np.allclose(columns.atoms, np.maximum(plain @ rows.T, 0.0), rtol=0, atol=1e-13)
-
-
-def test_a_store_copies_rows_that_are_not_its_own():
-    store, rows = Store(2), np.arange(6.0).reshape(3, 2)
-    found = store.extended(rows, np.array([[9.0, 9.0]]))
-    rows[:] = 0.0
-    assert found.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [9.0, 9.0]]
-    others = np.arange(8.0).reshape(4, 2)
-    kept = np.array([True, False, False, True])
-    assert store.taken(others, kept).tolist() == [[0.0, 1.0], [6.0, 7.0]]
-    assert others.tolist() == np.arange(8.0).reshape(4, 2).tolist()
-    assert store.taken(found, kept).tolist() == [[0.0, 1.0], [9.0, 9.0]]

@@ -85,8 +85,8 @@ class Arc(NamedTuple):
         return False
 
 
-def square_above(rows: np.ndarray, dual: np.ndarray, start: Fraction = Fraction(0)) -> Fraction:
-    """Return a number that is at least h(Λ)² and at least ``start``, by a rounding above the larger of both.
+def square_above(rows: np.ndarray, dual: np.ndarray) -> Fraction:
+    """Return a number that is at least h(Λ)², by a rounding above it.
 
     Rows (N, D), D ≤ 3, are floats, dual (N,) or (N, k) floats or sums of them. Raises ValueError for more columns.
     """
@@ -96,7 +96,7 @@ def square_above(rows: np.ndarray, dual: np.ndarray, start: Fraction = Fraction(
     (weights,), second = on_grid(dual.reshape(len(dual), -1))
     unit = (first * second) ** 2
     planes = planes_of(z.tolist(), weights.tolist())
-    square = start / unit
+    square = Fraction(0)
     at_once = len(dual) == 0 or weights.shape[1] == 1
     for walk_arcs, walk_cells in [(True, True)] if at_once else [(True, False), (False, True)]:
         for i, plane in enumerate(planes):

@@ -21,7 +21,6 @@ from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
 from covopt.exact.parallel_rows import first_of_each
-from covopt.solvers.master.store import Store
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
 SILENT = 1e-14  # the same for rounding alone
@@ -76,7 +75,7 @@ class Columns:
         lengths = np.linalg.norm(self.rows, axis=1, keepdims=True)
         self._units = self.rows / np.where(lengths > 0, lengths, 1.0)
         self._fit_frames = fit_frames
-        self.neurons, self.atoms, self._store = np.zeros((0, r)), np.zeros((0, n)), Store(n)
+        self.neurons, self.atoms = np.zeros((0, r)), np.zeros((0, n))
         self.frames, self.dims = np.zeros((0, r, r)), np.zeros(0, dtype=np.int64)
         self.live = np.zeros(0, dtype=bool)
 
@@ -119,7 +118,7 @@ class Columns:
         if self._fit_frames is not None:
             self._fit_frames(neurons, atoms, frames, dims)
         self.neurons = np.concatenate([self.neurons, neurons])
-        self.atoms = self._store.extended(self.atoms, atoms)
+        self.atoms = np.concatenate([self.atoms, atoms])
         self.frames = np.concatenate([self.frames, frames])
         self.dims = np.concatenate([self.dims, dims])
         self.live = np.concatenate([self.live, live & sharp])
@@ -128,8 +127,7 @@ class Columns:
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that a mask names."""
         self.neurons, self.frames = self.neurons[kept], self.frames[kept]
-        self.atoms = self._store.taken(self.atoms, kept)
-        self.dims, self.live = self.dims[kept], self.live[kept]
+        self.atoms, self.dims, self.live = self.atoms[kept], self.dims[kept], self.live[kept]
 
     def twins(self) -> np.ndarray:
         """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""

@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrf
 DEPENDENT = (
     1e-11  # share of a column's square outside the span of the active ones below which it counts as inside
 )
+VIOLATION = 1e-9  # |⟨a, c − Aᵀv⟩| − 1 that is let pass
 BATCH = 5
 MAX_STEPS = 3000
 PATIENCE = 3  # rounds without progress after which rounding is all that is left
@@ -34,7 +35,7 @@ class SparsePoint:
     weights : ndarray of shape (M,)
         v, at most N of them not zero.
     residual : ndarray of shape (N,)
-        c − Aᵀv, the dual point: at most 1 + tol in absolute value on every atom when ``solved``.
+        c − Aᵀv, the dual point: at most 1 + VIOLATION in absolute value on every atom when ``solved``.
     steps : int
     solved : bool
         Whether no column violates its bound. Otherwise the weights are a point of the problem like any other: the
@@ -47,9 +48,7 @@ class SparsePoint:
     solved: bool
 
 
-def solve_sparse(
-    atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None, *, tol: float = 1e-9
-) -> SparsePoint:
+def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> SparsePoint:
     """Minimise ½‖c − Aᵀv‖² + ‖v‖₁.
 
     Parameters
@@ -60,8 +59,6 @@ def solve_sparse(
         c.
     weights : ndarray of shape (M,), optional
         Where to start.
-    tol : float
-        Violation |⟨a, c − Aᵀv⟩| − 1 that is let pass.
 
     Returns
     -------
@@ -85,7 +82,7 @@ def solve_sparse(
         if not failed and (np.diag(lower) ** 2 > DEPENDENT * np.diag(gram)).all():
             held = len(first)
             factor[:held, :held] = lower
-    steps, residual, solved = _solve(atoms, targets, v, first, held, factor, tol, BATCH, MAX_STEPS)
+    steps, residual, solved = _solve(atoms, targets, v, first, held, factor, VIOLATION, BATCH, MAX_STEPS)
     return SparsePoint(v, residual, steps, bool(solved))
 
 
