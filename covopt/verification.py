@@ -194,7 +194,7 @@ def verify(
     try:
         with limited(time_limit_s):
             if not isinstance(solution, Solution):
-                return _verify_other(solution, X, Y, exact=exact)
+                return _verify_other(solution, X, Y, checks, exact=exact)
             with one_blas_thread():
                 return _verify(
                     solution,
@@ -207,6 +207,8 @@ def verify(
                     limit=time_limit_s,
                 )
     except TimeUp:
+        if time_limit_s is None:  # the deadline is one around this call
+            raise
         return Verification((*checks, _late(checks, time_limit_s)), None, False)
 
 
@@ -215,16 +217,18 @@ def _late(checks: Sequence[Check], time_limit_s: float | None) -> Check:
     return Check(LATE, False, f"not verified: {time_limit_s:g} s were over when checked was: {before}")
 
 
-def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
+def _verify_other(found: Any, X: Any, Y: Any, checks: list[Check], *, exact: bool) -> Verification:
     """Check what is no single solution."""
     if isinstance(found, Proof | FirstProof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
-    if hasattr(found, "claims"):  # a deep network with its bounds
-        checks = found.claims(X, Y)
+    if hasattr(found, "claims"):  # a deep network with its bounds, a gap
+        checks.extend(
+            found.claims(X, Y)
+        )  # one after the other, those of a gap: a limit keeps what was checked
         if exact:
             text = "NOT exact: the tree bound's shallow oracle and its exponentials are computed in floating point"
             checks.append(Check("exact lower bound", True, text))
-        return Verification(tuple(checks), None)
+        return Verification(tuple(checks), None, all(check.name != LATE for check in checks))
     if not isinstance(found, CPRankCertificate):
         raise InputError(
             "solution must be a Solution, a list of them, a CP-rank certificate or a file; received "
@@ -232,7 +236,7 @@ def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
         )
     if X is not None or Y is not None:
         raise InputError("a CP-rank certificate carries its matrix; it is verified without a table")
-    checks = verify_cp_rank(found)
+    checks.extend(verify_cp_rank(found))
     if exact:
         checks.append(Check(*exact_of_cp_rank(found)))
     return Verification(tuple(checks), None)

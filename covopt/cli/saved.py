@@ -118,7 +118,7 @@ def gap(given: SimpleNamespace) -> Answer:
             given.loss = "squared"
         table, options, said = read_for_loss(given)
         if given.interpolation:
-            options = {"loss": "interpolation"}
+            options["loss"] = "interpolation"
         from covopt.meter import gap as measure
 
         found = measure(

@@ -70,5 +70,8 @@ def of_mlp(mlp: Any, n: int, k: int) -> Strength:
     lam = mlp.alpha / (2.0 * batch * c)
     note = "scikit-learn does not penalise biases; the objective here penalises those of hidden neurons"
     return Strength(
-        lam, f"λ = alpha/(2bc) = {mlp.alpha:g}/{2.0 * batch * c:g}: batches of b = {batch} rows", (note,)
+        lam,
+        f"λ = alpha/(2bc) = {lam:g}: alpha = {mlp.alpha:g}, batches of b = {batch} rows, and scikit-learn's loss is "
+        f"c = {c:g} times the mean over the rows",
+        (note,),
     )

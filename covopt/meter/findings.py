@@ -89,5 +89,5 @@ def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
     hidden = best.network.hidden_weights
     units = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
     reached = np.linalg.norm(heights(best.data.lifted, report.refit_dual, units), axis=1)
-    worst = int(reached.argmax())
+    worst = int((reached >= (1.0 - 1e-9) * reached.max()).argmax())  # of equals the first
     return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + SAID else None

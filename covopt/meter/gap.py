@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,18 +16,16 @@ from covopt.checks.validation import (
     check_time_limit,
     check_tol,
 )
-from covopt.checks.wording import counted
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.limits import limited, now
 from covopt.losses import Interpolation, Loss
 from covopt.meter.conventions import Strength
-from covopt.meter.findings import describe
 from covopt.meter.ladder import rungs
 from covopt.meter.networks import Given, check_forward, read_network
 from covopt.meter.report import Gap
 from covopt.meter.rival import LEAST_S, best_of
-from covopt.meter.tables import read_table, strength_of
+from covopt.meter.tables import Table, read_table, strength_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.parallel.blas import one_blas_thread
 from covopt.solution import Solution
@@ -134,6 +131,10 @@ def gap(
     check_tol(tol)
     check_random_state(random_state)
     check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    if loss == "interpolation" and any(part is not None for part in (lam, weight_decay, sample_weight)):
+        raise InputError(
+            "loss='interpolation' has neither λ nor weights: leave lam, weight_decay and sample_weight out."
+        )
     with one_blas_thread():
         values, _ = to_matrix("X", X)
         if values.ndim != 2:
@@ -143,18 +144,20 @@ def gap(
         given = read_network(network, values.shape[1], bias)
         kind = _output_bias(given, output_bias, bias)
         measured = _as_network(given, bias, kind)
-        table = read_table(given, measured, X, y, loss, bias, scaler, sample_weight, standardised=standardise)
-        data, X = table.data, table.data.X
-        outputs = measured.representations(X)[-1]
-        check_forward(given, X, outputs)
+        with np.errstate(over="ignore"):  # which is said below
+            table = read_table(
+                given, measured, X, y, loss, bias, scaler, sample_weight, standardised=standardise
+            )
+            X = table.data.X
+            size = measured.squared_norm + float((measured.representations(X)[-1] ** 2).sum())
+        if not np.isfinite(size):
+            raise InputError(
+                "network has weights so large that its objective is no number in double precision."
+            )
+        check_forward(given, X, measured.representations(X)[-1])
         if isinstance(table.loss, Interpolation):
             strength = Strength(1.0, "nothing else is asked of the network")
         else:
-            if outputs.shape[1] != data.n_outputs:
-                raise InputError(
-                    f"network has {counted(outputs.shape[1], 'output')} and the {table.loss.name} loss of y wants "
-                    f"{data.n_outputs}."
-                )
             strength = strength_of(table, given, lam, weight_decay, reduction, kind)
         ladder = {"as given": measured}
         share = None if limit is None else max(FOR_LADDER * limit, LEAST_S)
@@ -167,9 +170,20 @@ def gap(
 
         in_time(clock, ascend, lambda: None)
         best = best_of(table, next(reversed(ladder.values())), strength.lam, kind, tol, clock, random_state)
-        notes = (*table.notes, *strength.notes, *_notes(given, measured, bias))
-        report = Gap(ladder, best, f"{strength.formula}", notes, (), given.what, tol, now() - began)
-        return replace(report, findings=tuple(describe(report)), time_s=now() - began)
+        notes = (*table.notes, *strength.notes, *_notes(given, measured, bias), *_through_y(table, best))
+        return Gap(ladder, best, strength.formula, notes, given.what, tol, now() - began)
+
+
+def _through_y(table: Table, best: Any) -> list[str]:
+    """Say what the dual of the network's own outputs bounds the networks through y by: bounds are linear in them."""
+    own, dual, wanted = table.data.Y, getattr(best, "dual", None), table.targets
+    if wanted is None or dual is None:
+        return []
+    part = float(np.vdot(dual, own.reshape(dual.shape)))
+    bound = best.lower_bound * float(np.vdot(dual, wanted.reshape(dual.shape))) / part if part > 0.0 else 0.0
+    missed = np.abs(own - wanted).max(initial=0.0) / (np.abs(wanted).max(initial=0.0) or 1.0)
+    said = f"the network misses y by {missed:.2g} of the largest"
+    return [f"{said}; through y itself no network is below {bound:.6g}"] if bound > 0.0 else [said]
 
 
 def against(network: ReLUNetwork, solution: Solution, *, steps: int = 0, what: str = "") -> Gap:
@@ -199,7 +213,7 @@ def against(network: ReLUNetwork, solution: Solution, *, steps: int = 0, what: s
     for name, found in islice(rungs(measured, solution.data.X, solution.loss or Interpolation(), lam), steps):
         ladder[name] = found
     formula = "" if solution.lam is None else f"λ = {lam:g}"
-    return Gap(ladder, solution, formula, (), (), what or given.what, solution.tol, 0.0)
+    return Gap(ladder, solution, formula, (), what or given.what, solution.tol, 0.0)
 
 
 def _output_bias(given: Given, asked: str, bias: float) -> str:

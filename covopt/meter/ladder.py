@@ -22,7 +22,7 @@ from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing
 from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
 
-SWEEPS, EVEN = 300, 1e-13  # of balancing deep networks, and the relative fall of the norm that ends it
+SWEEPS, EVEN = 300, 1e-13  # of balancing and refitting deep networks, and the relative fall that ends it
 ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
 STEPS = 1000  # of L-BFGS
 POLISHED, SMALLEST = 60, 1e-15  # steps of Newton, and the relative fall that ends them
@@ -47,7 +47,11 @@ def objective(network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float) -
 def rungs(
     network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float
 ) -> Iterator[tuple[str, DeepReLUNetwork]]:
-    """Yield ``balanced``, ``merged`` and ``refitted`` networks, each from the one before."""
+    """Yield ``balanced``, ``merged`` and ``refitted`` networks, each from the one before.
+
+    What balancing a refitted deep network moves out of its last layer lets the refit fall further, and again: the
+    last network of that name counts.
+    """
     network = balanced(network)
     yield "balanced", network
     layer = top(network, X)
@@ -58,9 +62,16 @@ def rungs(
             merged = smaller
     network = balanced(with_top(network, merged))
     yield "merged", network
-    layer = top(network, X)
-    fitted = shortest(layer) if isinstance(loss, Interpolation) else refit(layer, loss, lam)
-    yield "refitted", balanced(with_top(network, fitted))
+    before = np.inf
+    for _ in range(SWEEPS):
+        layer = top(network, X)
+        fitted = shortest(layer) if isinstance(loss, Interpolation) else refit(layer, loss, lam)
+        network = balanced(with_top(network, fitted))
+        yield "refitted", network
+        value = objective(network, X, loss, lam)
+        if len(network.weights) == 2 or value >= before * (1.0 - EVEN):
+            break
+        before = value
 
 
 def top(network: DeepReLUNetwork, X: np.ndarray) -> HiddenLayer:

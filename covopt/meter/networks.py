@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -74,7 +75,8 @@ def read_network(network: Any, n_inputs: int, bias: float) -> Given:
     ([(2, 2), (1, 2)], 'a pair (W, v)')
     """
     given = _read(network, n_inputs, bias)
-    layers = given.layers
+    layers = _in_turn(given.layers, n_inputs) or given.layers
+    given = given._replace(layers=layers)
     if len(layers) < 2:
         raise InputError(f"network has {counted(len(layers), 'linear layer')}; at least two are needed.")
     for number, ((before, _), (after, _)) in enumerate(pairwise(layers), 1):
@@ -91,6 +93,21 @@ def read_network(network: Any, n_inputs: int, bias: float) -> Given:
     if any(not np.isfinite(part).all() for layer in layers for part in layer if part is not None):
         raise InputError("network has weights that are NaN or infinite; its training has diverged.")
     return given
+
+
+def _in_turn(layers: list[Layer], width: int) -> list[Layer] | None:
+    """Return the first order in which each layer takes what the one before gives: names say none for certain."""
+    tried = set()
+    for i, layer in enumerate(layers):
+        shape = layer[0].shape
+        if shape[1] != width or shape in tried:
+            continue
+        tried.add(shape)
+        others = layers[:i] + layers[i + 1 :]
+        rest = _in_turn(others, shape[0]) if others else []
+        if rest is not None:
+            return [layer, *rest]
+    return None
 
 
 def check_forward(given: Given, X: np.ndarray, outputs: np.ndarray) -> None:
@@ -139,14 +156,25 @@ def _read(network: Any, n_inputs: int, bias: float) -> Given:
         return _of_pair(network, n_inputs, bias)
     if hasattr(network, "network"):  # a Solution, or an estimator that was fitted
         return _read(network.network, n_inputs, bias)
+    if hasattr(network, "hidden_layer_sizes"):
+        raise InputError(f"network is an {type(network).__name__} that was not fitted; call its fit first.")
+    if hasattr(network, "steps"):
+        raise InputError(
+            "network is a Pipeline; give its last step as network, and its StandardScaler as scaler."
+        )
     raise InputError(f"network must be {TAKEN}; received {type(network).__name__}.")
 
 
 def _of_mlp(mlp: Any) -> Given:
     if mlp.activation != "relu":
         raise InputError(
-            f"network is a {type(mlp).__name__} with activation={mlp.activation!r}; networks of ReLUs are measured: "
+            f"network is an {type(mlp).__name__} with activation={mlp.activation!r}; networks of ReLUs are measured: "
             'train it with activation="relu".'
+        )
+    if mlp.out_activation_ not in ("identity", "logistic", "softmax"):
+        raise InputError(
+            f"network is an {type(mlp).__name__} with loss={mlp.loss!r}, which is none of covopt's losses; "
+            "squared errors and classes are measured."
         )
     layers: list[Layer] = [
         (np.asarray(w, dtype=float).T, np.asarray(b, dtype=float))
@@ -170,16 +198,14 @@ def _of_module(module: Any) -> Given:
 
     def forward(X: np.ndarray) -> np.ndarray:
         first = next(module.parameters())
-        was_training = module.training
-        module.eval()
-        try:
+        try:  # a copy, which leaves the module as it is; half precision is asked in single
+            asked = copy.deepcopy(module).eval()
+            asked = asked.float() if first.element_size() < 4 else asked
             with torch.no_grad():
-                answer = module(torch.as_tensor(X, dtype=first.dtype, device=first.device))
+                answer = asked(torch.as_tensor(X, device=first.device).to(next(asked.parameters()).dtype))
             return np.asarray(answer.detach().to("cpu", torch.float64).numpy())
         except Exception as error:
             raise InputError(f"network cannot be asked about X: {one_line(error)}") from None
-        finally:
-            module.train(was_training)
 
     return Given(layers, f"a torch module ({type(module).__name__})", forward)
 
@@ -201,7 +227,7 @@ def _of_file(path: Path) -> Given:
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     if kind == ".onnx":
-        return Given(_of_onnx(path), f"{path.name}")
+        return _of_onnx(path)
     if kind == ".json":
         from covopt.solution import load
 
@@ -265,19 +291,25 @@ def _natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().double().numpy()
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"network: {name or 'a tensor'} does not hold numbers.") from None
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = (value if value.is_complex() else value.double()).numpy()
+        array = np.asarray(value)
+        if not np.iscomplexobj(array):
+            return array.astype(float)
+    except (TypeError, ValueError, RuntimeError):  # words, rows of several lengths, tensors without data
+        pass
+    raise InputError(f"network: {name or 'a tensor'} does not hold real numbers.")
 
 
-def _of_onnx(path: Path) -> list[Layer]:
-    """Read Gemm, or MatMul and Add, and Relu in turn."""
+def _of_onnx(path: Path) -> Given:
+    """Read Gemm, or MatMul and Add, and Relu in turn; ONNX's own reference says whether that is the function."""
     onnx = required("onnx", f"{path}", "onnx")
+    required("onnx.reference", f"{path}", "onnx")
     try:
-        graph = onnx.load(path).graph
+        model = onnx.load(path)
+        graph = model.graph
         held = {tensor.name: onnx.numpy_helper.to_array(tensor).astype(float) for tensor in graph.initializer}
     except Exception as error:  # protobuf's own errors
         raise InputError(f"{path} cannot be read as ONNX: {one_line(error)}") from None
@@ -303,4 +335,14 @@ def _of_onnx(path: Path) -> list[Layer]:
                 f"{path}: a node {node.op_type} stands where linear layers (Gemm, MatMul, Add) and Relu in turn are "
                 "expected; other networks are not measured."
             )
-    return layers
+
+    def forward(X: np.ndarray) -> np.ndarray:
+        try:
+            entry = graph.input[0]
+            kind = onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
+            evaluator = onnx.reference.ReferenceEvaluator(model)
+            return np.asarray(evaluator.run(None, {entry.name: X.astype(kind)})[0], dtype=float)
+        except Exception as error:
+            raise InputError(f"{path} cannot be asked about X: {one_line(error)}") from None
+
+    return Given(layers, path.name, forward)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,13 @@ from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
+from covopt.limits import seconds_left
 from covopt.losses import Interpolation, Loss
-from covopt.meter.ladder import objective, refitted_slope, top
+from covopt.meter.findings import describe
+from covopt.meter.ladder import balanced, objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
 from covopt.problems.problem import Problem
+from covopt.sparsify.layer import HiddenLayer
 from covopt.status import Status
 from covopt.verification import verify
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 FORMAT, SCHEMA = "covopt-gap", 1
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+STATED = "gap", "excess", "refit_gap", "status"
 SAME = 1e-8  # of the largest output, by which rungs of one function may differ
 WEAK = 1.0  # excess from which on percentages say little
 BEST, BELOW = "best", "lower bound"
@@ -59,8 +64,8 @@ class Gap:
         The best network, with the certificate of the lower bound.
     formula : str
         What λ is, and where it came from.
-    notes, findings : tuple of str
-        What to know about the objective; what is wrong with the network.
+    notes : tuple of str
+        What to know about the objective.
     what : str
         What was measured.
     tol, time_s : float
@@ -70,11 +75,10 @@ class Gap:
     best: Any
     formula: str
     notes: tuple[str, ...]
-    findings: tuple[str, ...]
     what: str
     tol: float
     time_s: float
-    stated: dict[str, float] = field(default_factory=dict)  # of a file: what it says, for verify to compare
+    stated: dict[str, Any] = field(default_factory=dict)  # of a file: what it says, for verify to compare
 
     # ------------------------------------------------------------------ numbers
     @property
@@ -130,6 +134,11 @@ class Gap:
         status: Status = self.best.status
         return status
 
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """What is wrong with the network, in words; of a file they are found anew."""
+        return tuple(describe(self))
+
     def fall(self, name: str) -> float:
         """Return by how much of the objective a rung is below the one before; 0 for a rung there is none of.
 
@@ -158,15 +167,17 @@ class Gap:
     def refit_gap(self) -> float | None:
         """(objective − dual value) / objective of the convex problem of the refit; None where there was none.
 
+        There is none for interpolation and for deep networks, whose other layers are scaled with the refit.
+
         The dual point is the residual's, divided by the largest ‖Λᵀσ(A u)‖ over the directions u that were refitted.
         """
-        if "refitted" not in self.networks or self.best.loss is None:
+        if "refitted" not in self.networks or self.best.loss is None or self.is_deep:
             return None
         data, kind = self.best.data, self.best.output_bias
         rho = np.inf if kind == "none" else 0.0 if kind == "free" else 1.0 / data.bias**2
         problem = Problem(data.lifted, self.loss, 2.0 * self.best.lam, rho)
         layer = top(self.networks["merged"], self.X)
-        units = layer.incoming / np.maximum(np.linalg.norm(layer.incoming, axis=1, keepdims=True), 1e-300)
+        units = _directions(layer)
         refitted = self.networks["refitted"]
         dual = problem.project_dual(self.refit_dual)
         gauge = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ dual, axis=1).max(initial=0.0)
@@ -183,11 +194,8 @@ class Gap:
         widths = ", ".join(map(str, given.widths))
         steps, below = self.ladder, self.lower_bound
         size = f"{counted(data.n_samples, 'row')} × {counted(data.n_features, 'column')}"
-        goal = (
-            "‖W‖² through its own outputs"
-            if self.best.loss is None
-            else f"mean {self.loss.title} loss + λ‖W‖²"
-        )
+        through = self.best.loss is None
+        goal = "‖W‖² through its own outputs" if through else f"mean {self.loss.title} loss + λ‖W‖²"
         rows = [
             ("your network", f"{self.what}: width {widths}, {size}"),
             ("measured", f"{goal}; {self.formula}"),
@@ -202,11 +210,8 @@ class Gap:
         whole = self.objective if weak else below  # where the bound is weak, shares of what the network has
         for name in names[1:-1]:
             part = (steps[names[names.index(name) - 1]] - steps[name]) / whole
-            own = (
-                f" (known to {self.refit_gap:.1g})"
-                if name == "refitted" and self.refit_gap is not None
-                else ""
-            )
+            is_known = name == "refitted" and self.refit_gap is not None
+            own = f" (known to {self.refit_gap:.1g})" if is_known else ""
             rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {RUNGS[name]}{own}"))
         rest = f"{100.0 * (steps[BEST] - below) / whole:.3g} %" + (" of your objective" if weak else "")
         rows.append(("  not known", f"{rest}  between the best network and the bound"))
@@ -278,31 +283,48 @@ class Gap:
         return draw(self, path)
 
     # ------------------------------------------------------------------ checking and files
-    def claims(self, X: Any = None, Y: Any = None) -> list[Check]:
+    def claims(self, X: Any = None, Y: Any = None) -> Iterator[Check]:
         """Check every number from the networks, the table and a run of the oracle; ``covopt.verify`` asks.
+
+        What takes long, the certificate of the best network, comes last.
 
         Parameters
         ----------
         X, Y : array_like, optional
             A table that must be the one that was measured, in the units of the network.
         """
-        checks = list(verify(self.best, X, Y).checks)
         outputs = self.networks["as given"].representations(self.X)[-1]
         size = float(np.abs(outputs).max(initial=0.0)) or 1.0
-        keep = ("as given", "balanced", "merged", *(("refitted",) if self.best.loss is None else ()))
         for name, network in self.networks.items():
             off = float(np.abs(network.representations(self.X)[-1] - outputs).max(initial=0.0)) / size
-            if name in keep[1:]:
-                checks.append(
-                    Check(f"{name} network", off <= SAME, f"its outputs differ by {off:.1e} of the largest")
-                )
+            if name in ("balanced", "merged") or (name == "refitted" and self.best.loss is None):
+                yield Check(f"{name} network", off <= SAME, f"its outputs differ by {off:.1e} of the largest")
+        if "balanced" in self.networks:
+            norms = [self.networks["balanced"].squared_norm, balanced(self.networks["as given"]).squared_norm]
+            yield Check("balanced norm", _is_same(*norms), "{:.12g}, least by scaling {:.12g}".format(*norms))
+        if "refitted" in self.networks and not self.is_deep:
+            before, after = (_directions(top(self.networks[name], self.X)) for name in ("merged", "refitted"))
+            off = float((1.0 - (after @ before.T).max(axis=1, initial=-1.0)).max(initial=0.0))
+            yield Check(
+                "refitted neurons", off <= AGREES, f"directions differ by {off:.1e} from those before"
+            )
         for name, value in self.ladder.items():
             said = self.stated.get(name, value)
-            ok = abs(said - value) <= AGREES * max(abs(value), 1e-300)
-            checks.append(Check(name, ok, f"stated {said:.12g}, recomputed {value:.12g}"))
+            yield Check(name, _is_same(said, value), f"stated {said:.12g}, recomputed {value:.12g}")
+        for name, own in {"gap": self.gap, "excess": self.excess, "refit_gap": self.refit_gap}.items():
+            said = self.stated.get(name, own)
+            ok = said == own if said is None or own is None else _is_same(said, own, 1.0)
+            yield Check(f"{name} of the report", ok, f"stated {said}, recomputed {own}")
+        said = self.stated.get("status", self.status.code)
+        held = said == self.status.code and self.tol == self.best.tol
+        yield Check("status of the report", held, f"{said}, asked for {self.tol:g}")
+        if self.best.loss is not None and self.formula:
+            named = f"{self.best.lam:g}" in self.formula.replace(":", " ").split()
+            yield Check("formula", named, f"{self.formula}; λ is {self.best.lam:g}")
         below = self.lower_bound <= self.ladder[BEST] * (1.0 + AGREES)
-        checks.append(Check("bracket", below, f"{self.lower_bound:.12g} ≤ {self.ladder[BEST]:.12g}"))
-        return checks
+        yield Check("bracket", below, f"{self.lower_bound:.12g} ≤ {self.ladder[BEST]:.12g}")
+        left = seconds_left()
+        yield from verify(self.best, X, Y, time_limit_s=left if np.isfinite(left) else None).checks
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats survive the round trip exactly."""
@@ -343,9 +365,11 @@ class Gap:
         stated = {str(name): float(value) for name, value in content["ladder"].items()}
         if list(stated) != [*names, BEST, BELOW]:
             raise ValueError("the ladder names other rungs than the networks")
+        infinite = {"excess": np.inf} if content.get("excess", 0.0) is None else {}
+        stated |= {name: content[name] for name in STATED if name in content} | infinite
         return cls(
-            networks, best, content["formula"], tuple(content["notes"]), tuple(content["findings"]),
-            content["what"], float(content["tol"]), float(content["time_s"]), stated,
+            networks, best, content["formula"], tuple(content["notes"]), content["what"],
+            float(content["tol"]), float(content["time_s"]), stated,
         )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -356,3 +380,13 @@ class Gap:
         path : path-like
         """
         write_json(path, self.to_dict())
+
+
+def _directions(layer: HiddenLayer) -> np.ndarray:
+    lengths = np.linalg.norm(layer.incoming, axis=1, keepdims=True)
+    units: np.ndarray = layer.incoming / np.maximum(lengths, 1e-300)
+    return units
+
+
+def _is_same(said: float, value: float, size: float = 1e-300) -> bool:
+    return said == value or bool(abs(said - value) <= AGREES * max(abs(value), size))

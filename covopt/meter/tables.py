@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from covopt.api import lambda_max
 from covopt.api.fit_targets import aligned
 from covopt.api.lambdas import parse_lam
+from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
 from covopt.errors import InputError
@@ -29,6 +31,7 @@ class Table(NamedTuple):
     loss: Loss
     weights: np.ndarray | None
     notes: tuple[str, ...]
+    targets: np.ndarray | None = None  # y, where the network's own outputs stand in its place
 
 
 def read_table(
@@ -42,9 +45,13 @@ def read_table(
         if given.mlp is not None and hasattr(given.mlp, "classes_"):
             loss = "logistic" if given.mlp.out_activation_ == "logistic" else "softmax-cross-entropy"
     bound: Loss = Interpolation() if through else make_loss(loss)
-    targets = bound.encode_targets(aligned(X, y), None if through else sample_weight)
+    targets = bound.encode_targets(aligned(X, y), sample_weight)
     names = tuple(map(str, bound.classes)) if bound.classes and targets.shape[1] > 1 else None
     data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+    if not through:
+        _same_outputs(given, network, data, bound)
+    if standardised and scaler is not None:
+        raise InputError("give scaler or standardise, not both: either says what the columns went through.")
     scaling = given.scaling
     if scaler is not None:
         scaling = _scaling(scaler, data)
@@ -56,21 +63,40 @@ def read_table(
         if scaling.target_centre.any():
             bound.encode_targets(data.Y, sample_weight)
         notes.append("the columns are centred and scaled as in training: all numbers are of that table")
-    elif not through:
-        notes += _other_units(network, data, bound)
+    if not through:
+        notes += _other_units(network, data, bound, scaled=scaling is not None)
     if through:
         outputs = network.representations(data.X)[-1]
-        data = Data.validate(
+        same = data.n_outputs == outputs.shape[1]
+        own = Data.validate(
             data.X, outputs, bias=bias, duplicates="mean", feature_names=data.feature_names,
-            target_names=data.target_names if len(data.target_names) == outputs.shape[1] else None,
+            target_names=data.target_names if same else None,
         )  # fmt: skip
-        bound.encode_targets(data.Y)
-    weights = None if sample_weight is None or through else np.asarray(sample_weight, dtype=float)
+        bound.encode_targets(own.Y)
+        return Table(own, bound, None, tuple(notes), data.Y if same and own.Y.shape == data.Y.shape else None)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     return Table(data, bound, weights, tuple(notes))
 
 
+def _same_outputs(given: Given, network: DeepReLUNetwork, data: Data, loss: Loss) -> None:
+    """Refuse a network of other classes, or of another number of outputs, than the targets have."""
+    known, found = list(getattr(given.mlp, "classes_", ())), list(loss.classes or ())
+    if known and found and known != found:
+        raise InputError(
+            f"network knows the classes {listed(list(map(str, known)))}, and y has {listed(list(map(str, found)))}; "
+            "give the labels that it was trained on."
+        )
+    if network.n_outputs != data.n_outputs:
+        raise InputError(
+            f"network has {counted(network.n_outputs, 'output')} and the {loss.name} loss of y wants "
+            f"{data.n_outputs}."
+        )
+
+
 def _scaling(scaler: Any, data: Data) -> Scaling:
-    pair = (scaler.mean_, scaler.scale_) if hasattr(scaler, "mean_") else scaler
+    pair = scaler
+    if hasattr(scaler, "mean_"):  # kept also where the scaler was told not to subtract or divide
+        pair = scaler.mean_ if scaler.with_mean else None, scaler.scale_
     try:
         mean, scale = (np.zeros(data.n_features) + (default if part is None else np.asarray(part, dtype=float))
                        for part, default in zip(pair, (0.0, 1.0), strict=True))  # fmt: skip
@@ -89,17 +115,37 @@ def _standardised(data: Data, loss: Loss, through: bool) -> Scaling:
     return standardise(data, weights, targets=False)[1]
 
 
-def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss) -> list[str]:
-    """Warn where the network fits a standardised table far better: it was trained in other units."""
-    scaled = standardise(data, loss.weights[:, 0], targets=False)[0].X
+def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss, *, scaled: bool) -> list[str]:
+    """Warn where the network fits a standardised table far better: it was trained in other units.
+
+    Targets are looked at where they are numbers, columns where they are not ``scaled`` already.
+    """
+    weights = loss.weights[:, 0]
     here = loss.value(network.representations(data.X)[-1])
-    there = loss.value(network.representations(scaled)[-1])
-    if here > OTHER_UNITS * there:
-        return [
-            f"the network fits the columns centred and scaled {here / max(there, 1e-300):.3g} times better: was it "
-            "trained on them? Pass standardise=True, or scaler="
-        ]
-    return []
+    points, bounds = {"": data.X}, {"": loss}
+    if not scaled:
+        points["the columns"] = standardise(data, weights, targets=False)[0].X
+    moved = data.Y - weights @ data.Y
+    spread = np.sqrt(weights @ moved**2)
+    if not loss.is_classification and spread.all():
+        bounds["y"] = make_loss(loss)
+        bounds["y"].encode_targets(moved / spread, weights)
+    found = []
+    for (columns, X), (targets, bound) in product(points.items(), bounds.items()):
+        value = bound.value(network.representations(X)[-1])
+        least = (
+            value < bound.value(np.zeros_like(data.Y)) if targets else columns
+        )  # better than the mean of y
+        if least and here > OTHER_UNITS * value:
+            found.append((value, [part for part in (columns, targets) if part]))
+    if not found:
+        return []
+    value, parts = min(found)
+    advice = {"the columns": "standardise=True, or scaler=", "y": "y as it was in training"}
+    return [
+        f"the network fits {' and '.join(parts)} centred and scaled {here / max(value, 1e-300):.3g} times better: "
+        f"was it trained so? Pass {' and '.join(advice[part] for part in parts)}"
+    ]
 
 
 def strength_of(

@@ -184,15 +184,26 @@ def test_ctrl_c_leaves_a_report_and_little_time(monkeypatch, signals):
 
 def test_a_number_that_was_changed_is_refused_and_a_damaged_file_is_one_sentence(bank, tmp_path):
     whole, file = json.dumps(bank["squared"].to_dict()), tmp_path / "forged.json"
-    for rung in (*bank["squared"].ladder, "balanced network"):
+    held, changed = json.loads(whole), 0
+    for place in numbers_of(
+        {name: part for name, part in held.items() if name not in ("schema", "best", "time_s")}
+    ):
         content = json.loads(whole)
-        if rung in content["ladder"]:
-            content["ladder"][rung] *= 1.0 + 1e-6
-        else:  # it has other outputs
-            content["networks"]["balanced"]["weights"][1][0][0] *= 1.0 + 1e-5
+        part = content
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] += part[place[-1]] if place[0] == "networks" else 1e-6
         file.write_text(json.dumps(content))
-        found = covopt.verify(file)
-        assert not found.ok and rung in found.failed
+        found = covopt.load(file).claims()
+        assert any(not check.ok for check in found), place  # before those of the best network, which are long
+        changed += 1
+    assert changed > 30
+    content = {**held, "findings": ["it is perfect"], "formula": "λ = 0.01"}
+    file.write_text(json.dumps(content))
+    assert covopt.load(file).findings == bank["squared"].findings  # found anew
+    assert covopt.verify(file).failed == ["formula"]
+    content = {**held, "networks": {**held["networks"], "refitted": best_of(bank["squared"])}}
+    assert "refitted neurons" in covopt.verify(covopt.Gap.from_dict(content)).failed
     for change in (
         lambda c: c.pop("networks"), lambda c: c["networks"].pop("as given"),
         lambda c: c["networks"]["merged"]["weights"].pop(), lambda c: c["ladder"].pop("best"),
@@ -203,6 +214,56 @@ def test_a_number_that_was_changed_is_refused_and_a_damaged_file_is_one_sentence
         file.write_text(json.dumps(content))
         with pytest.raises(SolutionFileError):
             covopt.load(file)
+
+
+def numbers_of(content, place=()):
+    """Yield the places of numbers: of lists that of the first and the last."""
+    if isinstance(content, dict):
+        for name, part in content.items():
+            yield from numbers_of(part, (*place, name))
+    elif isinstance(content, list):
+        for at in {0, len(content) - 1} if content else ():
+            yield from numbers_of(content[at], (*place, at))
+    elif isinstance(content, float) and content:
+        yield place
+
+
+def best_of(report):
+    """The best network in the place of a rung: better than its neurons allow."""
+    network = report.best.network
+    hidden = network.hidden_weights
+    return {
+        "weights": [hidden[:, :-1].tolist(), network.output_weights.T.tolist()],
+        "biases": [hidden[:, -1].tolist(), None],
+    }
+
+
+def test_a_limit_around_a_report_is_no_failure(bank, monkeypatch):
+    """What a signal left was verified under a limit of its own: a TypeError."""
+    found = covopt.verify(bank["squared"], time_limit_s=1e-6)
+    assert not found.ok and not found.in_time and not found.failed
+    monkeypatch.setattr(importlib.import_module("covopt.meter.report"), "seconds_left", lambda: 1e-6)
+    found = covopt.verify(bank["squared"])
+    assert not found.ok and not found.in_time and not found.failed and len(found.checks) > 10
+
+
+def test_other_units_of_y_are_told():
+    y = 152.0 + 77.0 * (X[:, 0] + 0.1 * Y)
+    for points in (X, 100.0 * X + 900.0):
+        best = covopt.fit((X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std(), lam=1e-4).network
+        (note,) = covopt.gap(best, points, y, lam=1e-4, time_limit_s=1).notes
+        assert "Pass standardise=True, or scaler= and y as it was" in note
+    (note,) = covopt.gap(best, points, y, lam=1e-4, standardise=True, time_limit_s=1).notes[1:]
+    assert "fits y centred and scaled" in note
+
+
+def test_interpolation_says_what_it_means_for_y(bank):
+    (note,) = bank["interpolation"].notes
+    assert "misses y by" in note
+    network = covopt.min_norm(X[:6], Y[:6]).network
+    report = covopt.gap(network, X[:6], Y[:6], loss="interpolation")
+    said = float(report.notes[0].rpartition(" ")[2])
+    assert said == pytest.approx(report.lower_bound, rel=1e-4) and said <= network.squared_norm * (1 + 1e-5)
 
 
 def test_the_command_measures_a_model(tmp_path, monkeypatch):

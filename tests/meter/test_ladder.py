@@ -47,18 +47,19 @@ def optimum(request):
 
 
 def spoiled(network, *, scale=1.0, split=False, outputs=1.0):
-    """Scale input weights of neurons up and outputs down, split neurons in two, scale output weights."""
-    (w, b), (v, offset) = network.layers
+    """Scale input weights of the last neurons up and outputs down, split them in two, scale output weights."""
+    *before, (w, b), (v, offset) = network.layers
     rng = np.random.default_rng(0)
     factor = np.exp(np.log(scale) * rng.choice([-1.0, 1.0], len(w)))
     w, b, v = w * factor[:, None], b * factor, v / factor * outputs
     if split:
         w, b, v = np.concatenate([w, w]), np.concatenate([b, b]), np.concatenate([0.25 * v, 0.75 * v], axis=1)
-    return DeepReLUNetwork([w, v], [b, offset], counts_output_bias=network.counts_output_bias)
+    weights, biases = zip(*before, (w, b), (v, offset), strict=True)
+    return DeepReLUNetwork(weights, biases, counts_output_bias=network.counts_output_bias)
 
 
-def rung(name, network, X, loss):
-    return next(found for called, found in rungs(network, X, loss, LAM) if called == name)
+def rung(name, network, X, loss, lam=LAM):
+    return dict(rungs(network, X, loss, lam))[name]  # the last of that name
 
 
 def test_a_factor_between_layers_costs_what_it_must_and_balancing_takes_it_back(optimum):
@@ -115,6 +116,33 @@ def test_deep_networks_take_the_same_steps():
     assert values[-1] < 0.5 * values[0]
     layer = top(network, X)
     np.testing.assert_allclose(with_top(network, layer).predict(X), network.predict(X))
+
+
+@pytest.mark.parametrize(("name", "k"), [("squared", 1), ("huber", 2), ("softmax-cross-entropy", 3)])
+def test_deep_networks_take_back_what_was_done_to_them(name, k):
+    X, y = table(name, k)
+    loss, rng, lam = make_loss(name), np.random.default_rng(5), 0.003
+    loss.encode_targets(y)
+    shapes = (5, 2), (8, 5), (k, 8)
+    biases = [rng.standard_normal(5), rng.standard_normal(8), None]
+    base = DeepReLUNetwork([rng.standard_normal(s) for s in shapes], biases)
+    base = rung("refitted", rung("refitted", base, X, loss, lam), X, loss, lam)
+    least = objective(base, X, loss, lam)
+    assert base.widths[-1] > 1
+    parts = *base.weights[-2:], base.biases[-2]
+    for options, back in (
+        ({"scale": 3.0}, "balanced"),
+        ({"split": True}, "merged"),
+        ({"outputs": 0.7}, "refitted"),
+    ):
+        given = spoiled(base, **options)
+        assert objective(given, X, loss, lam) > least * (1.0 + 1e-4)
+        assert objective(rung(back, given, X, loss, lam), X, loss, lam) == pytest.approx(least, rel=1e-8), (
+            back
+        )
+    expected = lam * (0.5 * (3.0**2 + 3.0**-2) - 1.0) * sum((part**2).sum() for part in parts)
+    excess = objective(spoiled(base, scale=3.0), X, loss, lam) - least
+    assert excess == pytest.approx(expected, rel=1e-8)
 
 
 def test_split_neurons_are_merged_and_scaled_outputs_found_again(optimum):

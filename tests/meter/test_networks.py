@@ -10,6 +10,7 @@ from covopt.errors import InputError
 from covopt.meter.conventions import of_mlp, of_weight_decay
 from covopt.meter.ladder import objective
 from covopt.meter.networks import check_forward, read_network
+from covopt.meter.tables import read_table
 from covopt.network import DeepReLUNetwork
 
 torch = pytest.importorskip("torch")
@@ -63,6 +64,11 @@ def forms(folder):
     if pytest.importorskip("onnx"):
         deep.to_onnx(folder / "model.onnx")
         yield "onnx", folder / "model.onnx"
+    shuffled = {"weight": "head.weight", "bias": "head.bias"}  # its last layer has the first name
+    named = {(f"layer.{k[2:]}" if k[0] == "0" else shuffled[k[2:]]): v for k, v in arrays.items()}
+    yield "names in another order", named
+    save_file(named, folder / "head.safetensors")
+    yield "another order in a file", folder / "head.safetensors"
     hidden = np.column_stack([arrays["0.weight"], arrays["0.bias"]])
     yield "relu network", covopt.ReLUNetwork(hidden, arrays["2.weight"].T, 1.0, arrays["2.bias"])
 
@@ -87,6 +93,56 @@ def test_a_module_of_ones_own_is_asked_about_the_points():
     W, v = RNG.standard_normal((4, 3)), RNG.standard_normal(4)
     given = read_network((W, v), 2, 2.0)  # of a pair the weights of biases are last
     np.testing.assert_allclose(outputs(given)[:, 0], np.maximum(X @ W[:, :2].T + 2.0 * W[:, 2], 0.0) @ v)
+
+
+def test_onnx_is_asked_what_it_computes(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, arrays = onnx.helper, [RNG.standard_normal(shape) for shape in ((2, 4), (4,), (4, 1))]
+    held = [onnx.numpy_helper.from_array(a, name) for a, name in zip(arrays, "ABC", strict=True)]
+    entry, last = (
+        helper.make_tensor_value_info(n, onnx.TensorProto.DOUBLE, [None, k]) for n, k in (("x", 2), ("y", 1))
+    )
+
+    def written(*nodes):
+        steps = [helper.make_node(kind, list(taken), [given]) for kind, taken, given in nodes]
+        graph = helper.make_graph(steps, "g", [entry], [last], held)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(model, tmp_path / "m.onnx")
+        return read_network(tmp_path / "m.onnx", 2, 1.0)
+
+    good = ("MatMul", "xA", "a"), ("Add", "aB", "b"), ("Relu", "b", "c"), ("MatMul", "cC", "y")
+    given = written(*good)
+    check_forward(given, X, outputs(given))
+    for bad in (
+        (*good[:3], ("MatMul", "cC", "d"), ("Relu", "d", "y")),  # a ReLU at the end
+        (
+            ("MatMul", "xA", "a"),
+            ("Relu", "a", "b"),
+            ("Add", "bB", "c"),
+            ("MatMul", "cC", "y"),
+        ),  # after the ReLU
+    ):
+        given = written(*bad)
+        with pytest.raises(InputError, match="not a chain of linear layers with ReLUs"):
+            check_forward(given, X, outputs(given))
+
+
+def test_half_precision_and_layers_defined_in_another_order():
+    net = module(2, 7, 1)
+    given = read_network(net.half(), 2, 1.0)
+    check_forward(given, X, outputs(given))
+
+    class Late(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.body = torch.nn.Linear(5, 1).double(), torch.nn.Linear(2, 5).double()
+
+        def forward(self, x):
+            return self.head(torch.relu(self.body(x)))
+
+    given = read_network(Late(), 2, 1.0)
+    assert [len(w) for w, _ in given.layers] == [5, 1]
+    check_forward(given, X, outputs(given))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -121,6 +177,16 @@ def test_weight_decay_is_torchs(name, k, theirs, reduction):
         deep = DeepReLUNetwork([w for w, _ in own.layers], [b for _, b in own.layers])
         ratios.append(value.item() / objective(deep, X, loss, lam))
     assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-10)
+
+
+def test_a_scaler_does_what_it_was_told():
+    scalers = pytest.importorskip("sklearn.preprocessing").StandardScaler
+    far, y, own = 7.0 * X + 3.0, RNG.standard_normal(len(X)), read_network(module(2, 7, 1), 2, 1.0)
+    deep = DeepReLUNetwork([w for w, _ in own.layers])
+    for options in ({}, {"with_mean": False}, {"with_std": False}):
+        scaler = scalers(**options).fit(far)
+        table = read_table(own, deep, far, y, None, 1.0, scaler, None, standardised=False)
+        np.testing.assert_allclose(table.data.X, scaler.transform(far), rtol=1e-12, atol=1e-12)
 
 
 def test_alpha_is_that_of_scikit_learn():
