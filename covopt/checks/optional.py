@@ -31,7 +31,7 @@ def required(module: str, needed_by: str, extra: str) -> Any:
     [1]
     >>> required("no_such_package", "covopt dream", "dreams")
     Traceback (most recent call last):
-    covopt.errors.MissingPackageError: covopt dream needs no_such_package: pip install 'covopt-nn[dreams]'
+    covopt.errors.MissingPackageError: covopt dream needs no_such_package: pip install '.[dreams]' in the checkout
     """
     try:
         return import_module(module)
@@ -40,7 +40,9 @@ def required(module: str, needed_by: str, extra: str) -> Any:
             raise  # it is there, and lacks something itself
         package = module.partition(".")[0]
         package = {"sklearn": "scikit-learn"}.get(package, package)
-        raise MissingPackageError(f"{needed_by} needs {package}: pip install 'covopt-nn[{extra}]'") from None
+        raise MissingPackageError(
+            f"{needed_by} needs {package}: pip install '.[{extra}]' in the checkout"
+        ) from None
 
 
 def is_installed(module: str) -> bool:

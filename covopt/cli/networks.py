@@ -60,7 +60,7 @@ def demo(given: SimpleNamespace) -> Answer:
     if not is_installed("matplotlib"):
         given.plot = None
         if given.talks:
-            typer.echo("no picture, which needs matplotlib: pip install 'covopt-nn[plot]'")
+            typer.echo("no picture, which needs matplotlib: pip install '.[plot]' in the checkout")
     from covopt.data.tabular import Named
     from covopt.datasets import load_diabetes_table
 

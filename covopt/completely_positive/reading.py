@@ -31,8 +31,8 @@ NOTES = {
     "ambiguous": f"{{}} entries {_AMBIGUOUS}",
     "one ambiguous": f"{{}} entry {_AMBIGUOUS}",
     "no extra": "the face certificate was not tried, nor a copositive matrix that separates: they need cvxpy "
-    "(pip install 'covopt-nn[conic]')",
-    "no moments extra": "no moment bound: it needs cvxpy (pip install 'covopt-nn[conic]')",
+    "(pip install '.[conic]' in the checkout)",
+    "no moments extra": "no moment bound: it needs cvxpy (pip install '.[conic]' in the checkout)",
     "no face": "no face certificate: its programs gave no point",
     "large moments": "no moment bound of level {}: it would take too much",
     "no moments": "no moment bound of level {}: the solver gave no point, or takes A for not completely positive",

@@ -54,7 +54,7 @@ def why_unavailable(name: str) -> str | None:
     A backend that needs a licence is asked to solve a tiny problem, once per process.
     """
     if not is_installed("cvxpy"):
-        return "it needs cvxpy: pip install 'covopt-nn[conic]'"
+        return "it needs cvxpy: pip install '.[conic]' in the checkout"
     cp = required("cvxpy", "a cone program", "conic")
     if name not in cp.installed_solvers():
         return "it is not installed"

@@ -273,7 +273,7 @@ def _read_excel(path: Path) -> Raw:
         frame = pd.read_excel(path)
     except ImportError as error:
         raise InputError(
-            f"{path} needs another package: {one_line(error)}; for .xlsx pip install 'covopt-nn[excel]'"
+            f"{path} needs another package: {one_line(error)}; for .xlsx pip install '.[excel]' in the checkout"
         ) from None
     frame.columns = [str(c).strip() for c in frame.columns]
     check_unique(list(frame.columns), path)

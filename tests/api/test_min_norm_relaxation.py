@@ -60,4 +60,4 @@ def test_without_cvxpy_one_sentence_says_what_to_install(monkeypatch):
     X, Y = instance(9, 2, 1)
     with pytest.raises(covopt.errors.MissingPackageError) as error:
         covopt.min_norm(X, Y, solver="relaxation")
-    assert str(error.value) == "the solver 'relaxation' needs cvxpy: pip install 'covopt-nn[conic]'"
+    assert str(error.value) == "the solver 'relaxation' needs cvxpy: pip install '.[conic]' in the checkout"

@@ -110,7 +110,7 @@ def test_the_core_solves_and_verifies_alone(core):
 
 def test_the_demo_goes_without_its_picture(core):
     assert core["demo"]["code"] in (0, 3), core["demo"]
-    assert "no picture, which needs matplotlib: pip install 'covopt-nn[plot]'" in core["demo"]["out"]
+    assert "no picture, which needs matplotlib: pip install '.[plot]' in the checkout" in core["demo"]["out"]
     assert "bmi, s5 → progression" in core["demo"]["out"]
 
 
@@ -127,14 +127,14 @@ def test_the_demo_goes_without_its_picture(core):
 )  # fmt: skip
 def test_what_is_missing_is_named_with_its_extra(core, question, package, extra):
     assert core["said"][question] is not None
-    assert core["said"][question].endswith(f" needs {package}: pip install 'covopt-nn[{extra}]'")
+    assert core["said"][question].endswith(f" needs {package}: pip install '.[{extra}]' in the checkout")
 
 
 @pytest.mark.parametrize(("command", "extra"), [("solve", "tables"), ("train", "train"), ("figure", "plot")])
 def test_commands_name_the_extra(core, command, extra):
     assert core[command]["code"] == 1
     assert core[command]["error"].startswith("error: ")
-    assert core[command]["error"].endswith(f"pip install 'covopt-nn[{extra}]'\n")
+    assert core[command]["error"].endswith(f"pip install '.[{extra}]' in the checkout\n")
 
 
 def test_extras_that_messages_name_exist():

@@ -107,4 +107,4 @@ def test_half_precision_that_overflows_is_refused(tmp_path, suffix):
 def test_without_torch_a_pt_file_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     message = refused("reduce", "model.pt", *ASKED, "s.pt")
-    assert "is no safetensors file and needs torch: pip install 'covopt-nn[torch]'" in message
+    assert "is no safetensors file and needs torch: pip install '.[torch]' in the checkout" in message

@@ -64,7 +64,7 @@ def test_without_cvxpy_the_rest_is_tried_and_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     found = covopt.cp_rank(M7, time_limit_s=2)
     assert (found.status, found.lower >= 7) == (CPStatus.UNDECIDED, True)
-    assert any("they need cvxpy (pip install 'covopt-nn[conic]')" in note for note in found.notes)
+    assert any("they need cvxpy (pip install '.[conic]' in the checkout)" in note for note in found.notes)
     assert verified(found)
     text = covopt.cp_rank(graphs.petersen()).summary()
     assert "CP-rank    15" in text and "FL22 Prop 13" in text and "EXACT" in text

@@ -287,5 +287,7 @@ def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_pa
     surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][-1]["data"][0]
     assert np.ptp(decoded(surface["z"])) > 1e-200
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(MissingPackageError, match=r"needs plotly: pip install 'covopt-nn\[explore\]'"):
+    with pytest.raises(
+        MissingPackageError, match=r"needs plotly: pip install '\.\[explore\]' in the checkout"
+    ):
         page_html(line)

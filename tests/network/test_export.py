@@ -128,7 +128,7 @@ def test_too_large_for_a_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("missing", ["torch", "onnx"])
 def test_without_the_library(missing, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=rf"needs {missing}: pip install 'covopt-nn\[{missing}\]'"):
+    with pytest.raises(InputError, match=rf"needs {missing}: pip install '\.\[{missing}\]' in the checkout"):
         if missing == "torch":
             deep().to_torch()
         else:

@@ -48,5 +48,5 @@ def test_without_torch_the_extra_is_named_and_the_package_loads_none():
         "    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "covopt.training needs torch: pip install 'covopt-nn[train]'"
+    assert done.stdout.strip() == "covopt.training needs torch: pip install '.[train]' in the checkout"
     assert not set(package.__all__) & {module.name for module in pkgutil.iter_modules(package.__path__)}
