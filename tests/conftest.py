@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
 settings.register_profile(
-    "covopt", deadline=None, derandomize=True, max_examples=12, print_blob=True,
+    "covopt", deadline=None, derandomize=True, max_examples=8, print_blob=True,
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would solve for minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip

@@ -442,6 +442,7 @@ def test_a_dual_whose_rounding_is_visible_is_stored_as_certified(lam):
     assert found.ok, found.summary()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 def test_exact_bounds_take_the_multiple_that_the_stated_bound_takes(loss, output_bias):

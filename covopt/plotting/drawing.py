@@ -119,7 +119,9 @@ def untangle(figure: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for n_ticks in (6, 5, 4, 3):
-        figure.draw_without_rendering()
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)  # where the axes will be; nothing has to be drawn for that
         tangled = [
             axis
             for ax in figure.axes
@@ -134,6 +136,7 @@ def untangle(figure: Any) -> None:
 
 def _labels_overlap(axis: Any) -> bool:
     low, high = sorted(axis.get_view_interval())
+    axis.get_majorticklabels()  # brings the ticks up to date
     ticks = [t for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text()]
     boxes = [t.label1.get_window_extent() for t in ticks]
     return any(a.overlaps(b) for a, b in pairwise(boxes))

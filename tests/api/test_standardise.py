@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
@@ -56,6 +56,7 @@ def test_it_is_the_problem_of_the_standardised_table(fitted):
     assert "on standardised columns" in repr(through.network)
 
 
+@settings(max_examples=5)
 @given(st.floats(1e-6, 1e6), st.floats(-1e4, 1e4), st.booleans())
 def test_units_of_the_columns_do_not_matter(scale, shift, flip):
     X, y = make(8, 3)

@@ -42,6 +42,7 @@ def test_min_norm_ends_with_it_at_the_tightest_tolerance():
     assert fine.lower_bound * (1 - 1e-12) <= coarse.cost
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_closed_forms_are_left_alone_or_met(case):
     solution = covopt.min_norm(case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=1e-9)

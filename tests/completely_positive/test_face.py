@@ -34,7 +34,7 @@ def found():
         (M7_TILDE, 14, 14),
         (M8, 18, 18),
         (M9, 26, 27),
-        (M11, 32, 33),
+        pytest.param(M11, 32, 33, marks=pytest.mark.slow),
         pytest.param(twelve(), 37, 64, marks=pytest.mark.slow),
     ],
     ids=["M7", "M7~", "M8", "M9", "M11", "M12"],

@@ -28,7 +28,7 @@ def reference_ranges(atoms, y):
     return best, ranges
 
 
-@pytest.mark.parametrize("n_samples", [4, 7, 10])
+@pytest.mark.parametrize("n_samples", [4, 7, pytest.param(10, marks=pytest.mark.slow)])
 def test_cost_and_ranges_match_a_reference(n_samples):
     rng = np.random.default_rng(n_samples)
     X, y = rng.standard_normal((n_samples, 2)), rng.standard_normal(n_samples)

@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("points", "targets", "bias", "output_bias", "depth", "title", "cost"), CASES)
 def test_the_bracket_closes(points, targets, bias, output_bias, depth, title, cost):
     found = covopt.representation_cost(

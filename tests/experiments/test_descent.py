@@ -26,7 +26,7 @@ def test_descent_is_monotone_and_ends_where_training_of_the_weights_is_stationar
     assert found.message == "the projected gradient is within tol"
     assert stationarity(problem, found.representations).value <= 1e-6
     assert max(problem.defects(found.representations)) < 1e-10
-    reached = [problem.weight_objective(train(problem, (12,), seed)[0]) for seed in range(4)]
+    reached = [problem.weight_objective(train(problem, (12,), seed)[0]) for seed in range(2)]
     assert min(reached) * 0.99 < found.objective < max(reached) * 1.1
     assert problem.weight_objective(problem.to_weights(found.representations)) == pytest.approx(
         found.objective

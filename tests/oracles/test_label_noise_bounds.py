@@ -124,7 +124,7 @@ def hostile(kind, seed, n=5):
 @pytest.mark.parametrize("kind", ["plain", "clusters", "line", "far", "units", "integers", "bias"])
 def test_no_bound_is_below_the_exact_maximum(kind, potential):
     decided = 0
-    for seed in range(5):
+    for seed in range(3):
         X, dual, bias = hostile(kind, seed)
         data = Data.validate(X, dual, bias=bias)
         gauge = LabelNoiseGauge(reduce_label_noise(data, "none", potential))
@@ -167,13 +167,14 @@ def test_allowances_are_needed(monkeypatch):
     )
     monkeypatch.setattr(label_noise, "gamma", lambda n: 0.0)
     monkeypatch.setattr(label_noise, "misses_up", lambda rows, *_: np.zeros(len(rows)))
-    low = 0
-    for seed in range(12):
+
+    def is_too_low(seed):
         X, dual, _ = hostile("plain", seed)
         rows = np.column_stack([X, np.ones(len(X))])
-        oracle = LabelNoiseOracle(rows, LabelNoise())
-        low += Fraction(oracle.price(dual).upper_bound) ** 2 < true_gauge(rows, dual, False)
-    assert low > 0
+        bound = LabelNoiseOracle(rows, LabelNoise()).price(dual).upper_bound
+        return Fraction(bound) ** 2 < true_gauge(rows, dual, False)
+
+    assert any(map(is_too_low, range(12)))
 
 
 def test_flats_of_nearly_dependent_rows_may_be_far_off():
