@@ -16,8 +16,8 @@ import numpy as np
 from covopt.limits import now, seconds_left
 from covopt.oracles.cones.boxes import DELAY, ROOT_ROUNDS
 from covopt.oracles.cones.moments import INHERITED_NEAR, ROUNDS_TO_GOAL
-from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST, TINY
-from covopt.oracles.cones.sphere_form import on_sphere
+from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
+from covopt.oracles.cones.sphere_form import TINY, on_sphere
 
 SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
 

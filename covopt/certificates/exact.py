@@ -10,6 +10,7 @@ import numpy as np
 
 from covopt.certificates.cover import cover
 from covopt.certificates.prove import float_link, multipliers_of, problem_of
+from covopt.certificates.rechecks import AGREES
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from covopt.data import Data
 
 EXTRA_BOXES = 200_000  # cuts beyond the tree of a proof of version 1
-AGREES = 1e-9  # relative difference at which a stated number equals the exact one
 NORM_AGREES = 1e-12
 
 

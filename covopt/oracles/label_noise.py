@@ -37,9 +37,9 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, ROOM, DualSums, MetricFaces, SharedRows
 from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, sum_maps
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
+from covopt.oracles.vector_faces import WARM
 from covopt.potentials import LabelNoise
 
-WARM = 64
 FACE_BYTES, SIGN_BYTES = 400.0, 64.0  # of a face of the table; of a row's signs on a face of a block
 WHITENED = (
     1e-13  # singular value, relative to the largest: what is left is divided by; what it rounds is computed

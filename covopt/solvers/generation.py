@@ -19,7 +19,9 @@ from covopt.checks.timing import stage
 from covopt.limits import now
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.problem import PASSES, Problem
+from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.driver import Driver
+from covopt.solvers.finish import HEAVIEST
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
@@ -34,11 +36,9 @@ ROUNDING = 1e-14
 WITH_NETWORK = 4.0  # rounds that one with a network takes, and one before
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
-HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
-SMALL = 10**6  # unless their atoms have no more entries than this
+SMALL = 10**6  # entries of atoms, up to which there may be more columns than are enough to interpolate
 MANY_ROWS = 1200  # from which on a quick network is at hand after an interrupt, and another takes seconds
 SPANNED = 1e-6  # what first columns may miss of targets of size one
-NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
 CENTRE = 0.5  # of a feasible dual, that is well inside of everything
 WARM_FLOOR = 0.01  # least slack of a column of another solve
 WARM_TIGHT = 0.9  # columns of another solve that are kept: nearly tight, or in use

@@ -24,6 +24,7 @@ from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.finish import sparsified
+from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
 from covopt.status import Status
@@ -35,7 +36,6 @@ TRIES = 3  # corrections of one network, with a descent at the least λ between 
 CORRECTIONS = 100  # Gauss–Newton steps at most
 ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
 MET = 1e-13  # of max|y|: corrections end there
-PASSES = 1e-10  # and a network counts as one through the points
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
 BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
@@ -141,7 +141,7 @@ class InterpolatingDescent:
         """Keep a network that meets the points at a lower cost; whether it meets them."""
         missed = self.problem.missed(neurons, weights, offset)
         value = self.problem.network_value(weights, offset)
-        meets = bool(missed <= PASSES * np.abs(self.targets).max())
+        meets = bool(missed <= FEASIBLE * np.abs(self.targets).max())
         if meets and value < self.point.upper_bound:
             self.point = dataclasses.replace(
                 self.point, neurons=neurons, weights=weights, offset=offset, upper_bound=value,

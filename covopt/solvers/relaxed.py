@@ -21,9 +21,8 @@ from covopt.limits import checkpoint
 from covopt.oracles.bounds import relaxed_gauge
 from covopt.oracles.remembered import remember
 from covopt.problems.problem import Problem
-from covopt.solvers.both_layers import Network
+from covopt.solvers.both_layers import STEPS, Network
 
-STEPS = 400  # of L-BFGS, from the masses of the columns before
 STALE = 12  # duals in a row that do not raise the bound
 MOST_NUMBERS = 30_000_000  # in the columns; the oldest go
 

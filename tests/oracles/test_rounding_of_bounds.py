@@ -15,9 +15,10 @@ from covopt.exact.definite import (
     top_eigenvalue_up,
 )
 from covopt.oracles import support
+from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.signs import lagrangian
-from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, bound_node, workspace
+from covopt.oracles.signs.sign_bounds import CONCAVE, bound_node, workspace
 
 KINDS = ("plain", "clusters", "sizes", "integers")
 

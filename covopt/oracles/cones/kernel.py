@@ -34,10 +34,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import ascend, height, make_room, settle
 from covopt.oracles.cones.leaf import affine_bound, corner_bound, gather, relax, tighten, touch
 
-EPS = 2.0**-52
 LEVELS = 100  # halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS
 PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width

@@ -44,13 +44,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.exact.rounding import EPS
 from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
-from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.cones.sphere_form import TINY, on_sphere, proved_on_sphere
 
-EPS = 2.0**-52
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
 SMALLEST = 2.0**-40
-TINY = 2.0**-500
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
 PULL = 1.2  # of the multiplier of w_0

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-EPS = 2.0**-52
+from covopt.exact.rounding import EPS
+
 STEPS = 60
 TINY = 2.0**-500
 UNIT = 1e-7  # how long s has to be, but for this

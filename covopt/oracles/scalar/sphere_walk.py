@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-EPS = np.finfo(float).eps
+from covopt.exact.rounding import EPS
+
 SIGN_TOLERANCE = 16 * EPS
 ALLOWANCE = 64 * EPS
 TIE = 1e-12  # crossings closer than this (radians) switch the local-maximum filter off

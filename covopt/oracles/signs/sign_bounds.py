@@ -20,8 +20,9 @@ import numpy as np
 from numba import njit
 
 from covopt.oracles.ascent import least_norm
+from covopt.oracles.cones.narrowing import FREE, OFF, ON
 
-FREE, ON, OFF, CONCAVE = 0, 1, 2, 3
+CONCAVE = 3  # beside FREE, ON and OFF
 SPREAD = 0.02
 ROUNDS = 12
 SWEEPS = 3

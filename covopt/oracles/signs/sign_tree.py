@@ -12,7 +12,8 @@ from numba import njit
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
 from covopt.oracles.ascent import height
-from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, workspace
+from covopt.oracles.cones.narrowing import FREE, OFF, ON
+from covopt.oracles.signs.sign_bounds import CONCAVE, ROUNDS, bound_node, workspace
 
 
 @njit(cache=True, nogil=True)

@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.exact.rounding import UNIT
+
 SWEEPS = 30
-UNIT = 2.0**-53
 UNENDED = 1 << 40  # steps, where Jacobi's method did not end
 
 
