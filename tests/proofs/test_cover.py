@@ -139,7 +139,7 @@ def test_no_choice_of_slopes_and_normals_proves_too_much(monkeypatch, slope, len
 
     monkeypatch.setattr(checker, "choose", choose)
     rng = np.random.default_rng(2)
-    for _ in range(2):
+    for _ in range(3):
         y, signs = rng.integers(-4, 5, (5, 2)).astype(float), rng.choice([-1, 1], 5)
         below = brute_force(y, signs, np.zeros(2), 20_000)
         for factor in (0.5, 0.9, 1.1):
