@@ -68,8 +68,8 @@ MUTATIONS = [
     Mutation(
         "tree bound of deep networks 0.1 % too high",
         "covopt/depth/tree.py",
-        "    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
-        "    return 1.001 * max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
+        "        return max(0.0, down(min(self.upper, found) - lost))",
+        "        return 1.001 * max(0.0, down(min(self.upper, found) - lost))",
         "tests/depth/test_bank_of_networks.py -k sharp and positive",
     ),
     Mutation(
@@ -172,7 +172,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a deep dual's chord without its begin",
-        "covopt/depth/dual_trees.py",
+        "covopt/depth/tree.py",
         "        value = price * value + begin - slope * first",
         "        value = price * value + begin",
         "tests/depth/test_bank_of_networks.py -k bounds_of_fits",

@@ -30,14 +30,7 @@ from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.depth.exactly import dot, exactly
 from covopt.depth.families import Family, Recursion
-from covopt.depth.tree import (
-    LEAST_SHARE,
-    MOST_LAYERS,
-    affine_majorant,
-    branch_and_bound,
-    corners_of,
-    least_on_box,
-)
+from covopt.depth.tree import MOST_LAYERS, Search
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
@@ -107,8 +100,9 @@ def dual_bound(
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
         return floor
+    most = MAX_BOXES if depth - 2 <= FEW_AXES or data.bias == 0.0 else FEW_BOXES
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
-    return max(floor, _Search(duals, lam, depth, data.bias, upper).run())
+    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, most))
 
 
 class DualHeights:
@@ -193,67 +187,6 @@ class DualHeights:
             grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 15)
         k = int(np.argmax([self.at(p) for p in grid.tolist()]))
         return float(grid[k])
-
-
-class _Search:
-    """Branch and bound over boxes of log c; without biases all c are the same, by the means' inequality."""
-
-    def __init__(self, duals: list[DualHeights], lam: float, depth: int, bias: float, upper: float) -> None:
-        self.duals, self.lam, self.upper = duals, lam, upper
-        self.layers = depth - 2
-        self.dim = self.layers if bias > 0.0 else 1
-        self.weight = self.layers / self.dim  # of Σc over the coordinates
-        self.corners = corners_of(self.dim)
-
-    def run(self) -> float:
-        """Return the least over c from below."""
-        cutoff = self.upper / self.lam
-        least = LEAST_SHARE * cutoff
-        start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
-        most = MAX_BOXES if self.dim <= FEW_AXES else FEW_BOXES
-        found = branch_and_bound(self._box, *start, self.upper, tol=TOL, most=most)
-        # c below the least is charged nothing; λΣc above the cutoff is above the upper bound
-        lost = up(2.0 * self.layers * up(least * self.lam))
-        return max(0.0, down(min(self.upper, found) - lost))
-
-    def _box(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-        """Return a bound on a box, and a value in it."""
-        x = low[:, None] + (high - low)[:, None] * self.corners
-        middle = 0.5 * (low + high)
-        c = np.exp(np.column_stack([x, middle]))
-        if self.dim < self.layers:
-            c = np.repeat(c, self.layers, axis=0)
-        price = self.lam * self.weight
-        best = value = -math.inf
-        for dual in self.duals:
-            tops = dual.heights(c)
-            if not (tops > 0.0).all() or not np.isfinite(tops).all():
-                best = max(best, price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(0.0))
-                continue
-            here = dual.at(min(2.0 * self.lam / float(tops[-1]), dual.best))
-            value = max(value, price * float(np.exp(middle).sum()) + here)
-            best = max(best, self._bound(dual, x, tops[:-1], low, high))
-        return best, value if math.isfinite(value) else math.inf
-
-    def _bound(
-        self, dual: DualHeights, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> float:
-        """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
-        price = self.lam * self.weight
-        least = 2.0 * self.lam / float(tops.max()) * (1.0 - 2.0**-44)
-        found = price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(min(least, dual.best))
-        s, r = affine_majorant(np.log(tops), x, low, high)
-        first = 2.0 * self.lam * math.exp(-float(s @ high) - r) * (1.0 - 2.0**-40)
-        last = 2.0 * self.lam * math.exp(-float(s @ low) - r) * (1.0 + 2.0**-40)
-        begin, end = dual.at(first), dual.at(last)
-        if not (math.isfinite(begin) and end > begin):
-            return found
-        slope = (end - begin) / (last - first) * (1.0 - 2.0**-44)
-        if not slope > 0.0:
-            return found
-        value, size = least_on_box(s, math.log(2.0 * slope / self.weight) - r, low, high)
-        value = price * value + begin - slope * first
-        return max(found, value - 2.0**-42 * (price * size + abs(begin) + slope * first))
 
 
 def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:

@@ -24,18 +24,20 @@ on a box its values at the corners bound it by one exponential, and the minimum 
 
 With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ scaled into the constraint; with a free one λ ⟂ 1.
 
-The least of the tree bound over the sizes c of the layers, certified by branch and bound over boxes of log c.
+The least over the sizes c of the layers is certified by branch and bound over boxes of log c, here and for fits
+(:mod:`covopt.depth.dual_trees`): interpolation has λ = 1 and D(p) = p⟨λ, y⟩, less p²β²(λ·1)²/4 where the output bias
+costs.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,29 +47,6 @@ from covopt.exact.rounding import above, below, down, root_down, up
 from covopt.limits import checkpoint
 
 LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
-
-
-def least_over_boxes(terms: list[Any], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:
-    """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c."""
-    least = LEAST_SHARE * cutoff
-    corners = corners_of(dim)
-
-    def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-        """Return a bound on the box, and a value in it."""
-        x = low[:, None] + (high - low)[:, None] * corners
-        middle = np.exp(0.5 * (low + high))
-        best, value = 0.0, 0.0
-        for term in terms:
-            tops = term.recursion.gauge(np.column_stack([np.exp(x), middle]))
-            bottom = term.over(tops[-1:])
-            value = max(value, float(middle.sum() + bottom[0]))
-            best = max(best, _box_bound(term, x, tops[:-1], low, high))
-        return best, value
-
-    start = np.full(dim, math.log(least)), np.full(dim, math.log(cutoff))
-    total = branch_and_bound(below, *start, cutoff, tol=tol, most=max_boxes)
-    # c below the least is charged nothing; Σc above the cutoff is above it
-    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
 
 
 def corners_of(dim: int) -> np.ndarray:
@@ -115,22 +94,96 @@ def branch_and_bound(
     return heap[0][0]
 
 
-def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    """Σe^x + 2⟨λ, y⟩e^{−log h} − penalty/h² on a box, log h ≤ s·x + r by its corners."""
-    if not (tops > 0.0).all():
-        return float(np.exp(low).sum()) if term.inner <= 0 else math.inf
-    found = 0.0
-    if np.isfinite(tops).all():  # a corner of infinite height proves nothing
+class Dual(Protocol):
+    """What a search asks of a dual: H(c) from above, D(p) from below for p = 2λ/H, and where D is greatest."""
+
+    @property
+    def best(self) -> float:
+        """Where D is greatest, or nearly."""
+
+    def heights(self, c: np.ndarray) -> np.ndarray:
+        """Return H at the columns of c."""
+
+    def at(self, p: float) -> float:
+        """Return D(p) from below; D is concave."""
+
+
+class Search:
+    """The least of λΣc + D(2λ/H(c)) over c, D the best of several duals on each box of log c.
+
+    Without biases all c are the same, by the means' inequality.
+
+    Parameters
+    ----------
+    duals : sequence of Dual
+    lam : float
+    depth : int
+    bias : float
+    upper : float
+        Nothing above it is looked for.
+    """
+
+    def __init__(self, duals: Sequence[Dual], lam: float, depth: int, bias: float, upper: float) -> None:
+        self.duals, self.lam, self.upper = duals, lam, upper
+        self.layers = depth - 2
+        self.dim = self.layers if bias > 0.0 else 1
+        self.weight = self.layers / self.dim  # of Σc over the coordinates
+        self.corners = corners_of(self.dim)
+
+    def run(self, tol: float, most: int) -> float:
+        """Return the least over c from below.
+
+        Parameters
+        ----------
+        tol : float
+            Relative, between the least bound and the least value.
+        most : int
+            Boxes.
+        """
+        cutoff = self.upper / self.lam
+        least = LEAST_SHARE * cutoff
+        start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
+        found = branch_and_bound(self._box, *start, self.upper, tol=tol, most=most)
+        # c below the least is charged nothing; λΣc above the cutoff is above the upper bound
+        lost = up(2.0 * self.layers * up(least * self.lam))
+        return max(0.0, down(min(self.upper, found) - lost))
+
+    def _box(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+        """Return a bound on a box, and a value in it."""
+        x = low[:, None] + (high - low)[:, None] * self.corners
+        middle = 0.5 * (low + high)
+        c = np.exp(np.column_stack([x, middle]))
+        if self.dim < self.layers:
+            c = np.repeat(c, self.layers, axis=0)
+        price = self.lam * self.weight
+        best = value = -math.inf
+        for dual in self.duals:
+            tops = dual.heights(c)
+            if not (tops > 0.0).all() or not np.isfinite(tops).all():
+                best = max(best, price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(0.0))
+                continue
+            here = dual.at(min(2.0 * self.lam / float(tops[-1]), dual.best))
+            value = max(value, price * float(np.exp(middle).sum()) + here)
+            best = max(best, self._bound(dual, x, tops[:-1], low, high))
+        return best, value if math.isfinite(value) else math.inf
+
+    def _bound(self, dual: Dual, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+        """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
+        price = self.lam * self.weight
+        least = 2.0 * self.lam / float(tops.max()) * (1.0 - 2.0**-44)
+        found = price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(min(least, dual.best))
         s, r = affine_majorant(np.log(tops), x, low, high)
-        loss = 0.0
-        if term.penalty > 0.0:
-            loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
-        value, size = least_on_box(s, math.log(2.0 * term.inner) - r, low, high)
-        found = max(0.0, value - loss - 2.0**-44 * (size + loss))
-    if term.penalty > 0.0:  # a smaller multiple of λ, the same on the whole box, pays less for its sum
-        fixed = down(float(np.exp(low).sum()) * (1.0 - 2.0**-44) + float(term.over(tops.max()[None])[0]))
-        found = max(found, fixed)
-    return found
+        first = 2.0 * self.lam * math.exp(-float(s @ high) - r) * (1.0 - 2.0**-40)
+        last = 2.0 * self.lam * math.exp(-float(s @ low) - r) * (1.0 + 2.0**-40)
+        begin, end = dual.at(first), dual.at(last)
+        if not (math.isfinite(begin) and end > begin):
+            return found
+        slope = (end - begin) / (last - first) * (1.0 - 2.0**-44)
+        if not slope > 0.0:
+            return found
+        value, size = least_on_box(s, math.log(2.0 * slope / self.weight) - r, low, high)
+        value = price * value + begin - slope * first
+        return max(found, value - 2.0**-42 * (price * size + abs(begin) + slope * first))
 
 
 def least_on_box(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
@@ -175,7 +228,6 @@ def minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) 
 
 MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
 MOST_NUMBERS = 2**26  # held at once
-_EXP_ROOM = 1.0 - 2.0**-44  # exp, log and pow err by less than 4 units each, some thirty of them in a row
 
 
 def tree_bound(
@@ -221,13 +273,15 @@ def tree_bound(
     if not terms:
         return 0.0
     if depth == 2:
-        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms))
+        none = np.zeros((0, 1))
+        return min(
+            cutoff, max(t.at(min(2.0 / max(float(t.heights(none)[0]), 1e-300), t.best)) for t in terms)
+        )
     if bias == 0.0:
         return min(cutoff, max(t.closed_form() for t in terms))
-    corners = 2.0 ** (depth - 2)
-    if depth > MOST_LAYERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
+    if depth > MOST_LAYERS or 2.0 ** (depth - 2) * max(t.recursion.size for t in terms) > MOST_NUMBERS:
         return 0.0
-    return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
+    return Search(terms, 1.0, depth, bias, cutoff).run(tol, max_boxes)
 
 
 @dataclass(frozen=True)
@@ -261,19 +315,19 @@ class _Term:
         penalty = up(shift * shift) if output_bias == "penalized" else 0.0
         return cls(inner, penalty, Recursion(family, lifted, bias, depth))
 
-    def value(self, low: np.ndarray, high: np.ndarray) -> float:
-        """Return the bound at depth two, where there is no c."""
-        return float(self.over(self.recursion.gauge(high))[0])
+    @property
+    def best(self) -> float:
+        """Where D is greatest."""
+        return 2.0 * self.inner / self.penalty if self.penalty > 0.0 else math.inf
 
-    def over(self, tops: np.ndarray) -> np.ndarray:
-        """Max of 2t⟨λ, y⟩ − t²·penalty over 0 ≤ t ≤ 1/h from below, h ≤ tops: multiples tλ are multipliers, too."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            t = np.where(tops > 0.0, 1.0 / tops, np.inf)
-            if self.penalty > 0.0:
-                t = np.minimum(t, self.inner / self.penalty)
-            gain = 2.0 * self.inner * t
-            loss = t * t * self.penalty if self.penalty > 0.0 else np.zeros_like(t)
-        return np.maximum(np.nan_to_num(gain - loss, nan=0.0, neginf=0.0) * _EXP_ROOM - 2.0**-45 * loss, 0.0)
+    def heights(self, c: np.ndarray) -> np.ndarray:
+        """Return h at the columns of c."""
+        return self.recursion.gauge(c)
+
+    def at(self, p: float) -> float:
+        """D(p) = p⟨λ, y⟩ − p²·penalty/4 from below: multiples of λ are multipliers, too."""
+        gain, loss = p * self.inner, up(up(p * p) * self.penalty / 4.0)
+        return gain - loss - 2.0**-44 * (gain + loss)
 
     def closed_form(self) -> float:
         """Min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""

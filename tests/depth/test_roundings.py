@@ -95,21 +95,23 @@ def test_the_acute_bound_holds_wherever_its_search_ends(monkeypatch, away):
 class OneSize:
     """A tree bound of one height for every c: min over c of c + 2⟨λ, y⟩/√c = 3·⟨λ, y⟩^{2/3}."""
 
-    inner, penalty = 1.3, 0.0
-    recursion = SimpleNamespace(gauge=lambda c: np.sqrt(c[0]))
+    inner, best = 1.3, np.inf
 
-    def over(self, tops):
-        return 2.0 * self.inner / tops * (1.0 - 2.0**-45)
+    def heights(self, c):
+        return np.sqrt(c[0])
+
+    def at(self, p):
+        return self.inner * p * (1.0 - 2.0**-45)
 
 
 @pytest.mark.parametrize("where", [0.0, 0.3, 1.0])
 def test_the_bound_over_boxes_holds_wherever_the_tangent_is_taken(monkeypatch, where):
     truth = 3.0 * OneSize.inner ** (2.0 / 3.0)
-    honest = tree.least_over_boxes([OneSize()], 1, 20.0, 1e-5, 2000)
+    honest = tree.Search([OneSize()], 1.0, 3, 1.0, 20.0).run(1e-5, 2000)
     assert truth * (1 - 2e-5) <= honest <= truth
     monkeypatch.setattr(tree, "minimise", lambda s, gain, low, high: low + where * (high - low))
     for boxes in (1, 30, 2000):
-        assert tree.least_over_boxes([OneSize()], 1, 20.0, 1e-5, boxes) <= truth
+        assert tree.Search([OneSize()], 1.0, 3, 1.0, 20.0).run(1e-5, boxes) <= truth
 
 
 @pytest.mark.parametrize("where", [0.0, 1.0])
