@@ -22,6 +22,7 @@ from covopt.losses import Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
+from covopt.training.grid import check_widths
 from covopt.training.results import differences
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
@@ -123,16 +124,13 @@ class Plateau(Brief):
         """
         from covopt.plotting.training import plot_plateau
 
-        if target is None or not isinstance(target, str | os.PathLike):
+        if not isinstance(target, str | os.PathLike):
             return plot_plateau(self, target)
-        Figure = required("matplotlib.figure", "drawing", "plot").Figure
-        from covopt.plotting import check_figure_path, save_figure
+        from covopt.plotting import save_figure
 
-        path = Path(target)
-        check_figure_path(path)
         ax = plot_plateau(self)
-        assert isinstance(ax.figure, Figure)
-        save_figure(ax.figure, path)
+        figure: Any = ax.figure
+        save_figure(figure, Path(target))
         return ax
 
 
@@ -213,7 +211,9 @@ def plateau(
     """
     pd = required("pandas", "covopt.training", "train")
     began = time.perf_counter()
-    sizes, tol = _check_widths(widths), check_tol(tol)
+    several = check_widths(list(widths) if isinstance(widths, tuple) else widths)
+    sizes: list[Any] = sorted({one[0] if len(one) == 1 else one for one in several})
+    tol = check_tol(tol)
     counts = _check_seeds(seeds, sizes)
     solution = _floor(X, Y, lam, loss, bias, output_bias, reference, time_limit_s)
     rows: list[dict[str, Any]] = []
@@ -290,20 +290,6 @@ def _bounds(solution: Solution) -> SparsityBounds:
     outputs = solution.network.predict(data.X)
     found = sparsity_bounds(data.X, outputs, **options)
     return SparsityBounds(tuple(b for b in found.bounds if b.kind == "upper" and b.name in _ANY_TARGETS))
-
-
-def _check_widths(widths: Any) -> list[int]:
-    items = [widths] if is_whole(widths, 1) else widths
-    try:
-        items = list(items)
-    except TypeError:
-        raise InputError(f"widths must be a list of positive integers; received {widths!r}.") from None
-    for width in items:
-        if not is_whole(width, 1):
-            raise InputError(f"widths must be a list of positive integers; received the entry {width!r}.")
-    if not items:
-        raise InputError("widths is empty; give at least one.")
-    return sorted({int(width) for width in items})
 
 
 def _check_seeds(seeds: Any, widths: list[int]) -> dict[int, int]:
