@@ -267,7 +267,8 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._out is not None:
-            self._writer.join()
+            with patiently():  # what is to be saved is in nobody's hands yet
+                self._writer.join()
         if self._status is not None:
             self._status.stop()
 
