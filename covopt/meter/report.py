@@ -99,10 +99,14 @@ class Gap:
 
     @cached_property
     def ladder(self) -> dict[str, float]:
-        """Objectives from the network as it came to the best one, and the lower bound; never rising."""
+        """Objectives from the network as it came to the best one, and the lower bound; never rising.
+
+        A rung that there was no time for has the objective of the one before.
+        """
         found, least = {}, np.inf
-        for name, network in self.networks.items():
-            least = min(least, objective(network, self.X, self.loss, self.best.lam or 1.0))
+        for name in list(RUNGS)[:-2]:
+            if name in self.networks:
+                least = min(least, objective(self.networks[name], self.X, self.loss, self.best.lam or 1.0))
             found[name] = least
         found[BEST] = min(least, self.best.objective)
         found[BELOW] = self.best.lower_bound
@@ -140,7 +144,7 @@ class Gap:
         return tuple(describe(self))
 
     def fall(self, name: str) -> float:
-        """Return by how much of the objective a rung is below the one before; 0 for a rung there is none of.
+        """Return by how much of the objective a rung is below the one before.
 
         Parameters
         ----------
@@ -148,8 +152,6 @@ class Gap:
         """
         steps = self.ladder
         names = list(steps)
-        if name not in steps:
-            return 0.0
         before = steps[names[names.index(name) - 1]]
         return (before - steps[name]) / self.objective if self.objective > 0 else 0.0
 
@@ -212,7 +214,9 @@ class Gap:
             part = (steps[names[names.index(name) - 1]] - steps[name]) / whole
             is_known = name == "refitted" and self.refit_gap is not None
             own = f" (known to {self.refit_gap:.1g})" if is_known else ""
-            rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {RUNGS[name]}{own}"))
+            late = name not in (*self.networks, BEST)
+            said = "there was no time for it" if late else f"{RUNGS[name]}{own}"
+            rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {said}"))
         rest = f"{100.0 * (steps[BEST] - below) / whole:.3g} %" + (" of your objective" if weak else "")
         rows.append(("  not known", f"{rest}  between the best network and the bound"))
         rows += [("to mend", text) for text in self.findings]
@@ -363,7 +367,7 @@ class Gap:
         sizes = best.data.n_features, best.data.n_outputs, best.data.bias, best.output_bias
         networks = {name: from_content(part, *sizes) for name, part in content["networks"].items()}
         stated = {str(name): float(value) for name, value in content["ladder"].items()}
-        if list(stated) != [*names, BEST, BELOW]:
+        if list(stated) not in ([*names, BEST, BELOW], list(RUNGS)):
             raise ValueError("the ladder names other rungs than the networks")
         infinite = {"excess": np.inf} if content.get("excess", 0.0) is None else {}
         stated |= {name: content[name] for name in STATED if name in content} | infinite

@@ -14,6 +14,7 @@ import covopt
 from covopt.errors import SolutionFileError
 from covopt.limits import HURRY_S, seconds_left
 from covopt.losses import LOSSES
+from covopt.meter.report import RUNGS
 from covopt.status import Status
 from tests.commands import refused
 from tests.commands import said as said_by
@@ -172,6 +173,12 @@ def test_ctrl_c_leaves_a_report_and_little_time(monkeypatch, signals):
         left.append(seconds_left())
         return descend(own)
 
+    if signals:  # what there was no time for has its name, and the objective of the rung before
+        monkeypatch.setattr(measuring, "rungs", lambda *words: iter(()))
+        report = covopt.gap(NETWORK, X, Y, lam=LAM, time_limit_s=0.5)
+        assert list(report.ladder) == list(RUNGS) and list(report.networks) == ["as given"]
+        assert report.ladder["refitted"] == report.objective and "no time for it" in report.summary()
+        assert covopt.verify(report).ok
     monkeypatch.setattr(measuring, "rungs", climbing)
     monkeypatch.setattr(rival, "fit", solving)
     monkeypatch.setattr(rival.Rival, "descend", descending)
