@@ -166,7 +166,7 @@ def predict(given: SimpleNamespace) -> Answer:
     chosen = _choose(given.solution, given.lam)
     with progress(given, "predicting"):
         from covopt.data.table_files import read_table
-        from covopt.solution.prediction import predict_columns
+        from covopt.solution.summary import predict_columns
 
         read = read_table(given.table, target=None, features=chosen.data.feature_names, text=reading(given))
         read.check_inputs()

@@ -28,7 +28,7 @@ from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 from covopt.solution.content import data_of, problem_of, terms_of
-from covopt.solution.prediction import Predicts
+from covopt.solution.summary import Predicts
 from covopt.status import Status
 
 FORMAT = "covopt-deep-solution"

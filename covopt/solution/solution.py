@@ -26,8 +26,7 @@ from covopt.network import ReLUNetwork
 from covopt.potentials import make_potential
 from covopt.proofs import Proof
 from covopt.solution.content import from_content, to_content
-from covopt.solution.prediction import Predicts
-from covopt.solution.summary import summary_rows
+from covopt.solution.summary import Predicts, summary_rows
 from covopt.status import Status
 
 _BY_OUTPUTS = (

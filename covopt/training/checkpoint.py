@@ -13,7 +13,7 @@ import numpy as np
 from covopt.errors import CheckpointWarning, InputError
 from covopt.files import write_atomically
 from covopt.training.backend import torch
-from covopt.training.batches import Batch
+from covopt.training.grid import Batch
 from covopt.training.loop import Runner
 
 FORMAT, SCHEMA = "covopt-checkpoint", 3  # 3: torch.save

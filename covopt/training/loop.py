@@ -13,8 +13,8 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.limits import patiently
 from covopt.training.backend import one_thread_each, torch
-from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
+from covopt.training.grid import Batch, Problem, select
 from covopt.training.lbfgs import BatchedLBFGS
 from covopt.training.schedule import Phase
 

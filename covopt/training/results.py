@@ -23,8 +23,6 @@ from covopt.training.model import Architecture
 if TYPE_CHECKING:
     import pandas as pd
 
-    from covopt.training.grid import Member
-    from covopt.training.model import Architecture
     from covopt.training.schedule import Phase
 
 

@@ -20,16 +20,15 @@ from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
 from covopt.depth.chain import as_chain
 from covopt.errors import InputError
-from covopt.files.locked import locked
+from covopt.files.atomic import locked
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.backend import BatchedLoss, check_device, check_dtype, torch
-from covopt.training.batches import Problem
 from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
-from covopt.training.grid import Member, initial_weights, make_grid
+from covopt.training.grid import Member, Problem, initial_weights, make_grid
 from covopt.training.loop import COPIES, Runner, TrainingState
 from covopt.training.model import Architecture
 from covopt.training.results import TrainingRun, as_layers, floors_of

@@ -12,7 +12,7 @@ import covopt
 from covopt.data import Data
 from covopt.data.scaling import standardise
 from covopt.errors import SolutionFileError
-from covopt.solution.prediction import predict_columns
+from covopt.solution.summary import predict_columns
 
 
 def make(n=14, seed=0, d=2):

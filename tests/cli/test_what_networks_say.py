@@ -11,8 +11,7 @@ import pytest
 import covopt
 from covopt.completely_positive import graphs
 from covopt.completely_positive.checking import verify_cp_rank
-from covopt.solution.prediction import predict_columns
-from covopt.solution.summary import quality
+from covopt.solution.summary import predict_columns, quality
 from tests.commands import refused, run, said
 
 Y, AB = ("--target", "y"), ("--features", "a,b")

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.errors import BudgetError  # noqa: E402
-from covopt.training import Phase, batches, loop, train  # noqa: E402
-from covopt.training.batches import BatchedNetworks  # noqa: E402
+from covopt.training import Phase, grid, loop, train  # noqa: E402
+from covopt.training.grid import BatchedNetworks  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
@@ -71,7 +71,7 @@ def _batch_of(run):
     a = run.architecture
     rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X
     twin = BatchedLoss(run.loss, torch.device("cpu"), torch.float64)
-    return batches.Problem(a, run.members, torch.tensor(rows), twin).batch([0], [run.weights[0]])
+    return grid.Problem(a, run.members, torch.tensor(rows), twin).batch([0], [run.weights[0]])
 
 
 def test_residual_and_error_rate():
@@ -109,7 +109,7 @@ def test_two_runs_are_bitwise_the_same():
 
 def test_cutting_into_small_batches_changes_nothing_but_rounding(monkeypatch):
     whole = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
-    monkeypatch.setattr(batches, "CPU_BYTES", 4000)
+    monkeypatch.setattr(grid, "CPU_BYTES", 4000)
     parts = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
     for a, b in zip(whole.weights, parts.weights, strict=True):
         same_weights(a, b, atol=1e-12)
