@@ -77,9 +77,9 @@ def turns():
         if len(names) < 9 or names[0].startswith("price/"):
             yield from names
         else:
-            turned = names[place % 4 :] + names[: place % 4]
+            turned = names[place % 8 :] + names[: place % 8]
             for turn, name in enumerate(turned):
-                by_day = turn % 4 == 0 or name.partition("/")[2] not in tables.ALL_TABLES
+                by_day = turn % 8 == 0 or name.partition("/")[2] not in tables.ALL_TABLES
                 yield name if by_day else pytest.param(name, marks=pytest.mark.slow)
 
 

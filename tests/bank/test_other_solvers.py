@@ -56,7 +56,7 @@ def test_relaxation(name):
     assert covopt.verify(solution).ok
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 # ---------------------------------------------------------------------- one program over all cells
 @named([p for p in [*CLOSED_FORMS, *VARIATION] if p.loss is None and p.targets.shape[1] == 1])
 @pytest.mark.parametrize(("backend", "tol"), [("CLARABEL", 1e-9), ("SCS", 1e-4), ("MOSEK", 1e-9)])
@@ -87,7 +87,7 @@ def frank_wolfe(problem, **options):
 CONE = [p for p in VARIATION if p.loss in (None, "squared")]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(11)
 @named([*CONE, *(p for p in CLOSED_FORMS[::3])])
 @pytest.mark.parametrize("variant", ["sliding", "fully-corrective"])
 def test_frank_wolfe(name, variant, tmp_path):

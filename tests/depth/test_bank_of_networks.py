@@ -91,7 +91,7 @@ def holds(name, kind):
         assert Fraction(value) <= known(name), f"{value} is above {float(known(name))}"
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize("name", THROUGH)
 def test_closed_forms_are_below_the_best_network(name):
     holds(name, "closed")

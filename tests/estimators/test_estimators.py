@@ -73,7 +73,7 @@ def sklearn_checks():
     return found
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
 @pytest.mark.parametrize(("estimator", "check"), sklearn_checks())
 def test_scikit_learn_checks(estimator, check):
