@@ -30,12 +30,17 @@ from covopt.solution.summary import quality, summary_rows
 MOST_STEPS = 30  # of a path; each has its own figures
 WORDS = {  # what the facts and the columns of the table mean; each stands for the names that begin with it
     "problem": "The table that the network was computed for.",
+    "standardised": "The columns that were solved in place of yours; the network takes yours.",
+    "units": "Columns of very different sizes, which make a table hard.",
+    "potential": "What a neuron costs instead of its norm, from noise on the labels.",
+    "undetermined": "Neurons that other ones could stand in for at the same cost.",
     "status": "CERTIFIED: no network of any width costs less, up to the relative gap.",
     "loss": "C, the mean distance of the outputs from the targets; λ is the price of the norm beside it.",
     "objective": "What is minimised: the loss C plus λ times the cost.",
     "cost": "‖W‖², the sum of the squares of all weights; of a neuron its part of that sum.",
     "lower bound": "No network costs less. It is computed from the table and the multipliers, apart from the solver.",
     "relative gap": "How far the network can be from the best one: 1 − lower bound / what the network costs.",
+    "rows left out": "How networks of this λ do on rows that they were not trained on.",
     "interpolation": "The largest distance of an output from its target; what is left is rounding.",
     "neuron": "A hidden unit v·max(0, w·(x, bias)).",
     "R²": "1 − squared errors / spread of the targets: 1 meets every point, 0 is no better than their mean.",

@@ -152,13 +152,20 @@ def test_two_inputs_show_the_plane(plane):
     assert len(decoded(gap["y"])) >= len(plane.history)
 
 
-@pytest.mark.parametrize("page", ["line", "plane", "path"])
+@pytest.fixture(scope="module")
+def chosen():
+    X, y = make_smooth(12)
+    return covopt.fit(X[:, :1], y, lam="cv", standardise=True)
+
+
+@pytest.mark.parametrize("page", ["line", "plane", "path", "chosen"])
 def test_every_fact_and_every_column_is_explained(page, request):
     html = kept(request.getfixturevalue(page))
     content = content_of(html)
     named = {name for facts in content["facts"] for name, _ in facts}
     named |= {name for table in content["tables"] for name in table["columns"]}
     assert {name for name in named if not name.startswith(tuple(content["words"]))} == set()
+    assert page != "chosen" or {"standardised", "rows left out"} <= named
     assert all(f"<dt>{word}</dt><dd>{said}</dd>" in html for word, said in content["words"].items())
 
 
