@@ -23,7 +23,7 @@ from covopt.checks.wording import counted, listed
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.errors import CovoptError, InputError
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import TimeUp, limited, now, seconds_left
 from covopt.parallel.blas import one_blas_thread
 from covopt.proofs import FirstProof, Proof
 from covopt.solution import Solution, load
@@ -195,6 +195,7 @@ def verify(
         with limited(time_limit_s):
             if not isinstance(solution, Solution):
                 return _verify_other(solution, X, Y, checks, exact=exact)
+            left = seconds_left()  # of the limit, or of a caller's
             with one_blas_thread():
                 return _verify(
                     solution,
@@ -204,7 +205,7 @@ def verify(
                     exact=exact or given is not None,
                     proof=given,
                     expect=expect,
-                    limit=time_limit_s,
+                    limit=left if left < float("inf") else None,
                 )
     except TimeUp:
         if time_limit_s is None:  # the deadline is one around this call

@@ -12,7 +12,7 @@ import pytest
 
 import covopt
 from covopt.errors import SolutionFileError
-from covopt.limits import HURRY_S, seconds_left
+from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.losses import LOSSES
 from covopt.meter.report import RUNGS
 from covopt.status import Status
@@ -283,3 +283,16 @@ def test_the_command_measures_a_model(tmp_path, monkeypatch):
     assert content["ladder"] == pytest.approx(covopt.gap(NETWORK, X, Y, lam=LAM).ladder, rel=2e-3)
     assert covopt.verify("gap.json").ok and (tmp_path / "gap.png").stat().st_size > 10_000
     assert "give lam or weight_decay" in refused(*call)
+
+
+def test_a_deadline_within_the_certificate_of_a_report_ends_its_verification(monkeypatch):
+    """The inner check, which has no limit of its own, took the deadline for one: a traceback."""
+
+    def late(*_, **__):
+        raise TimeUp
+
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    report = covopt.gap(covopt.min_norm(X, X[:, 0]).network, X, X[:, 0], lam=0.1)
+    monkeypatch.setattr("covopt.verification._verify", late)
+    found = covopt.verify(report, time_limit_s=60.0)
+    assert not found.ok and not found.in_time
