@@ -4,8 +4,8 @@
 
 Commands count the seconds of the processor in place of the clock's, so that a busy machine tells nearly the same; a
 signal is sent after three of them, a second one a second later. Importing comes first and is not counted. Printed are
-processor and clock seconds beyond the limit, or after the last signal, the exit code, and the bracket; what is wrong is
-in capitals.
+processor and clock seconds beyond the limit, or after the last signal, the exit code, and the bracket; what is wrong
+is in capitals.
 Two commands run at a time, about eight minutes in all; after eleven nothing more is begun, which the table says.
 """
 
