@@ -26,7 +26,7 @@ from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import HURRY_S, TimeUp, limited, now
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
@@ -166,7 +166,7 @@ class Bracket(ABC):
 
 ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
-LATE, HURRY_S = 0.1, 100.0  # share of the time limit, or of so many seconds, for a cheap network at the end
+LATE, UNLIMITED_S = 0.1, 100.0  # share of the limit, or of so many seconds, for a cheap network at the end
 LEAST_GOAL = 5e-4  # of two rows: trees are asked where their chain is not so near
 FELL = 0.95  # of the norm at which trees and chains were made: below it they are made again
 _FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
@@ -314,11 +314,14 @@ class _Task(Bracket):
 
     def _cheap(self) -> Found:
         """Return some network through the points, soon."""
-        late = LATE * (self.limit or HURRY_S)
+        interrupted = self.status is Status.INTERRUPTED
+        late = HURRY_S if interrupted else LATE * (self.limit or UNLIMITED_S)
         try:
             with limited(late):
                 return self.search.cheap()
         except TimeUp:
+            if interrupted:
+                raise KeyboardInterrupt from None
             raise BudgetError(
                 f"no network of depth {self.depth} through {self.data.n_samples} points was found in time; give more "
                 "time or fewer rows, or use covopt.fit(depth=...), whose networks need not pass through them."

@@ -222,6 +222,8 @@ def _in_cell(
     layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, masks: list[np.ndarray]
 ) -> np.ndarray | None:
     """Minimise the norm over the weights with these signs; None where no network is found that interpolates."""
+    if Y.size > layout.size:  # SciPy's SLSQP writes beyond its memory where equations outnumber the weights
+        return meet(layout, theta, X, Y, masks)
     signs = [2.0 * mask - 1.0 for mask in masks]
     cache: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
 

@@ -220,6 +220,11 @@ class Improvement:
             if not len(self.point.neurons):
                 with contextlib.suppress(TimeUp), limited(soon):
                     self.descent.rescue()
+                if (
+                    isinstance(self.descent, InterpolatingDescent)
+                    and self.descent.point.upper_bound == np.inf
+                ):
+                    self.descent.take_quick(soon)
                 self._take_descent()
             few = self.last is None or not self.last.history  # rounds
             if self.problem.interpolates and (few or not self.point.lower_bound > 0.0):

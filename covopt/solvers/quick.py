@@ -165,7 +165,11 @@ def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarra
     best: tuple[np.ndarray, np.ndarray] | None = None
     cost = np.inf
     spread = np.ptp(rows, axis=0)
-    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) / np.where(spread > 0.0, spread, 1.0):
+    varies = spread > 1e-9 * np.abs(rows).max(
+        axis=0
+    )  # the constant, of columns with mean zero, only by rounding
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) * scale:
         along = rows @ direction
         order = np.argsort(along, kind="stable")
         steps = np.diff(along[order])

@@ -55,3 +55,15 @@ def test_what_a_limit_has_ended_says_so():
         "the time limit was reached; the bracket is valid",
     )
     assert 0.0 < found.lower_bound < found.objective
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(120, 6), (300, 10), (3000, 12)])
+def test_any_limit_is_enough_for_a_network_through_the_points(rows, columns, processor_clock):
+    """Descents that were cut before they met the points, and lines across the constant, left no neurons."""
+    X = np.random.default_rng(0).standard_normal((rows, columns))
+    y = np.abs(X).sum(axis=1)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    found = covopt.min_norm(X, y, time_limit_s=0.05)
+    assert found.status == "time_limit"
+    assert len(found.network) > 0
+    assert np.abs(found.predict(X) - y).max() <= 1e-9 * np.abs(y).max()

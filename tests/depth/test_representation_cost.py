@@ -19,6 +19,7 @@ from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, SolutionFileError
+from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.status import Status
 
 
@@ -210,6 +211,33 @@ def test_trimming_keeps_the_function():
     X = rng.standard_normal((6, 2))
     assert small.widths[1] == 3
     assert np.allclose(small.forward(trimmed, X)[1][-1], big.forward(weights, X)[1][-1])
+
+
+def test_more_points_than_weights_are_no_program_for_slsqp(monkeypatch):
+    """It wrote beyond its memory, and the process was aborted later."""
+    monkeypatch.setattr("covopt.depth.descent.minimize", None)
+    layout = Layout((1, 1, 1), 0.0, "none")
+    X = np.arange(1.0, 6.0)[:, None]
+    found = polish(layout, np.array([2.0, 0.5]), X, X)
+    assert found is not None
+    assert found[1].prod() == pytest.approx(1.0)  # the function stays
+
+
+def test_an_interrupt_leaves_little_time_for_a_cheap_network(monkeypatch):
+    left = []
+
+    def late(search):
+        left.append(seconds_left())
+        raise TimeUp
+
+    def interrupt(search):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("covopt.depth.upper.UpperSearch.begin", interrupt)
+    monkeypatch.setattr("covopt.depth.upper.UpperSearch.cheap", late)
+    with pytest.raises(KeyboardInterrupt):
+        covopt.representation_cost([[1.0], [2.0]], [1.0, 3.0], depth=3)
+    assert left[0] <= HURRY_S
 
 
 def test_polish_ends_at_a_point_where_nothing_moves():
