@@ -296,6 +296,10 @@ class Gap:
         ----------
         X, Y : array_like, optional
             A table that must be the one that was measured, in the units of the network.
+
+        Yields
+        ------
+        Check
         """
         outputs = self.networks["as given"].representations(self.X)[-1]
         size = float(np.abs(outputs).max(initial=0.0)) or 1.0

@@ -72,8 +72,8 @@ def _unknowns(problem: Problem) -> int:
 
 def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
     """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
-    # through the points columns know a network and a dual before the first round ends
-    rounds = 1 if problem.interpolates else BEGINNING
+    # through the points the first round ends with a dual, whose proof takes as long as a round
+    rounds = 2 if problem.interpolates else BEGINNING
     size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
     return size > MOST_BYTES or (time_limit_s is not None and rounds * round_seconds(problem) > time_limit_s)
 

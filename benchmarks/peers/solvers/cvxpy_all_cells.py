@@ -63,13 +63,13 @@ class Solver(ToleranceSolver):
             value = cp.sum(cp.logistic(-cp.multiply(self.y, fitted))) + len(self.y) * self.lam * price
         program = cp.Problem(cp.Minimize(value), within)
         try:
-            run = run_backend(program, resolve_backend(self.backend), tol=tol, time_limit_s=TIME_LIMIT_S)
+            run_backend(program, resolve_backend(self.backend), tol=tol, time_limit_s=TIME_LIMIT_S)
         except SolverError as error:  # the network of the looser tolerance stands
             self.result = {**self.result, "note": str(error)}
             return
         points, half = value_of(directions), self.shape[0] // 2
         shift, note = (
             0.0 if offset is None else value_of(offset),
-            "" if run.status == "optimal" else run.message,
+            "" if program.status == "optimal" else program.status,
         )
         self.result = from_cells(points[:half], points[half:], shift, note)

@@ -291,9 +291,8 @@ def main(arguments):
         return print(f"NO    {error}") or 1
     print(in_words(own))
     if own.network is not None:
-        norm, worst, objective = map(double, network_facts(own))
-        missed = f", residual {worst:.2g}" * (own.loss is None)
-        print(f"The network in the file: norm {norm:.15g}{missed}; it attains {objective:.15g}.")
+        shown = "norm {0:.15g}" + ", residual {1:.2g}" * (not own.loss) + "; it attains {2:.15g}."
+        print("The network in the file:", shown.format(*map(double, network_facts(own))))
     print(f"YES   {leaves} leaves, {time.process_time() - began:.2f} s, theorem {own.digest[:16]}")
     return 0
 
