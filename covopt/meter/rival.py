@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from covopt.api import fit, min_norm
-from covopt.api.stopping import Clock, in_time
+from covopt.api.stopping import REST, Clock, in_time
 from covopt.certificates.certify import Conclusion, conclude, residual_of
 from covopt.data import Data
 from covopt.depth.chain import as_shallow
 from covopt.depth.cost import representation_cost
 from covopt.exact.rounding import relative_gap
+from covopt.limits import HURRY_S
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.ladder import objective
 from covopt.meter.tables import Table, labels_of
@@ -68,7 +69,7 @@ def best_of(
     own = replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
     best = replace(best, data=own)
     if best.status is Status.INTERRUPTED:
-        clock.hurry()
+        clock.hurry(REST * HURRY_S)  # the solve has had its share
     if rival is not None:
         return rival.better(best, clock)
     value = objective(ladder, data.X, loss, lam)
