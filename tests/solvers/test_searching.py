@@ -127,6 +127,13 @@ def test_small_tables_in_many_dimensions_are_certified(n, d):
     assert covopt.verify(solution).ok
 
 
+def test_linnerud_is_certified():
+    """Three outputs stopped with a lower bound that was the upper one less the slack of a search."""
+    X, Y = pytest.importorskip("sklearn.datasets").load_linnerud(return_X_y=True)
+    X, Y = ((part - part.mean(axis=0)) / part.std(axis=0) for part in (X, Y))
+    assert covopt.min_norm(X, Y, duplicates="mean", time_limit_s=120.0).status is Status.CERTIFIED
+
+
 @pytest.mark.parametrize(("n", "d"), [(10, 5), pytest.param(15, 8, marks=pytest.mark.slow)])
 def test_a_small_table_of_two_outputs_is_certified(n, d):
     """15 × 8 stopped at a gap of .44; then a hair beyond the tolerance, where no proof ends the rounds."""
