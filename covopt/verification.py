@@ -223,9 +223,7 @@ def _verify_other(found: Any, X: Any, Y: Any, checks: list[Check], *, exact: boo
     if isinstance(found, Proof | FirstProof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
     if hasattr(found, "claims"):  # a deep network with its bounds, a gap
-        checks.extend(
-            found.claims(X, Y)
-        )  # one after the other, those of a gap: a limit keeps what was checked
+        checks.extend(found.claims(X, Y))  # a limit keeps what was checked before
         if exact:
             text = "NOT exact: the tree bound's shallow oracle and its exponentials are computed in floating point"
             checks.append(Check("exact lower bound", True, text))
