@@ -77,7 +77,7 @@ def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, 
         found = covopt.fit(
             points, labels, loss="softmax-cross-entropy", output_bias=output_bias, time_limit_s=limit
         )
-    assert time.process_time() - began < limit + 2.0
+    assert time.process_time() - began < limit + 4.0  # two seconds, and other work beside them
     assert 0.0 < found.lam < found.lambda_max
 
 

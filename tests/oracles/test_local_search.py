@@ -136,4 +136,4 @@ def test_a_deadline_is_heard_within_one_climb():
     began = time.process_time()
     with pytest.raises(TimeUp), limited(0.02):
         climb(rows, mu, np.zeros(8), np.eye(8)[:1], n_threads=1)  # a second
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 0.8
