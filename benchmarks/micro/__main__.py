@@ -1,19 +1,22 @@
-"""Time one part of covopt at a time: ``python -m benchmarks.micro [WORD …] [--repeats N]``.
+"""Time one part of covopt at a time: ``python -m benchmarks.micro [WORD …] [--repeats N] [--before COMMIT]``.
 
 Tasks whose names have one of the words, by default all. Each is called once for compilation; the least processor
-seconds of the calls after it are printed beside what it answered. What a change costs is told by
-``benchmarks.before_after``.
+seconds of the calls after it are printed beside what it answered. What a change costs: ``--before`` also runs the
+tasks of a commit, as they stand there, or of the folder of a checkout, where kernels may be compiled already.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -31,6 +34,7 @@ from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle
 
+ROOT = Path(__file__).resolve().parents[2]
 Task = Callable[[], str]
 TASKS: dict[str, Task] = {}
 
@@ -143,6 +147,50 @@ def command(*words: str) -> str:
     return f"{time.perf_counter() - began:.3f} s of wall"
 
 
+STAMPS = {"seconds": (1.6e9, 3e7), "milliseconds": (1.6e12, 3e10), "nanoseconds": (1.6e18, 3e16)}
+
+
+def standardised(values: np.ndarray) -> np.ndarray:
+    return (values - values.mean(axis=0)) / values.std(axis=0)
+
+
+def newcomer() -> Iterator[tuple[str, Task]]:
+    """Yield name and task of a newcomer's own tables: targets with a kink, an interaction and noise."""
+    for n, d, seed in (
+        (100, 8, 0), (100, 10, 1), (150, 12, 2), (200, 10, 0), (200, 10, 1), (200, 10, 2), (300, 8, 3), (300, 10, 4)
+    ):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        year = rng.integers(1950, 2021, n).astype(float)
+        income = np.round(np.exp(10.3 + 0.5 * rng.standard_normal(n) + 0.005 * (year - 1985)), -1)
+        rooms = rng.integers(1, 8, n).astype(float)
+        mixing = 0.5 * rng.standard_normal((d - 3, d - 3)) + np.eye(d - 3)
+        others = np.round(rng.standard_normal((n, d - 3)) @ mixing, 3)
+        price = 120.0 + 1.2 * np.maximum(year - 1990, 0.0) + 30.0 * np.log(income / 3e4) + 9.0 * rooms
+        price += 6.0 * others[:, 0] * (rooms > 4) + 5.0 * np.abs(others[:, 1]) + 10.0 * rng.standard_normal(n)
+        X, y = np.column_stack([year, income, rooms, others]), np.round(price, 1)
+        for name, own in (("as it is", False), ("standardised", True)):
+            solve = partial(covopt.fit, X, y, standardise=own, time_limit_s=300.0)
+            yield f"newcomer {n} x {d}, seed {seed}, {name}", lambda solve=solve: told(solve())
+
+
+def far(n: int = 100) -> Iterator[tuple[str, Task]]:
+    """Yield name and task of one to three inputs, the first far from the origin."""
+    for inputs in (1, 2, 3):
+        for kind in ("year", "income", *STAMPS):
+            rng = np.random.default_rng(n)
+            if kind == "year":
+                first = rng.permutation(1871.0 + np.arange(n))
+            elif kind == "income":
+                first = np.exp(rng.uniform(np.log(1e4), np.log(1e6), n)).round(2)
+            else:
+                first = (STAMPS[kind][0] + STAMPS[kind][1] * rng.random(n)).round()
+            X = np.column_stack([first, rng.standard_normal((n, inputs - 1))])
+            unit = standardised(X)
+            y = np.sin(2.0 * unit[:, 0]) + unit[:, -1] * unit[:, 0] + 0.1 * rng.standard_normal(n)
+            solve = partial(covopt.min_norm, X, y, time_limit_s=300.0)
+            yield f"far: {kind}, {inputs} inputs", lambda solve=solve: told(solve())
+
+
 def _tasks() -> None:
     iris = np.rint(load_iris().data * 10).astype(int)
     for method, sizes in {
@@ -184,8 +232,26 @@ def _tasks() -> None:
         TASKS[f"cp-rank of {name}"] = partial(rank, A)
     for n, d, lam in ((50, 10, "0.1max"), (200, 10, "0.03max")):
         TASKS[f"estimator {n} x {d}, λ = {lam}"] = partial(estimator, n, d, lam)
+    TASKS.update([*newcomer(), *far()])
     TASKS["start: import covopt"] = partial(command, "-c", "import covopt")
     TASKS["start: covopt --help"] = partial(command, "-m", "covopt.cli", "--help")
+
+
+def run_before(commit: str, words: list[str]) -> None:
+    """Run the tasks of another version in a process of its own, with the same options."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(commit).resolve() if Path(commit).is_dir() else Path(folder) / "before"
+        tree = ["git", "-C", str(ROOT), "worktree"]
+        if not place.exists():
+            subprocess.run([*tree, "add", "--quiet", "--detach", str(place), commit], check=True)
+        try:
+            environment = {**os.environ, "PYTHONPATH": str(place)}
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks.micro", *words], cwd=place, env=environment, check=False
+            )
+        finally:
+            if place.parent == Path(folder):
+                subprocess.run([*tree, "remove", "--force", str(place)], check=True)
 
 
 def main() -> None:
@@ -193,7 +259,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("words", nargs="*", default=[""])
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument(
+        "--before", metavar="COMMIT", help="run another version too, or the folder of a checkout"
+    )
     chosen = parser.parse_args()
+    if chosen.before:
+        run_before(chosen.before, [*chosen.words, f"--repeats={chosen.repeats}"])
+        print("-- now")
     _tasks()
     with threadpool_limits(1):
         for name, call in TASKS.items():
