@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +21,18 @@ from covopt.exact.rank import row_span
 from covopt.exact.rounding import TINY, allowance, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
 from covopt.oracles.faces import count_faces
-from covopt.oracles.signs.lagrangian import eigenvalue_bound
+from covopt.oracles.signs.lagrangian import LiftedForm
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
+GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
+SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
-MOST_RELAXED = 300  # rows and dimensions whose lifted form is looked at: more take minutes and gigabytes
+MOST_LIFTED = (
+    4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation of that size
+)
 
 
 class _Quadratic(NamedTuple):
@@ -84,13 +89,23 @@ class Relaxed(NamedTuple):
     Attributes
     ----------
     value : float
-        h(Λ) does not exceed it, in exact arithmetic.
+        The bound to rounding.
     atoms : list of ndarray of shape (N, k)
         Outputs that the relaxation takes for those of a neuron: ⟨Λ, A⟩ is about the value for the largest of them.
+    proved : callable
+        Returns what h(Λ) does not exceed in exact arithmetic.
     """
 
     value: float
     atoms: list[np.ndarray]
+    proved: Callable[[], float]
+
+
+class _Moments(NamedTuple):
+    """E w and E wwᵀ of the maximisers met."""
+
+    mean: np.ndarray
+    square: np.ndarray
 
 
 def _one_sided_bound(
@@ -98,18 +113,23 @@ def _one_sided_bound(
     mu: np.ndarray,
     n_rounds: int,
     seconds: float,
-) -> tuple[float, np.ndarray]:
-    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw)."""
+    before: _Moments | None = None,
+) -> tuple[float, np.ndarray, _Moments]:
+    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw), and the moments of w.
+
+    From the moments of a dual like this one a quarter of the rounds will do.
+    """
     began = now()
     norms, r = lengths_up(rows), rows.shape[1]
     convex, concave = mu > 0, mu < 0
     zp, p = rows[convex], mu[convex]
     zm, m, length = rows[concave], -mu[concave], norms[concave]
     best: _Quadratic | None = None
-    mean, moments = np.zeros(r), np.eye(r) / r
+    mean, moments = before or (np.zeros(r), np.eye(r) / r)
+    known = 0 if before is None else n_rounds // 2
     alpha, tilt = np.zeros(len(m)), np.zeros((len(m), r))
     floor = LEAST * norms[convex]
-    for turn in range(n_rounds):
+    for turn in range(n_rounds if before is None else max(n_rounds // 4, 1)):
         tau = np.maximum(np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)), floor)
         t, turned = zm @ mean, zm @ moments
         reach = np.linalg.norm(turned, axis=1)
@@ -134,7 +154,7 @@ def _one_sided_bound(
         found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 16, size)))
         if best is None or found.value < best.value:
             best = found
-        step = 1.0 / (turn + 2.0)
+        step = 1.0 / (known + turn + 2.0)
         mean, moments = mean + step * (w - mean), moments + step * (np.outer(w, w) - moments)
         if now() - began > seconds:
             break
@@ -143,54 +163,105 @@ def _one_sided_bound(
     t = zm @ mean
     heights[concave] = np.maximum(np.maximum(t, 0.5 * (t + np.linalg.norm(zm @ moments, axis=1))), 0.0)
     trivial = total_up(p, norms[convex])
-    return trivial if best is None else min(trivial, best.proved()), heights
+    value = trivial if best is None else min(trivial, best.proved())
+    return value, heights, _Moments(mean, moments)
 
 
-def relaxed_gauge(
+class Relaxation:
+    """Bounds of many duals of the same rows, each of which begins where the one before ended.
+
+    Several outputs are bounded by √(Σ_c h_c²) over the bounds of each alone, and by products of activations
+    (:mod:`covopt.oracles.signs.lagrangian`), which see that no neuron serves all of them; after the first dual only
+    by what was less.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Without zero rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = Relaxation(np.eye(2)).bound(np.array([[3.0], [4.0]]))
+    >>> len(found.atoms), bool(5.0 <= found.proved() < 5.4)
+    (2, True)
+    """
+
+    def __init__(self, rows: np.ndarray):
+        self.rows = rows
+        self.moments: dict[tuple[int, float], _Moments] = {}
+        self.form: LiftedForm | None = None
+        self.is_first, self.adds = True, True
+
+    def bound(
+        self, dual: np.ndarray, *, n_rounds: int = 60, seconds: float = math.inf, goal: float = 0.0
+    ) -> Relaxed:
+        """Bound h as :func:`gauge_bound` does, and tell which outputs would attain the bound.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N, k)
+        n_rounds, seconds, goal
+            As there.
+        """
+        began, found = now(), None
+        if self.adds:
+            found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.5 * seconds)
+        lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
+        lifted = None
+        if lifts or self.form is not None:
+            lifted = self._lifted(dual, n_rounds, seconds - (now() - began), goal)
+        if lifted is not None and (found is None or lifted.value < found.value):
+            found, self.adds = lifted, False
+        elif self.is_first:
+            self.form = None
+        self.is_first = False
+        return found or self._each_output(dual, n_rounds, 0.0)
+
+    def _each_output(self, dual: np.ndarray, n_rounds: int, seconds: float) -> Relaxed:
+        atoms, heights = [], []
+        k = dual.shape[1]
+        share, rounds = 0.5 * seconds / k, min(n_rounds, max(EACH_OUTPUT, n_rounds // k))
+        for number, column in enumerate(dual.T):
+            both = []
+            for sign in (1.0, -1.0):
+                value, atom, self.moments[number, sign] = _one_sided_bound(
+                    self.rows, sign * column, rounds, share, self.moments.get((number, sign))
+                )
+                both.append((value, sign * atom))
+            heights.append(max(value for value, _ in both))
+            atoms.append([atom for _, atom in both] if k == 1 else [max(both, key=lambda each: each[0])[1]])
+        if k == 1:
+            return Relaxed(heights[0], [atom[:, None] for atom in atoms[0]], lambda: heights[0])
+        squares = 0.0
+        for height in heights:
+            squares = up(squares + up(height * height))
+        value = up(math.sqrt(squares))
+        shared = np.stack([atom for (atom,) in atoms], axis=1) * (np.array(heights) / max(value, TINY))
+        return Relaxed(value, [shared], lambda: value)
+
+    def _lifted(self, dual: np.ndarray, n_rounds: int, seconds: float, goal: float) -> Relaxed | None:
+        is_warm, end, form = self.form is not None, now() + seconds, self.form or LiftedForm(self.rows, dual)
+        self.form = form
+        form.ask(dual)
+        with contextlib.suppress(
+            TimeUp
+        ):  # what was found is a bound; whoever set the deadline hears of it again
+            form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
+            for _ in range(GOAL_ROUNDS):
+                if goal == 0.0 or form.value * SLIGHTLY <= goal or now() > end:
+                    break
+                form.improve(n_rounds, seconds=end - now(), is_warm=True)
+        return Relaxed(form.value, [form.atom()], form.proved) if np.isfinite(form.top) else None
+
+
+def gauge_bound(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
     n_rounds: int = 60,
     seconds: float = math.inf,
-) -> Relaxed:
-    """Bound h as :func:`gauge_bound` does, and tell which outputs would attain the bound.
-
-    Parameters
-    ----------
-    rows, dual, n_rounds, seconds
-        As there; the eigenvalues of several outputs are not looked at.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = relaxed_gauge(np.eye(2), np.array([3.0, 4.0]))
-    >>> len(found.atoms), bool(5.0 <= found.value < 5.4)
-    (2, True)
-    """
-    outputs, atoms, heights = dual.reshape(len(dual), -1), [], []
-    k = outputs.shape[1]
-    share, rounds = 0.5 * seconds / k, min(n_rounds, max(EACH_OUTPUT, n_rounds // k))
-    for column in outputs.T:
-        both = []
-        for sign in (1.0, -1.0):
-            value, atom = _one_sided_bound(rows, sign * column, rounds, share)
-            both.append((value, sign * atom))
-        heights.append(max(value for value, _ in both))
-        atoms.append([atom for _, atom in both] if k == 1 else [max(both, key=lambda each: each[0])[1]])
-    if k == 1:
-        return Relaxed(heights[0], [atom[:, None] for atom in atoms[0]])
-    squares = 0.0
-    for height in heights:
-        squares = up(squares + up(height * height))
-    value = up(math.sqrt(squares))
-    return Relaxed(
-        value,
-        [np.stack([atom for (atom,) in atoms], axis=1) * (np.array(heights) / max(value, TINY))],
-    )
-
-
-def gauge_bound(
-    rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60, seconds: float = math.inf
+    goal: float = 0.0,
 ) -> float:
     r"""Bound h(λ) = max_{‖w‖=1} |Σ λ_i σ(z_i·w)| from above without looking at cells.
 
@@ -206,8 +277,7 @@ def gauge_bound(
     maximisers (they play against w); the best value met is returned, for both signs of λ the larger
     one. It is never more than max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
 
-    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded by √(Σ_c h_c²) over the bounds of each output alone, by
-    Σ ‖λ_i‖‖z_i‖, and for few rows by the eigenvalues of :mod:`covopt.oracles.signs.lagrangian`.
+    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded as :class:`Relaxation` says, and by Σ ‖λ_i‖‖z_i‖.
 
     Parameters
     ----------
@@ -215,9 +285,11 @@ def gauge_bound(
         Without zero rows.
     dual : ndarray of shape (N,) or (N, k)
     n_rounds : int
-        Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
+        Updates of the multipliers; each costs O(N r²).
     seconds : float
         After so many, or a share of what a deadline leaves, no other update is begun; the first is always made.
+    goal : float
+        What a solve has shown that h does not exceed: several outputs get more updates to show it again.
 
     Returns
     -------
@@ -233,35 +305,12 @@ def gauge_bound(
     True
     """
     seconds = min(seconds, HURRIED * seconds_left())
-    if dual.ndim == 2:
-        return _outputs_bound(rows, dual, n_rounds, seconds)
-    return relaxed_gauge(rows, dual, n_rounds=n_rounds, seconds=seconds).value
-
-
-def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: float) -> float:
-    kept = rows.any(axis=1) & dual.any(axis=1)
+    outputs = dual.reshape(len(dual), -1)
+    kept = rows.any(axis=1) & outputs.any(axis=1)
     if not kept.any():
         return 0.0
-    began = now()
-    found = relaxed_gauge(rows[kept], dual[kept], n_rounds=n_rounds, seconds=0.5 * seconds)
-    bound = min(total_up(lengths_up(dual), lengths_up(rows)), found.value)
-    if is_beyond_relaxation(rows[kept]):
-        return bound
-    left = seconds - (now() - began)
-    with contextlib.suppress(TimeUp):  # what was found is a bound; whoever set the deadline hears of it again
-        bound = min(bound, eigenvalue_bound(rows[kept], dual[kept], max_steps=n_rounds, seconds=left))
-    return bound
-
-
-def is_beyond_relaxation(rows: np.ndarray) -> bool:
-    """Whether the lifted form of several outputs is too large to be looked at.
-
-    Examples
-    --------
-    >>> is_beyond_relaxation(np.ones((20, 3))), is_beyond_relaxation(np.ones((1797, 65)))
-    (False, True)
-    """
-    return sum(rows.shape) > MOST_RELAXED
+    found = Relaxation(rows[kept]).bound(outputs[kept], n_rounds=n_rounds, seconds=seconds, goal=goal)
+    return min(total_up(lengths_up(outputs), lengths_up(rows)), found.proved())
 
 
 def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:

@@ -219,7 +219,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        rounds = int(min(ROUNDS, 2 + HASTE / rows.size))
+        rounds = int(min(ROUNDS if dual.shape[1] == 1 else 2, 2 + HASTE / rows.size))
         return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
@@ -294,7 +294,9 @@ def fan_bound(
     A direction whose search ends takes less than its share of the effort; :data:`FAN_SHARE` that do not end take all.
     """
     more = 1 if goal is None else SHOWN
-    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], more * effort)
+    # what a solve has proved is recalled where there is little time
+    relaxed = _relaxed(rows, dual, max(int(ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
+    calls = fan_limit(len(rows), rows.shape[1], more * effort)
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
@@ -346,10 +348,10 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
     return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
-def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROUNDS) -> float:
+def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROUNDS, goal: float = 0.0) -> float:
     """Return the best of the bounds that need no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
-    return min(gauge_bound(rows, dual, n_rounds=n_rounds), total_up(sizes, lengths_up(rows)))
+    return min(gauge_bound(rows, dual, n_rounds=n_rounds, goal=goal), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:

@@ -81,6 +81,8 @@ class Bounds:
         self.easier = dual
         # with several outputs and many rows it does not end
         self.is_searched = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
+        # a fan of output directions, of which the certificate has more time
+        self.closes = not problem.is_scalar and (self.is_searched or self.rows.shape[1] <= MOST_DIMENSIONS)
 
     @property
     def left(self) -> float:
@@ -136,7 +138,7 @@ class Bounds:
             if lower > best:
                 best, self.easier = lower, scaled
             self.offer(dual, gauge)
-            if self.is_searched and not self.problem.is_scalar:
+            if self.closes:
                 self.point.hoped = self.dual
             if self.point.lower_bound > told:
                 told = (1.0 + NEWS) * self.point.lower_bound

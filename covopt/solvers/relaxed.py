@@ -1,6 +1,6 @@
 r"""The dual whose relaxation is least: of it a bound can be had soon, where that of the optimal dual takes for ever.
 
-The bound B(Λ) ≥ h(Λ) of :func:`~covopt.oracles.bounds.relaxed_gauge` is convex, and at every Λ it names outputs A
+The bound B(Λ) ≥ h(Λ) of :class:`~covopt.oracles.bounds.Relaxation` is convex, and at every Λ it names outputs A
 with B(Λ') ≥ ⟨Λ', A⟩ for all Λ', about. Taken as columns beside the neurons of a network they give the cutting planes
 
     min over m ≥ 0, B    C(Σ_j m_j A_j + 1Bᵀ)/μ + Σ_j m_j + ½ ρ ‖B‖²,    Λ = −∇C/μ there,
@@ -18,17 +18,17 @@ import numpy as np
 from scipy.optimize import minimize
 
 from covopt.limits import checkpoint
-from covopt.oracles.bounds import relaxed_gauge
+from covopt.oracles.bounds import Relaxation
 from covopt.oracles.remembered import remember
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import STEPS, Network
 
-STALE = 12  # duals in a row that do not raise the bound
+STALE, RISE = 12, 1e-3  # duals in a row that do not raise the bound by that part of it
 MOST_NUMBERS = 30_000_000  # in the columns; the oldest go
 
 
 def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield duals (N, k) and bounds on their h, until none has raised the lower bound for a while.
+    """Yield duals (N, k) that raise the lower bound, and bounds on their h, until none has done so for a while.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
     >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
     >>> problem = Problem(rows, loss, 0.1)
     >>> network = Network(np.eye(3)[:2], np.ones((2, 1)), np.zeros(1))
-    >>> found = islice(relaxed_duals(problem, network, loss.targets), 4)
-    >>> values = [problem.scale_dual(*each)[1] for each in found]
-    >>> bool(max(values) > values[0])
+    >>> found = islice(relaxed_duals(problem, network, loss.targets), 2)
+    >>> first, second = (problem.scale_dual(*each)[1] for each in found)
+    >>> bool(second > first)
     True
     """
     live = problem.live
@@ -57,17 +57,18 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
     atoms = np.maximum(rows @ network.neurons.T, 0.0)
     columns = atoms.T[:, :, None] * (network.weights / sizes[:, None])[:, None, :]
     masses, offset, since = sizes, network.offset, 0
-    best, centre = -np.inf, dual
+    best, centre, relaxation = -np.inf, dual, Relaxation(rows)
     while since < STALE:
         checkpoint()
-        asked = problem.asked(dual)
-        found = relaxed_gauge(rows, asked)
-        remember(rows, asked, found.value)  # a check finds it again
-        scaled, value = problem.scale_dual(dual, found.value)
-        since += 1
-        if value > best:
-            best, centre, since = value, scaled, 0
-        yield dual, found.value
+        found, since = relaxation.bound(dual[live]), since + 1
+        if problem.scale_dual(dual, found.value)[1] > best:
+            gauge = found.proved()
+            remember(rows, dual[live], gauge)  # a check finds it again
+            scaled, value = problem.scale_dual(dual, gauge)
+            if value > best:
+                since = 0 if value > (1.0 + RISE) * best else since
+                best, centre = value, scaled
+                yield dual, gauge
         columns = np.concatenate([columns, found.atoms])
         masses = np.concatenate([masses, np.zeros(len(found.atoms))])
         spare = max(len(columns) - max(MOST_NUMBERS // columns[0].size, 2 * STALE), 0)

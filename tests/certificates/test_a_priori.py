@@ -64,8 +64,8 @@ def test_vector_targets_and_a_free_offset():
     assert "one point" not in free
     assert free["two points"] == none["two points"]
     moved = named(a_priori_bounds(X, Y + 7.0, output_bias="free"))
-    for name, value in free.items():
-        assert moved[name] == pytest.approx(value, rel=1e-9)
+    for name, value in free.items():  # a dual norm is found by steps, which rounding leads astray
+        assert moved[name] == pytest.approx(value, rel=1e-6)
     # a network through the points, as an upper bound: one neuron per row and output of a large random layer
     neurons = rng.standard_normal((400, 3))
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from covopt.oracles.bounds import choose_subset, gauge_bound
+from covopt.oracles.bounds import Relaxation, choose_subset, gauge_bound
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import climb_outputs
@@ -82,6 +82,35 @@ def test_several_outputs_of_many_rows_have_a_bound_soon():
     assert best <= bound < 0.8 * np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1)
     each = [gauge_bound(rows, column, n_rounds=15) for column in dual.T]
     assert bound <= np.linalg.norm(each) * (1 + 1e-9)
+
+
+def labelled(n, d, k, seed=0):
+    """Rows around k centres, and the residual of a guess: what a dual of k classes looks like."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    rows = rng.standard_normal((n, d)) + 2.0 * rng.standard_normal((k, d))[labels]
+    return rows, (np.eye(k)[labels] - 1.0 / k) / n
+
+
+def test_no_neuron_serves_all_classes():
+    """The root of the sum of squares of each output's bound was 2.9 times h on digits of ten classes."""
+    rows, dual = labelled(300, 12, 8)
+    best = climb_outputs(rows, dual, np.eye(12))[1].max()
+    relaxation = Relaxation(rows)
+    apart = np.linalg.norm([gauge_bound(rows, column) for column in dual.T])
+    found = relaxation.bound(dual)
+    assert best <= found.value <= found.proved() < 1.1 * best < 0.7 * apart
+    assert_allclose(
+        np.vdot(found.atoms[0], dual), found.value, rtol=1e-6
+    )  # where the bound is attained, nearly
+    again = relaxation.bound(0.9 * dual + 0.1 * dual[::-1])  # from where the first one ended
+    assert again.value < 1.1 * climb_outputs(rows, 0.9 * dual + 0.1 * dual[::-1], np.eye(12))[1].max()
+
+
+def test_updates_go_on_until_they_show_what_a_solve_has_shown():
+    rows, dual = labelled(120, 8, 5)
+    once, goal = gauge_bound(rows, dual, n_rounds=10), gauge_bound(rows, dual, n_rounds=25)
+    assert gauge_bound(rows, dual, n_rounds=10, goal=goal) <= goal < once
 
 
 def test_bounds_of_each_output_are_no_bound_of_all():

@@ -290,13 +290,44 @@ def cancelling(rng, n, r, k, size=1e8):
     return rows, dual
 
 
+def test_an_eigenvalue_is_no_bound_before_its_rounding_is_paid():
+    """Of one row h = ‖Λ‖‖z‖ is the eigenvalue without multipliers, and rounding puts it below that."""
+    rng, missed = np.random.default_rng(5), 0
+    for _ in range(40):
+        rows, dual = rng.standard_normal((1, 4)), rng.standard_normal((1, 3))
+        form = lagrangian.LiftedForm(rows, dual)
+        form.best = 0.0 * form.multipliers
+        form.top = float(form.tops(*form.parts(form.best), 0.0)[0][-1])
+        missed += not exact_bound_holds(rows, dual, rows[0], form.value)
+        assert exact_bound_holds(rows, dual, rows[0], form.proved())
+        assert form.proved() < (1.0 + 1e-10) * form.value
+    assert missed > 8
+
+
+def test_every_multiplier_pays_for_the_rounding_of_its_slots():
+    rows, dual = (
+        np.random.default_rng(0).standard_normal((6, 3)),
+        np.random.default_rng(1).standard_normal((6, 2)),
+    )
+    form = lagrangian.LiftedForm(rows, dual)
+    form.improve(3)
+    before, share = form.proved(), 1e-3
+    form.slips = np.full(6, share)
+    free, A, B = form.read(form.best)
+    weights = 2.0 * A @ B.T
+    weights[np.arange(6), np.arange(6) + 6] += np.abs(free)
+    assert form.proved() ** 2 >= before**2 + (2.0 * share + share**2) * weights.sum()
+    assert form.proved() ** 2 <= before**2 + 1.01 * (2.0 * share + share**2) * weights.sum()
+
+
 def test_the_eigenvalue_bound_pays_relative_to_what_cancels():
     """Where Σ Λ_i z_i nearly vanishes, Dx is rounding alone, and what it misses of Λᵀp has to be paid."""
     rng, needed = np.random.default_rng(11), 0
     for _ in range(12):
         rows, dual = cancelling(rng, int(rng.integers(12, 41)), 3, 2)
         form = lagrangian.LiftedForm(rows, dual)
-        found = lagrangian.eigenvalue_bound(rows, dual, max_steps=5)
+        form.improve(3)
+        found = form.proved()
         for w in (*np.eye(3), np.ones(3), *np.abs(rng.standard_normal((5, 3)))):
             assert exact_bound_holds(rows, dual, w, found)
             t = np.linalg.solve(form.root, w)
