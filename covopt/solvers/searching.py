@@ -21,7 +21,7 @@ from covopt.limits import TimeUp, limited
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.searched import CLOSE, WALKED, SearchedThenProved
+from covopt.oracles.searched import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import RoundState
@@ -29,7 +29,10 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 ROUNDS = 2000
-PROOF_EVERY = 25  # rounds, after which what is believed is proved, if only roughly
+PROOF_EVERY, BOXES = (
+    25,
+    1_500_000,
+)  # rounds, after which what is believed is proved, if only roughly, by so many
 ROUGH = 1e-3
 LAST_S = 10.0  # seconds for a last proof of what is believed
 NODES, NODES_IN_TIME, NODES_PER_S = (
@@ -116,7 +119,7 @@ class Believing(Generation):
         if self.point.gap <= self.tol < relative_gap(self.point.upper_bound, self.proved[1]):
             self.oracle.failed |= not self._is_decided()
         elif self._since >= PROOF_EVERY and np.isfinite(self.point.upper_bound):
-            self._prove_belief(WALKED)
+            self._prove_belief(BOXES)
         self.oracle.gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
         return super().should_stop() or self.oracle.failed
 
@@ -131,7 +134,6 @@ class Believing(Generation):
         if bound <= 1.0 + slack:
             # what is proved is a hair below what was believed, and may be beyond the tolerance
             self._return_to_proof()
-        self.oracle.pool.add(found.neurons[np.abs(found.values) > 1.0])
         self.correct(found.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
@@ -145,7 +147,6 @@ class Believing(Generation):
         bound = box_gauge(rows, asked, rtol=ROUGH, max_nodes=most, n_threads=2)
         self._note_proof(self._believed, bound.upper_bound)
         if abs(bound.best_value) > 1.0:
-            self.oracle.pool.add(bound.best_neuron[None])
             self.correct(bound.best_neuron[None])
 
     def solve(self) -> Point:

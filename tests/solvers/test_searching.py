@@ -17,7 +17,7 @@ from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.searched import Pool, SearchedThenProved
+from covopt.oracles.searched import SearchedThenProved
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
@@ -93,23 +93,6 @@ def test_the_time_may_be_up_during_a_proof(monkeypatch):
     point = search(problem, tol=1e-6, max_nodes=1)[0]
     assert point.status is not Status.CERTIFIED
     assert point.gap > 1e-6
-
-
-def test_a_pool_keeps_what_it_has_room_for(monkeypatch):
-    generator = np.random.default_rng(0)
-    rows, neurons = generator.standard_normal((8, 3)), generator.standard_normal((30, 3))
-    dual = generator.standard_normal(8)
-    pool = Pool(rows)
-    pool.add(neurons[:20])
-    pool.add(neurons)
-    assert len(pool) == 30
-    found, values = pool.above(dual, 1.0)
-    expected = np.maximum(neurons @ rows.T, 0.0) @ dual
-    np.testing.assert_allclose(np.sort(values), np.sort(expected[np.abs(expected) > 1.0]))
-    np.testing.assert_allclose(np.maximum(found @ rows.T, 0.0) @ dual, values)
-    monkeypatch.setattr("covopt.oracles.searched.POOL", 40)
-    pool.add(generator.standard_normal((1, 3)))
-    assert len(pool) == 5
 
 
 @pytest.mark.thinned(3)
