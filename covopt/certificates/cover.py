@@ -17,7 +17,6 @@ from covopt.oracles.cones import BoxBound, box_gauge
 from covopt.oracles.cones.moments import FEW, LOW
 from covopt.oracles.support import quadratic_limit
 from covopt.proofs import Problem
-from covopt.proofs.checker.cover import read_tree
 from covopt.proofs.checker.covopt_check import read
 from covopt.proofs.checker.dual import domain, move_into_domain, multiple
 from covopt.proofs.closing import close, encoded
@@ -175,7 +174,11 @@ def _advice(found: BoxBound, D: int) -> tuple[list[list[int]], list[bytes]]:
     if found.tree is None or r == 0:
         return np.eye(D, dtype=int).tolist(), bare
     code = found.tree.tobytes()
-    starts = [*read_tree(code, r).roots, len(code)]
+    starts, open_ = [0], 0  # a root ends with its last open half
+    for place, token in enumerate(code):
+        open_ += 1 if token else -1
+        if open_ < 0:
+            starts, open_ = [*starts, place + 1], 0
     for k in range(4 * r):
         bare[k // (2 * r) * 2 * D + k % (2 * r)] = code[starts[k] : starts[k + 1]]
     most, stack = 0, list[tuple[int, ...]]()

@@ -23,10 +23,8 @@ from covopt.proofs import (
     Proof,
     check_by_faces,
     check_network,
-    check_proof,
 )  # fmt: skip
-from covopt.proofs.checker.arithmetic import ZERO, float_below
-from covopt.proofs.checker.cover import Cover
+from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.covopt_check import check_cover
 from covopt.proofs.checker.dual import dual_value
 from covopt.proofs.checker.faces import DIMENSION
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
     from covopt.data import Data
 
-EXTRA_BOXES = 200_000  # cuts beyond the tree of a proof of version 1
 NORM_AGREES = 1e-12
 
 
@@ -58,7 +55,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
     data : Data
         Its table; with a loss the targets are those that the loss uses.
     proof : Proof, optional
-        Of the lower bound; one is searched for when it is not given.
+        Of the lower bound; one is searched for when it is not given, or is of version 1.
     """
     try:
         return _claims(solution, data, proof)
@@ -87,7 +84,7 @@ def _claims(solution: Any, data: Data, proof: Proof | FirstProof | None) -> list
     )
     if bound is None:
         return [*claims, said]
-    return [*claims, *_bound(solution, network, proof, bound, far=far and bound.cover.boxes > 0)]
+    return [*claims, *_bound(solution, network, proof, bound, far=far and bound.boxes > 0)]
 
 
 def _proved(
@@ -96,21 +93,21 @@ def _proved(
     """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
     dual = multipliers_of(solution)
     if isinstance(proof, FirstProof):
-        return problem, check_proof(problem, dual, proof, extra=EXTRA_BOXES)
-    if proof is not None:
+        if proof.digest != problem.digest(dual):
+            raise InputError("the proof is about another table or another dual point: their digests differ")
+    elif proof is not None:
         other = differs(proof.own, problem)
         if other is not None:
             raise InputError(f"the proof is about {other}")
         own, boxes, about = proof.own, proof.boxes, exactly(proof.own, problem)
-        return about, CheckedBound(own.bound, own.x_unit * own.H, ZERO, Cover(ZERO, boxes, 0))
+        return about, CheckedBound(own.bound, boxes)
     faces = _by_faces(problem, dual, data) if far else None
     if faces is not None:
         return problem, faces
     found = cover(problem, dual, neurons=solution.network.hidden_weights)
     own, about = found.own, found.problem
-    gauge = own.x_unit * own.H
-    value = dual_value(about, [Fraction(L) for L in own.multipliers], gauge)
-    bound = CheckedBound(value, gauge, ZERO, Cover(ZERO, check_cover(own), 0))
+    value = dual_value(about, [Fraction(L) for L in own.multipliers], own.x_unit * own.H)
+    bound = CheckedBound(value, check_cover(own))
     if not far and not _reaches(bound, solution):  # boxes lose digits that rows nearly alike need
         faces = _by_faces(problem, dual, data)
         if faces is not None and faces.lower_bound > bound.lower_bound:
@@ -188,7 +185,7 @@ def _bound(
     if network.loss is not None:
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
     ok = _reaches(bound, solution)
-    how = f"by {bound.cover.boxes} boxes in integers" if bound.cover.boxes else "by all faces in integers"
+    how = f"by {bound.boxes} boxes in integers" if bound.boxes else "by all faces in integers"
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     repaired = upper if upper is None or network.repair is None else upper + network.repair
     gap = (repaired - proved) / repaired if repaired else Fraction(0)

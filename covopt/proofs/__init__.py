@@ -5,7 +5,7 @@ point, and :mod:`covopt.proofs.closing` makes closed covers: both are not truste
 file. None of them imports a solver or an oracle.
 """
 
-from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network, check_proof
+from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network
 from covopt.proofs.problem import Problem
 from covopt.proofs.proof import Proof
 from covopt.proofs.version_1 import FirstProof
@@ -18,5 +18,4 @@ __all__ = [
     "Proof",
     "check_by_faces",
     "check_network",
-    "check_proof",
 ]

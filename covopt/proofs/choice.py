@@ -1,6 +1,6 @@
 """Slopes and normals for the leaves of a cover, and the multiple of a dual, chosen in floating point.
 
-Nothing here is trusted. The checker accepts any a in [0, 1] and any |p| ≤ 1 (:mod:`covopt.proofs.checker.cover`);
+Nothing here is trusted. The checker accepts any a in [0, 1] and any |p| ≤ 1 (:mod:`covopt.proofs.closing`);
 what is chosen here only decides how many boxes it needs. On a box let f be the linear functions that are not negative
 on it (its facets). For chords a on the rows with w = +1 the best a on the others, and the best p, come from
 
@@ -14,47 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-BITS = 60  # a and p are multiples of 2^-60
-UNIT = 2.0**-BITS
-CORNER = 2.0**-120
 SMALLEST = 2.0**-100
 CELLS = 150_000  # rows times boxes at a time
 SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
 BISECTIONS = 100
 MANTISSA = 53  # slopes in finer units need no second choice
 FEW = 80  # multipliers; boxes with more of them are large, and better cut than studied
-
-
-def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Choose for boxes of the checker of version 1, see :func:`advise`.
-
-    Parameters
-    ----------
-    rows, boxes : Rows, Boxes
-        Of :mod:`covopt.proofs.checker.cover`.
-
-    Returns
-    -------
-    slopes : ndarray of shape (rows,) of int, times 2^60
-    normals : ndarray of shape (boxes, r) of int, times 2^60
-    axes : ndarray of shape (boxes,) of int
-    value : float
-    """
-    unit = float(rows.H) * 2.0**rows.shift
-    weight = np.repeat(boxes.sigma, boxes.undecided) * rows.sign[boxes.row]
-    low, high = (part.astype(float) * CORNER for part in (boxes.low, boxes.high))
-    # corners are rounded here: what is a point and what is an interval must come from the integers
-    width = np.where(boxes.low == boxes.high, 0.0, 2.0 ** (1.0 - boxes.level))
-    advice = advise(
-        rows.y.astype(float) / float(rows.H), boxes.undecided, boxes.row, weight, boxes.lo.astype(float) / unit,
-        boxes.hi.astype(float) / unit, boxes.linear.astype(float) / float(rows.H), low, high, width, 1 << BITS,
-    )  # fmt: skip
-    slopes, normals = (np.trunc(part / UNIT).astype(np.int64) for part in (advice[0], advice[1]))
-    return slopes, normals, advice[2], advice[3]
 
 
 @np.errstate(all="ignore")  # advice from numbers out of range is bad advice, no error

@@ -18,7 +18,7 @@ from covopt.oracles.support import BY_BOXES, BY_CHORDS
 from covopt.proofs import Problem, Proof, check_by_faces
 from covopt.proofs.theorem import ratio, sealed
 from covopt.solution import Solution
-from tests.proofs.simple import content_of, make_proof
+from tests.proofs.simple import content_of
 
 
 def table(n=12, d=2, seed=3):
@@ -129,11 +129,10 @@ def test_a_proof_is_replayed(solution, proof, tmp_path):
         assert "boxes in integers" in detail(found, "exact lower bound")
 
 
-def test_a_proof_of_version_1_is_still_checked(solution, tmp_path):
-    first = make_proof(problem_of(solution, solution.data), solution.dual, 1 + 2e-10)
-    content, file = content_of(first), tmp_path / "first.json"
+def test_what_a_proof_of_version_1_claims_is_proved_anew(solution, tmp_path):
+    digest, file = problem_of(solution, solution.data).digest(solution.dual), tmp_path / "first.json"
     for more, failing in ((0.0, set()), (1e-6, {"proof"})):
-        file.write_text(json.dumps(content | {"lower_bound": solution.lower_bound * (1 - 1e-8 + more)}))
+        file.write_text(json.dumps(content_of(digest, solution.lower_bound * (1 - 1e-8 + more))))
         found = covopt.verify(solution, proof=file)
         assert failed(found) == failing, found.summary()
     other = covopt.min_norm(*table(seed=4))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.proofs import check_network, check_proof
+from covopt.proofs import check_network
 from covopt.proofs.checker.arithmetic import (
     exp_bounds,
     float_below,
@@ -22,16 +22,14 @@ from covopt.proofs.checker.arithmetic import (
 )
 from covopt.proofs.checker.dual import dual_value
 from covopt.proofs.checker.network import repair_above
-from tests.proofs.simple import make_problem, make_proof
-
-SLACK = 1 + 1e-9
+from tests.proofs.simple import make_problem, proved
 
 
 # ---------------------------------------------------------------------------------------------- closed forms
 def test_two_points_on_a_line():
     problem, dual = make_problem([[0.0], [1.0]], [0.0, 1.0]), np.array([-1.0, 1.0])
-    bound = check_proof(problem, dual, make_proof(problem, dual, SLACK))
-    assert 2 * (1 - 2e-9) < bound.lower_bound < 2
+    bound = proved(problem, dual)
+    assert 2 * (1 - 2e-9) < bound < 2
 
 
 @pytest.mark.parametrize("signs", [(1, 1, 1), (1, -1, 1), (-1, -1, 1)])
@@ -41,9 +39,9 @@ def test_identity_data(signs):
     parts = np.maximum(y, 0), np.maximum(-y, 0)
     dual = sum(s * part / (np.linalg.norm(part) or 1.0) for s, part in zip((1, -1), parts, strict=True))
     problem = make_problem(np.eye(3), y, bias=0.0)
-    bound = check_proof(problem, dual, make_proof(problem, dual, SLACK))
+    bound = proved(problem, dual)
     truth = 2 * sum(np.linalg.norm(part) for part in parts)
-    assert truth * (1 - 2e-9) < bound.lower_bound < truth
+    assert truth * (1 - 2e-9) < bound < truth
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
@@ -52,11 +50,11 @@ def test_a_solution_is_bracketed(output_bias):
     X, Y = rng.standard_normal((12, 2)), rng.standard_normal(12)
     solution = covopt.min_norm(X, Y, output_bias=output_bias)
     problem = make_problem(X, Y, output_bias=output_bias)
-    bound = check_proof(problem, solution.dual, make_proof(problem, solution.dual, SLACK))
+    bound = proved(problem, solution.dual)
     net = solution.network
     network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
-    assert float(bound.lower_bound) == pytest.approx(solution.lower_bound, rel=1e-8)
-    assert bound.lower_bound < network.cost + network.repair
+    assert float(bound) == pytest.approx(solution.lower_bound, rel=1e-8)
+    assert bound < network.cost + network.repair
     assert float(network.cost) == pytest.approx(solution.cost, rel=1e-12)
     assert network.repair < 1e-8 * network.cost
 
@@ -79,11 +77,11 @@ def test_one_sample_with_a_loss(loss, dual):
     lam = 0.1
     problem = make_problem([[1.0]], [1.0], bias=0.0, loss=loss, lam=lam)
     point = np.array([dual])
-    bound = check_proof(problem, point, make_proof(problem, point, abs(dual) * SLACK))
+    bound = proved(problem, point)
     truth = optimum_of_one_sample(loss, lam)
-    assert 0 <= bound.lower_bound <= truth + 1e-12
+    assert 0 <= bound <= truth + 1e-12
     if dual == 1.0:
-        assert float(bound.lower_bound) == pytest.approx(truth, rel=1e-6)
+        assert float(bound) == pytest.approx(truth, rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "huber", "squared-hinge"])
@@ -99,8 +97,8 @@ def test_a_free_output_bias_stays_inside_the_domain(loss):
     truth = values.mean(axis=0).min()
     for seed in range(5):
         dual = np.random.default_rng(seed).standard_normal(3)
-        bound = check_proof(problem, dual, make_proof(problem, dual, 1.0))
-        assert bound.lower_bound <= truth + 1e-12
+        bound = proved(problem, dual)
+        assert bound <= truth + 1e-12
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
@@ -111,93 +109,13 @@ def test_fits_are_bracketed(loss):
     Y = np.where(X[:, 0] + 0.3 * rng.standard_normal(12) > 0, 1.0, -1.0) if classes else np.sin(2 * X[:, 0])
     fitted = covopt.fit(X, Y, lam=0.01, loss=loss, tol=1e-6)
     problem = make_problem(X, Y, loss=loss, lam=0.01)
-    bound = check_proof(problem, fitted.dual, make_proof(problem, fitted.dual, SLACK))
+    bound = proved(problem, fitted.dual)
     net = fitted.network
     network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
     objective = network.loss + Fraction(0.01) * network.cost
     assert float(objective) == pytest.approx(fitted.objective, rel=1e-12)
-    assert bound.lower_bound <= objective
-    assert float(bound.lower_bound) == pytest.approx(fitted.lower_bound, rel=1e-7, abs=1e-9)
-
-
-# ---------------------------------------------------------------------------------------------- mutations
-@pytest.fixture(scope="module")
-def solved():
-    rng = np.random.default_rng(7)
-    X, Y = rng.standard_normal((14, 2)), rng.standard_normal(14)
-    solution = covopt.min_norm(X, Y, tol=1e-7)
-    problem = make_problem(X, Y)
-    return solution, problem, make_proof(problem, solution.dual, SLACK)
-
-
-def test_an_H_below_the_truth_does_not_raise_the_bound(solved):
-    solution, problem, proof = solved
-    honest = check_proof(problem, solution.dual, proof)
-    for factor in (1 - 1e-9, 0.9, 0.5):
-        lied = check_proof(problem, solution.dual, replace(proof, H=factor), extra=200)
-        assert lied.cover.excess > 0
-        assert lied.lower_bound < solution.cost
-        assert lied.gauge > 1 - Fraction(1, 10**10)
-    assert honest.cover.excess == 0
-
-
-@pytest.mark.parametrize("name", ["V", "y", "factor", "linear"])
-def test_what_is_changed_is_paid_for(solved, name):
-    solution, problem, proof = solved
-    array = getattr(proof, name).copy()
-    array.flat[0] += 1e-3
-    honest = check_proof(problem, solution.dual, proof)
-    changed = check_proof(problem, solution.dual, replace(proof, **{name: array}), extra=200)
-    assert changed.lower_bound < honest.lower_bound
-    assert changed.paid > 1e-4
-
-
-def test_signs_and_pieces_that_are_changed_are_paid_for(solved):
-    solution, problem, proof = solved
-    for change in (
-        {"signs": -proof.signs}, {"signs": proof.signs * (np.arange(14) > 0)}, {"piece": np.roll(proof.piece, 1)},
-        {"piece": np.full(14, -1)}, {"y": 0.5 * proof.y, "H": 0.5 * proof.H}, {"exponent": -1},
-    ):  # fmt: skip
-        changed = check_proof(problem, solution.dual, replace(proof, **change), extra=60)
-        assert changed.paid > 0.1
-        assert changed.lower_bound < solution.lower_bound
-
-
-def test_another_table_or_dual_is_refused(solved):
-    solution, problem, proof = solved
-    moved = problem.X.copy()
-    moved[3, 1] = np.nextafter(moved[3, 1], 9)
-    for other in (
-        replace(problem, X=moved),
-        replace(problem, bias=2.0),
-        replace(problem, output_bias="free"),
-    ):
-        with pytest.raises(ValueError, match="another table"):
-            check_proof(other, solution.dual, proof)
-    with pytest.raises(ValueError, match="another table"):
-        check_proof(problem, 1.1 * solution.dual, proof)
-
-
-def test_what_would_fill_the_memory_is_refused(solved):
-    # 500 coordinates are 2000 roots; a file of some kilobytes had the checker killed
-    proof = solved[2]
-    wide = {
-        "V": np.full((3, 500), 0.5),
-        "y": np.zeros((len(proof.y), 500)),
-        "linear": np.zeros(500),
-        "tree": bytes(2000),
-    }
-    many = {"y": np.zeros((20_000, 3)), "signs": np.ones(20_000, dtype=np.int64)}
-    for change in (wide, many):
-        with pytest.raises(ValueError, match="more are of no use"):
-            replace(proof, **change)
-
-
-def test_a_dual_scaled_up_with_its_digest_gains_nothing(solved):
-    solution, problem, proof = solved
-    dual = 2.0 * solution.dual
-    forged = check_proof(problem, dual, replace(proof, digest=problem.digest(dual)), extra=300)
-    assert forged.lower_bound < solution.cost
+    assert bound <= objective
+    assert float(bound) == pytest.approx(fitted.lower_bound, rel=1e-7, abs=1e-9)
 
 
 # ---------------------------------------------------------------------------------------------- network
@@ -266,25 +184,6 @@ def test_the_checker_imports_no_solver_and_is_short():
         )
         < 900
     )
-
-
-def test_no_change_of_a_proof_proves_anything_false(solved):
-    """Numbers out of range are advice out of range: a weaker bound, or one sentence."""
-    solution, problem, proof = solved
-    rng = np.random.default_rng(0)
-    for factor in (0.0, -1.0, 1e30, 1e-30, 1e250):
-        for name in ("V", "y", "factor", "linear"):
-            array = getattr(proof, name).copy()
-            array.flat[rng.integers(array.size)] += 1.0
-            array.flat[rng.integers(array.size)] *= factor
-            try:
-                bound = check_proof(problem, solution.dual, replace(proof, **{name: array}), extra=20)
-            except ValueError as error:
-                assert "orders of magnitude" in str(error)
-            else:
-                assert bound.lower_bound < solution.lower_bound
-    for H in (1e-250, 1e-30, 1e250):
-        assert check_proof(problem, solution.dual, replace(proof, H=H), extra=20).lower_bound < solution.cost
 
 
 def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():

@@ -4,31 +4,18 @@ import json
 import time
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import covopt
 from covopt.errors import SolutionFileError
 from covopt.proofs import FirstProof, Proof
 from covopt.proofs.theorem import sealed
-from tests.proofs.simple import content_of, make_problem, make_proof
+from tests.proofs.simple import content_of
 
 
-@pytest.fixture
-def proof():
-    problem = make_problem([[0.0], [1.0]], [0.0, 1.0])
-    return make_proof(problem, np.array([-1.0, 1.0]), 1.5)
-
-
-def test_a_file_of_version_1_is_read(proof, tmp_path):
-    (tmp_path / "proof.json").write_text(json.dumps(content_of(proof)))
-    again = Proof.load(tmp_path / "proof.json")
-    assert content_of(again) == content_of(proof)
-    assert again.y.tobytes() == proof.y.tobytes()
-    none = np.zeros(0)
-    empty = np.zeros((0, 0)), np.zeros(0, int), none
-    nothing = FirstProof("", np.zeros((2, 0)), *empty, -np.ones(1, int), np.ones(1), 0, 1.0, b"", 0.0)
-    assert content_of(Proof.from_dict(content_of(nothing))) == content_of(nothing)
+def test_a_file_of_version_1_is_read(tmp_path):
+    (tmp_path / "proof.json").write_text(json.dumps(content_of("ab", 1) | {"V": [[1.0]]}))
+    assert Proof.load(tmp_path / "proof.json") == FirstProof("ab", 1.0)
 
 
 def test_a_closed_proof_comes_back_as_it_was(tmp_path):
@@ -49,32 +36,20 @@ def test_a_closed_proof_comes_back_as_it_was(tmp_path):
         Proof(sealed(content)).boxes  # noqa: B018
 
 
-CHANGES = {
-    "format": "covopt-solution", "version": 3, "digest": 3, "V": [[1.0, 0.0], [0.0]], "y": [[1.0, 2.0, 3.0]] * 2,
-    "signs": [1, 2], "linear": "0", "piece": [0, 7], "factor": [1.0, None], "exponent": 10**6, "H": -1.0, "tree": "A",
-    "lower_bound": "high",
-}  # fmt: skip
-MORE = [
-    ("version", True), ("version", [[]]), ("V", {}), ("y", [[[1.0]]]), ("y", None), ("signs", [1.0, 1.0]),
-    ("signs", [True, True]), ("signs", [1]), ("piece", [0, -2]), ("piece", [0, 10**30]), ("factor", [1.0]),
-    ("factor", [1.0, 10**400]), ("exponent", 1.5), ("exponent", "0"), ("H", 0.0), ("H", 10**400), ("H", True),
-    ("tree", [0]), ("tree", "****"), ("linear", []), ("linear", [0.0, [0.0]]), ("V", [["1", "0"], ["0", "1"]]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "value"), [*CHANGES.items(), *MORE])
-def test_a_damaged_entry_is_one_sentence(proof, tmp_path, name, value):
-    content = {**content_of(proof), name: value}
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", "covopt-solution"), ("version", 3), ("version", True), ("version", [[]]), ("digest", 3),
+        ("lower_bound", "high"), ("lower_bound", None), ("lower_bound", True), ("lower_bound", 10**400),
+    ],
+)  # fmt: skip
+def test_a_damaged_entry_is_one_sentence(tmp_path, name, value):
+    content = {**content_of("ab", 1.5), name: value}
     (tmp_path / "bad.json").write_text(json.dumps(content))
     with pytest.raises(SolutionFileError) as error:
         Proof.load(tmp_path / "bad.json")
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 250
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_missing_entry_is_one_sentence(proof, name):
-    content = content_of(proof)
     del content[name]
     with pytest.raises(SolutionFileError):
         Proof.from_dict(content)
@@ -97,8 +72,8 @@ def test_what_is_no_json_is_one_sentence_soon(tmp_path, text):
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_not_finite_are_refused(proof, tmp_path, number):
-    text = json.dumps({**content_of(proof), "linear": [0.0, 12345.5]}).replace("12345.5", number)
+def test_numbers_that_are_not_finite_are_refused(tmp_path, number):
+    text = json.dumps(content_of("ab", 12345.5)).replace("12345.5", number)
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(SolutionFileError, match=r"finite|JSON"):
         Proof.load(tmp_path / "bad.json")
