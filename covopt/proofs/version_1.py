@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -25,10 +26,11 @@ class FirstProof(NamedTuple):
     def from_dict(cls, content: dict[str, Any]) -> FirstProof:
         """Read the content of a file of version 1; raise SolutionFileError where it is damaged."""
         digest, bound = content.get("digest"), content.get("lower_bound")
-        is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
-        if not isinstance(digest, str) or not is_number or not abs(bound) <= sys.float_info.max:
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            bound = math.nan
+        if not isinstance(digest, str) or not abs(bound) <= sys.float_info.max:
             raise SolutionFileError(
                 f"the proof is damaged: its digest must be text and its lower bound a finite number, they are "
-                f"{digest!r:.40} and {bound!r:.40}"
+                f"{digest!r:.40} and {content.get('lower_bound')!r:.40}"
             )
         return cls(digest, float(bound))
