@@ -40,7 +40,7 @@ from covopt.exact.definite import product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
 from covopt.limits import checkpoint, now
 
-PAIRS = 8  # columns of A and of B
+PAIRS = 12  # columns of A and of B
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
 SPREAD, FREE = 0.1, 0.2  # of A and B at first; of d for one step
 TOPS = 12  # eigenvalues that the smoothed maximum sees
@@ -234,7 +234,7 @@ class LiftedForm:
         for temperature in TEMPERATURES[1:] if is_warm else TEMPERATURES:
             self.multipliers = minimize(
                 self.smoothed, self.multipliers, args=(temperature,), jac=True, method="L-BFGS-B", callback=stop,
-                options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-12, "gtol": 0.0},
+                options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-12, "gtol": 0.0},
             ).x  # fmt: skip
 
     @property
