@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
-from covopt.oracles.local_search import climb, climb_outputs
+from covopt.oracles.local_search import approach, climb, climb_outputs
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import PIECE, STEPS, Network, descend
 from covopt.solvers.merging import merge_alike
@@ -226,7 +226,7 @@ class Descent:
             ends = [climb(looked, sign * part[:, 0], none, starts, n_threads=1)[0] for sign in (1.0, -1.0)]
             points = np.concatenate(ends)
         else:
-            points = climb_outputs(looked, part, starts, n_threads=1)[0]
+            points = climb_outputs(looked, part, approach(looked, part, starts), n_threads=1)[0]
         points = _units(points[np.unique(points.round(6), axis=0, return_index=True)[1]])
         pulls = heights(rows, dual, points)
         sizes = np.linalg.norm(pulls, axis=1)
