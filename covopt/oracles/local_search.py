@@ -248,7 +248,7 @@ class LocalSearchOracle:
         keep[0] = True
         if max_neurons is not None:
             keep[max_neurons:] = False
-        self.warm = points[: max(self.n_starts // 2, 1)]
+        self.warm = points[keep][: max(self.n_starts // 2, 1)]
         return Pricing(points[keep], values[keep], float(abs(values[0])), exact=False)
 
     def climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
