@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,12 +17,13 @@ import numpy as np
 from covopt.checks.validation import check_count
 from covopt.checks.wording import counted
 from covopt.data.scaling import standardise
-from covopt.errors import InputError
+from covopt.errors import InputError, NotCertifiedWarning
 from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
 from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.descent import Descent
+from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.api.task import Task
@@ -105,6 +107,7 @@ def held_out(
         return None
     fold = _folds(task, folds)
     judged: list[list[tuple[float, float]]] = []
+    cut = 0
     try:
         with contextlib.suppress(TimeUp), limited(time_limit_s):
             for k in range(folds):
@@ -112,13 +115,15 @@ def held_out(
                     None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
                 )
                 rows, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                networks = fold_networks(task, rows, lams, time_limit_s=left)
+                networks, late = fold_networks(task, rows, lams, time_limit_s=left)
+                cut += late
                 judged.append([_judged(task, network, test) for network in networks])
     except KeyboardInterrupt:
         task.interrupted = True
         return None
     if not judged:
         return None
+    say_cut(cut, len(lams), len(judged), folds, time_limit_s)
     losses, qualities = np.array(judged).T
     quality = "accuracy" if task.loss.is_classification else "r2"
     return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
@@ -126,8 +131,8 @@ def held_out(
 
 def fold_networks(
     task: Task, rows: np.ndarray, lams: np.ndarray, *, time_limit_s: float | None = None
-) -> list[ReLUNetwork]:
-    """Return a network for each λ, trained on some of the rows, each from the one before.
+) -> tuple[list[ReLUNetwork], int]:
+    """Return a network for each λ, trained on some of the rows, each from the one before; and how many time has cut.
 
     Where the rows have rank three or less they are solved, which is quicker than descent when λ is small.
 
@@ -150,7 +155,7 @@ def fold_networks(
 
 def _solved(
     task: Task, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
-) -> list[ReLUNetwork]:
+) -> tuple[list[ReLUNetwork], int]:
     loss, table = task.loss, task.table
     part = type(task)(
         table.X[rows], loss.targets[rows] if loss.is_classification else table.Y[rows], loss, table.bias,
@@ -161,12 +166,12 @@ def _solved(
     for j, lam in enumerate(lams):
         checkpoint()
         found.append(part.solve(float(lam), share(j), None, found[-1] if found else None, now()))
-    return [solution.network for solution in found]
+    return [solution.network for solution in found], sum(s.status is Status.TIME_LIMIT for s in found)
 
 
 def _descended(
     task: Task, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
-) -> list[ReLUNetwork]:
+) -> tuple[list[ReLUNetwork], int]:
     loss, scaling = task.loss.take(rows), None
     data = dataclasses.replace(task.table, X=task.table.X[rows], Y=task.table.Y[rows])
     if task.scaling is not None:
@@ -175,7 +180,7 @@ def _descended(
         loss.targets = data.Y if numbers else loss.targets
     loss.weights = loss.weights / loss.weights.sum()
     found: list[ReLUNetwork] = []
-    before = None
+    before, cut = None, len(lams)
     for j, lam in enumerate(lams):
         checkpoint()
         problem, reduction = reduce_fit(data, loss, float(lam), task.output_bias)
@@ -183,10 +188,22 @@ def _descended(
         with contextlib.suppress(TimeUp), limited(share(j)):
             for _ in descent.run(start=before, passes=PASSES):
                 pass
+            cut -= 1  # it ended by itself
         before = descent.network
         network = task.network(reduction, *before)
         found.append(dataclasses.replace(network, scaling=scaling))
-    return found
+    return found, cut
+
+
+def say_cut(cut: int, lams: int, judged: int, folds: int, time_limit_s: float | None) -> None:
+    """Warn where the time did not suffice for what λ is chosen by."""
+    if cut or judged < folds:
+        warnings.warn(
+            f"λ is chosen by what there was time for: of {folds} folds × {lams} λ in {time_limit_s or 0.0:.2g} s "
+            f"{folds - judged} folds were not looked at and {cut} networks were cut short; give a longer time limit.",
+            NotCertifiedWarning,
+            stacklevel=4,
+        )
 
 
 def _folds(task: Task, folds: int) -> np.ndarray:

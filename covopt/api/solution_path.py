@@ -6,19 +6,21 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from covopt.api.selection import HeldOut
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.errors import SolutionFileError
 from covopt.files import write_json
 from covopt.files.formats import check_format
+from covopt.files.schema import check_content, each, finite, maybe
 from covopt.solution import Solution
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from covopt.api.selection import HeldOut
 
 FORMAT = "covopt-path"
 SCHEMA = 1
@@ -31,7 +33,7 @@ class SolutionPath(list[Solution]):
     Attributes
     ----------
     held_out : HeldOut or None
-        How networks at these λ do on rows that they have not seen, where that was asked for; files leave it out.
+        How networks at these λ do on rows that they have not seen, where that was asked for.
 
     Examples
     --------
@@ -104,7 +106,11 @@ class SolutionPath(list[Solution]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
-        return {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]}
+        seen = self.held_out
+        content = {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]}
+        return (
+            content if seen is None else content | {"held_out": {"quality": seen.quality, **_scores_of(seen)}}
+        )
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw objective, neurons and gap along λ.
@@ -154,4 +160,32 @@ def path_from_dict(content: Any) -> SolutionPath:
             solutions.append(Solution.from_dict(part))
         except SolutionFileError as error:
             raise SolutionFileError(f"point {i} of the path (counting from 0): {error}") from error
+    solutions.held_out = _held_out(content.get("held_out"))
     return solutions
+
+
+def _scores_of(seen: HeldOut) -> dict[str, Any]:
+    """Return the numbers as JSON types, R² of rows that do not vary as null."""
+    tables = {"lams": seen.lams, "losses": seen.losses, "qualities": seen.qualities}
+    return {name: np.where(np.isfinite(v), v, np.array(None)).tolist() for name, v in tables.items()}
+
+
+def _held_out(content: Any) -> HeldOut | None:
+    """Return what a file keeps of the rows left out; earlier versions kept nothing."""
+    if content is None:
+        return None
+    scores = each(each(maybe(finite), "scores"), "lists of scores")
+    try:
+        check_content(
+            content, {"lams": each(finite, "λ"), "losses": scores, "qualities": scores}, "'held_out'"
+        )
+        lams, losses, qualities = (
+            np.array(content[name], dtype=float) for name in ("lams", "losses", "qualities")
+        )
+        if content.get("quality") not in ("r2", "accuracy") or losses.ndim != 2:
+            raise ValueError("a quality is 'r2' or 'accuracy', of lists of one length")
+        if not (losses.shape == qualities.shape and len(losses) == len(lams) > 0 < losses.size):
+            raise ValueError("scores and λ differ in number")
+    except ValueError as error:
+        raise SolutionFileError(f"the scores of rows left out are damaged: {error}.") from error
+    return HeldOut(lams, losses, qualities, content["quality"])

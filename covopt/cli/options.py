@@ -194,8 +194,9 @@ OPTIONS = (
            "Decimal point of a text table."),
     Option("solve fit path train gap", "one_hot", bool, False,
            "Use columns of words: one column of 0 and 1 for each word.", flags=("--one-hot",)),
-    Option("solve fit path train gap", "drop_missing", bool, False,
-           "Drop the rows that lack a value in a column that is used.", flags=("--drop-missing",)),
+    Option("solve fit path train gap predict", "drop_missing", bool, False,
+           "Drop the rows that lack a value in a column that is used; predict leaves theirs empty.",
+           flags=("--drop-missing",)),
     Option("solve depth", "duplicates", Duplicates, "error",
            "What to do with rows that are one point with different targets."),
     # what is asked

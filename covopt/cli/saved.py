@@ -165,18 +165,36 @@ def predict(given: SimpleNamespace) -> Answer:
     pd = required("pandas", "covopt predict", "tables")
     chosen = _choose(given.solution, given.lam)
     with progress(given, "predicting"):
+        import numpy as np
+
         from covopt.data.table_files import read_table
         from covopt.solution.summary import predict_columns
 
         read = read_table(given.table, target=None, features=chosen.data.feature_names, text=reading(given))
+        lacking = np.isnan(read.X).any(axis=1)
+        if given.drop_missing:
+            read.X[np.isnan(read.X)] = 0.0  # for what is left empty below
         read.check_inputs()
         found = pd.DataFrame(predict_columns(chosen, read.features))
+        if lacking.any():
+            found = found.astype(object)
+            found.loc[lacking] = None
+            typer.echo(
+                f"note: {lacking.sum()} of {counted(len(found), 'row')} lack a value; theirs are empty",
+                err=True,
+            )
     if given.out is None and not given.as_json:
         typer.echo(found.to_csv(index=False), nl=False)
     record = {"predictions": found.to_dict("list")} if given.as_json else {}
     return Answer(
         Exit.CERTIFIED,
-        record | {"n_samples": len(found), "lam": chosen.lam, "features": chosen.data.feature_names},
+        record
+        | {
+            "n_samples": len(found),
+            "empty": int(lacking.sum()),
+            "lam": chosen.lam,
+            "features": chosen.data.feature_names,
+        },
         save=partial(save_table, found),
     )
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from covopt.api.selection import fold_networks
+from covopt.api.selection import fold_networks, say_cut
 from covopt.api.task import Task
 from covopt.checks.validation import check_count, check_time_limit, check_tol
 from covopt.errors import InputError, TableWarning
@@ -49,10 +49,13 @@ class _AlongThePath(LossEstimator):
         self.lams_ = self._grid(task, limit)
         tasks = [(task, train, self.lams_, limit) for train, _ in splits]
         self.scores_ = np.empty((len(self.lams_), len(splits)))
-        for fold, networks in enumerate(map_tasks(_networks, tasks, n_jobs=self.n_jobs)):
+        cut = 0
+        for fold, (networks, late) in enumerate(map_tasks(_networks, tasks, n_jobs=self.n_jobs)):
+            cut += late
             test = splits[fold][1]
             for j, network in enumerate(networks):
                 self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
+        say_cut(cut, len(self.lams_), len(splits), len(splits), limit)
         self.lam_ = float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
         return self.lam_
 
@@ -96,7 +99,9 @@ class _AlongThePath(LossEstimator):
     _default_scoring = "neg_mean_squared_error"
 
 
-def _networks(task: Task, train: np.ndarray, lams: np.ndarray, limit: float | None) -> list[ReLUNetwork]:
+def _networks(
+    task: Task, train: np.ndarray, lams: np.ndarray, limit: float | None
+) -> tuple[list[ReLUNetwork], int]:
     return fold_networks(task, train, lams, time_limit_s=limit)
 
 

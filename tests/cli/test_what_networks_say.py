@@ -1,6 +1,10 @@
 """What networks of commands predict, deep ones, CP-ranks, and networks that are trained."""
 
+import base64
 import dataclasses
+import gzip
+import json
+import re
 from pathlib import Path
 
 import networkx as nx
@@ -9,6 +13,7 @@ import pandas as pd
 import pytest
 
 import covopt
+from covopt.api.solution_path import path_from_dict
 from covopt.completely_positive import graphs
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.solution.summary import predict_columns, quality
@@ -30,6 +35,17 @@ def test_predict(here, solved):
     np.testing.assert_allclose(pd.read_parquet("p.parquet")["y"], here["y"][:5], atol=1e-9)
     Path("gap.csv").write_text("a,b\n1,\n")
     assert "X line 2, column 'b' is NaN" in refused("predict", solved, "gap.csv")
+    here[["a", "b"]].iloc[:5].mask([[i == 1, False] for i in range(5)]).to_csv("gap.csv", index=False)
+    held = run("predict", solved, "gap.csv", "--drop-missing")
+    assert "1 of 5 rows lack a value; theirs are empty" in held.stderr
+    values = held.stdout.splitlines()[1:]
+    assert values[1] in ("", '""')
+    whole = [0, 2, 3, 4]
+    np.testing.assert_allclose([float(values[i]) for i in whole], here["y"].iloc[whole], atol=1e-9)
+    asked = said("predict", solved, "gap.csv", "--drop-missing")
+    assert (asked["empty"], asked["predictions"]["y"][1]) == (1, None)
+    here[["a", "b"]].iloc[:2].replace(here["a"].iloc[0], np.inf).to_csv("gap.csv", index=False)
+    assert "is infinity" in refused("predict", solved, "gap.csv", "--drop-missing")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +83,20 @@ def test_fit_says_how_well_and_where_on_the_path(here):
 def test_a_path_and_a_point_of_it_predict(here):
     assert run("path", *SOLVE[1:], "--n-lams", 3, "--out", "p.json", "--table", "p.csv").exit_code == 0
     points = covopt.load("p.json")
-    table = pd.read_csv("p.csv").drop(columns=["held_out_loss", "held_out_r2"])  # no file keeps these
-    pd.testing.assert_frame_equal(table, points.to_frame(), check_exact=False)
+    pd.testing.assert_frame_equal(pd.read_csv("p.csv"), points.to_frame(), check_exact=False)
+    content = json.loads(Path("p.json").read_text())
+    assert (
+        path_from_dict({name: content[name] for name in content if name != "held_out"}).held_out is None
+    )  # of files of earlier versions
+    for field, value in {"lams": [1.0], "losses": [["1"]], "quality": "best", "qualities": []}.items():
+        Path("forged.json").write_text(
+            json.dumps(content | {"held_out": content["held_out"] | {field: value}})
+        )
+        with pytest.raises(covopt.errors.SolutionFileError, match="rows left out are damaged"):
+            covopt.load("forged.json")
+    assert run("explore", "p.json", "--out", "p.html").exit_code == 0
+    packed = re.search(r'id="content">([^<]*)<', Path("p.html").read_text())[1]
+    assert "R² on rows left out" in gzip.decompress(base64.b64decode(packed)).decode()
     assert said("predict", "p.json", "t.csv", "--lam", 1.1 * points[1].lam)["lam"] == points[1].lam
 
 

@@ -1,5 +1,7 @@
 """λ chosen along the path in every fold: against scikit-learn's own search, and its checks."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -10,7 +12,7 @@ import covopt
 from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
 from covopt.api.selection import fold_networks, held_out
 from covopt.api.task import Task
-from covopt.errors import TableWarning
+from covopt.errors import CovoptWarning, NotCertifiedWarning, TableWarning
 from covopt.limits import TimeUp
 
 LARGE = {  # tables with five to ten features or hundreds of rows
@@ -130,9 +132,28 @@ def test_folds_that_there_was_time_for_choose(monkeypatch):
         return fold_networks(*table, **limit)
 
     monkeypatch.setattr("covopt.api.selection.fold_networks", late)
-    np.testing.assert_allclose(held_out(task, [0.3, 0.03], folds=3).losses, whole.losses[:, :2])
+    with pytest.warns(NotCertifiedWarning, match="1 folds were not looked at and 0 networks were cut short"):
+        np.testing.assert_allclose(held_out(task, [0.3, 0.03], folds=3).losses, whole.losses[:, :2])
     began[:] = [(), ()]
     assert held_out(task, [0.3, 0.03], folds=3) is None
+
+
+def test_networks_that_time_has_cut_are_told(monkeypatch):
+    def cut(*_, **__):
+        raise TimeUp
+        yield
+
+    monkeypatch.setattr("covopt.solvers.descent.Descent.run", cut)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 6))
+    for choose in (
+        lambda: covopt.fit(X, X[:, 0] ** 2, lam="cv", time_limit_s=5.0),
+        lambda: ReLURegressorCV(n_lams=10, time_limit_s=5.0).fit(X, X[:, 0] ** 2),
+    ):
+        with pytest.warns(CovoptWarning) as said:
+            choose()
+        told = "of 5 folds × 10 λ in .* 0 folds were not looked at and 50 networks were cut short"
+        assert any(re.search(told, str(one.message)) for one in said)
 
 
 def test_held_out_losses_are_those_of_networks_that_have_not_seen_the_rows():
@@ -144,6 +165,6 @@ def test_held_out_losses_are_those_of_networks_that_have_not_seen_the_rows():
     assert seen.best == lams[seen.losses.mean(axis=1).argmin()]
     left = np.random.default_rng(1).permutation(30)[:10]
     rest = np.setdiff1d(np.arange(30), left)
-    for lam, network in zip(lams, fold_networks(task, rest, lams), strict=True):
+    for lam, network in zip(lams, fold_networks(task, rest, lams)[0], strict=True):
         known = covopt.fit(X[rest], y[rest], lam=lam, standardise=True)
         np.testing.assert_allclose(network.predict(X[left]), known.network.predict(X[left]), atol=2e-3)
