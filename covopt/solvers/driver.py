@@ -169,7 +169,7 @@ class Driver(GenerationLoop):
 
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
-        gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
+        gap_before = self.dual_gap
         due = self._is_due(number)
         networks = REFINED if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
@@ -180,8 +180,6 @@ class Driver(GenerationLoop):
         if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
             self._become_patient("the dual has left the region that the columns describe")
             return len(pricing.neurons), False
-        if self.problem.interpolates:  # a loss keeps Λ where it is
-            self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
 
     def _is_due(self, number: int) -> bool:
@@ -212,26 +210,6 @@ class Driver(GenerationLoop):
         if np.isfinite(self.point.gap):
             self.dual_gap = min(self.dual_gap, max(self.point.gap, 1e-300))
         return pricing
-
-    def _guard(self, pricing: Pricing, gap: float, before: np.ndarray, place: Any) -> None:
-        """Take a step partly back that has led to neurons far above one."""
-        master, new = self.master, pricing.neurons
-        value = self.point.lower_bound * max(pricing.upper_bound, 1.0)
-        level = 1.0 + self.schedule.guard * max(gap, master.complementarity / max(value, 1e-300))
-        if pricing.upper_bound <= level or not len(new):
-            return
-        atoms = np.maximum(new @ self.problem.rows.T, 0.0)
-        now = np.linalg.norm(atoms @ master.dual, axis=1)
-        was = np.linalg.norm(atoms @ before, axis=1)
-        beyond = now > level
-        if not beyond.any():
-            return
-        further = np.maximum(now[beyond] - was[beyond], level - was[beyond])
-        room = np.maximum(level - was[beyond], 0.0)
-        share = max(float((room / np.maximum(further, 1e-300)).min()), self.schedule.least_share)
-        master.dual = before + share * (master.dual - before)
-        master.cones.retreat(place, share)
-        master.enter_edges()
 
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:

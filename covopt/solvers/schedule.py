@@ -23,11 +23,6 @@ class Schedule:
     entry : float
         Largest multiplier of a new column, as a share of what a column in use carries: one that enters close to its
         bound would else bring a weight that has to be worked off, and one far from it starts from nearly nothing.
-    guard : float
-        Excess h(Λ) − 1, as a multiple of the gap before, above which a step is partly taken back: Λ has left the
-        region that the columns describe.
-    least_share : float
-        What remains of such a step at least.
     listed : float
         Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
     slack_of_gap : float
@@ -66,8 +61,6 @@ class Schedule:
     start: float = 0.55
     floor: float = 0.03
     entry: float = 0.3
-    guard: float = 3.0
-    least_share: float = 0.2
     listed: float = 0.02
     slack_of_gap: float = 1.0
     in_use: float = 600.0

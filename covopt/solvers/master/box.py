@@ -157,15 +157,6 @@ class Box:
         self.force = np.maximum(self.force + primal * step[0], SMALLEST)
         self.slack = np.maximum(self.slack + dual * step[1], 1e-16)
 
-    @property
-    def place(self) -> np.ndarray:
-        """Where the slacks are, for :meth:`retreat`."""
-        return self.slack
-
-    def retreat(self, before: np.ndarray, share: float) -> None:
-        """Leave only a share of the way that the slacks have come from an earlier place."""
-        self.slack = before + share * (self.slack - before)
-
 
 def _longest(values: np.ndarray, steps: np.ndarray) -> float:
     steepest = float((steps / values).min(initial=0.0))

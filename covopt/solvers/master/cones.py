@@ -215,16 +215,6 @@ class Cones:
         self.masses, self.v = self.masses + primal * step[0], self.v + primal * step[1]
         self.slack, self.u = self.slack + dual * step[2], self.u + dual * step[3]
 
-    @property
-    def place(self) -> Vectors:
-        """Where the slacks are, for :meth:`retreat`."""
-        return self.slack, self.u
-
-    def retreat(self, before: Vectors, share: float) -> None:
-        """Leave only a share of the way that the slacks have come from an earlier place."""
-        self.slack = before[0] + share * (self.slack - before[0])
-        self.u = before[1] + share * (self.u - before[1])
-
 
 def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("jk,jk->j", a, b)
