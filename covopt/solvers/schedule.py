@@ -51,8 +51,6 @@ class Schedule:
         Most Newton steps of such a solve.
     patient_accuracy : float
         Complementarity at which it ends, as a share of the gap: a loose, centred dual makes better columns.
-    patient_slack, patient_slack_of_gap : float
-        Columns stay longer then: within the first of their bound, or this many times ``slack_of_gap``.
     max_idle : int
         Rounds without a new column or a smaller gap after which rounding is all that is left.
     """
@@ -75,8 +73,6 @@ class Schedule:
     near: float = 0.1
     patient_steps: int = 40
     patient_accuracy: float = 0.1
-    patient_slack: float = 0.1
-    patient_slack_of_gap: float = 10.0
     max_idle: int = 8
 
     def is_due(self, number: int) -> bool:

@@ -87,10 +87,6 @@ class Box:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]
 
-    def merge(self, first: int, second: int) -> None:
-        """Give the multipliers of the second column to the first."""
-        self.force[:, first] += self.force[:, second]
-
     def lift(self, level: float) -> None:
         """Raise multipliers whose products are far below the level."""
         self.force = np.maximum(self.force, LIFT * level / self.slack)

@@ -95,11 +95,6 @@ class Cones:
             self.slack[kept], self.u[kept], self.masses[kept], self.v[kept]
         )  # fmt: skip
 
-    def merge(self, first: int, second: int) -> None:
-        """Give the multipliers of the second column to the first."""
-        self.masses[first] += self.masses[second]
-        self.v[first] += self.v[second]
-
     def lift(self, level: float) -> None:
         """Raise masses whose products are far below the level."""
         root = np.sqrt(_det(self.slack, self.u))
