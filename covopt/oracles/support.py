@@ -12,7 +12,8 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
   nothing else ends, if they are not too many;
 - signs for at most six rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
-- where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), and the relaxation
+- where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), of several outputs products of
+  activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
   :func:`~covopt.oracles.bounds.gauge_bound`: valid, and not exact.
 """
 
