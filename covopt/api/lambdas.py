@@ -13,8 +13,9 @@ from scipy.optimize import brentq
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
+from covopt.oracles.base import heights
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.local_search import LocalSearchOracle, approach
 from covopt.oracles.support import bound_gauge
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
                 ) from None
             with unlimited(), patiently():
                 found = gauge_bound(rows, asked, n_rounds=HURRIED, seconds=HURRIED_S)
-                met = _linear(rows, asked)
+                met = _attained(rows, asked)
         slack = max(slack, found / met - 1.0)
         return float(np.ldexp(found, power))
 
@@ -207,14 +208,12 @@ def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[fl
     return low, high
 
 
-def _linear(rows: np.ndarray, dual: np.ndarray) -> float:
-    """Return what one of the neurons along ±Zᵀλ attains, one output at a time: h(Λ) is no less, and not zero."""
-    best = TINY
-    for column in dual.reshape(len(dual), -1).T:
-        direction = rows.T @ column
-        for neuron in (direction, -direction, rows[np.argmax(np.abs(column))]):
-            length = float(np.linalg.norm(neuron))
-            if length > 0.0:
-                value = np.linalg.norm(np.maximum(rows @ (neuron / length), 0.0) @ dual)
-                best = max(best, float(value))
-    return best
+def _attained(rows: np.ndarray, dual: np.ndarray) -> float:
+    """Return what some neuron attains, near the best of those along ±Zᵀλ and the largest λ_i: h(Λ) is no less."""
+    outputs = dual.reshape(len(dual), -1)
+    lines = outputs.T @ rows
+    starts = np.concatenate([lines, -lines, rows[np.abs(outputs).argmax(axis=0)]])
+    lengths = np.linalg.norm(starts, axis=1, keepdims=True)
+    starts = starts[lengths[:, 0] > 0.0] / lengths[lengths > 0.0][:, None]
+    found = np.concatenate([starts, approach(rows, outputs, starts)])
+    return float(np.linalg.norm(heights(rows, outputs, found), axis=1).max(initial=TINY))
