@@ -11,50 +11,10 @@ from benchmarks.adversary import classes, deep, dual_norms, exactly, forged, neu
 from benchmarks.adversary.__main__ import main
 from benchmarks.adversary.classes import run_one
 from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
+from tests.cases import cases
 
 # by the number of the class of error; all of them failed before it was mended
-ONCE_REFUTED = [
-    ("dropped directions", "min-norm/near-line:1000085"),
-    ("nearly dependent rows", "price/odd-bias:123"),
-    ("nearly dependent rows", "price/odd-bias:128"),
-    ("nearly dependent rows", "price/clusters:209"),
-    ("nearly dependent rows", "price/mixed:7000058"),
-    ("dual outside of its domain", "forged/dual:1000711"),
-    ("dual outside of its domain", "forged/dual:1000986"),
-    ("rounding of the conjugate", "forged/dual:1000078"),
-    ("label noise", "label-noise/far:6"),
-    ("label noise", "label-noise/clusters:3"),
-    ("nearly singular integers", "cp-rank/near-singular:0"),
-    ("nearly singular integers", "cp-rank/near-singular:7"),
-    ("believed tolerance", "forged/false:55"),
-    ("believed number of neurons", "forged/false:8"),
-    ("believed words", "forged/false:6"),
-    ("believed residual", "forged/false:73"),
-    ("fails its own verification", "min-norm/clusters:1000063"),
-    ("fails its own verification", "proof/troubled:4"),
-    ("fails its own verification", "frank-wolfe/far:10"),
-    ("fails its own verification", "label-noise/row-sizes:2000005"),
-    ("gauge of a dual that was moved", "fit/softmax-cross-entropy:157"),
-    ("gauge of a dual that was moved", "fit/softmax-cross-entropy:189"),
-    ("traceback", "file/table:196"),
-    ("traceback", "price-vector/near-rays:9"),
-    ("traceback", "min-norm/far:7000001"),
-    ("traceback", "min-norm/clusters:8000001"),
-    ("traceback", "forged/dual:115"),
-    ("traceback", "forged/dual:1000188"),
-    ("traceback", "proof/forged:3000039"),
-    ("traceback", "depth/fit:5000002"),
-    ("traceback", "depth/near-line:47000000"),
-    ("traceback", "frank-wolfe/odd-bias:48000000"),
-    ("traceback", "forged/open:1000053"),
-    ("traceback", "forged/open:1000265"),
-    ("bound above the objective of its own network", "forged/open:0"),
-    ("bound in units of the network", "hostile/costly:13"),
-    ("gauge that nothing is compared with", "hostile/gauge:10"),
-    ("another table", "hostile/table:9"),
-    ("believed start", "hostile/start:9"),
-    ("kink for a derivative", "hostile/function:12"),
-]
+ONCE_REFUTED = cases("once refuted: the class of error, and the instance")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
+from tests.cases import cases
 
 OLD = Path(__file__).parent / "data" / "v0_1_0"
 DOCUMENTS = [
@@ -90,26 +91,7 @@ def test_every_field_as_something_else(name, raw, tmp_path):
 
 @pytest.mark.parametrize(
     ("raw", "words"),
-    [
-        (b"[" * 1_000_000, "it nests too deeply"),
-        (b'{"a":' * 1_000_000, "it nests too deeply"),
-        (b"[" * 500 + b"]" * 500, "it nests deeper than 24 lists"),
-        (b"[" * 25 + b"]" * 25, "it nests deeper than 24 lists"),
-        (
-            b'["]",' * 25 + b"1" + b"]" * 25,
-            "it nests deeper than 24 lists",
-        ),  # brackets in strings say nothing
-        (b'["\\"",' * 25 + b"1" + b"]" * 25, "it nests deeper than 24 lists"),
-        (b'{"a":[' * 12 + b"[]" + b"]}" * 12, "it nests deeper than 24 lists"),
-        (b"9" * 5000, "a whole number has 5000 digits"),
-        (b'{"tol": 1' + b"0" * 400 + b"}", "a whole number has 401 digits"),
-        (b'{"cost": NaN}', "it holds NaN, which is no number of JSON"),
-        (b'{"cost": -Infinity}', "it holds -Infinity"),
-        (b'{"cost": 1, "cost": 2}', "the name 'cost' stands twice in one object"),
-        (b'{"a": "\xff\xfe"}', "is not a JSON file"),
-        (b"\x00" * 100, "is not a JSON file"),
-        (b"", "is not a JSON file"),
-    ],
+    cases("damaged JSON"),
 )
 def test_bombs(raw, words, tmp_path):
     path = tmp_path / "file.json"
@@ -178,26 +160,7 @@ def table(path: Path) -> object:
 
 @pytest.mark.parametrize(
     ("name", "raw"),
-    [
-        ("t.npz", archive(X=npy("(1000000000000,)"), y=npy("(3,)"))),
-        ("t.npz", archive(X=npy("(-1,)"))),
-        ("t.npz", archive(X=npy("(10**9,)"))),
-        ("t.npz", archive(X=npy("(2, 3)", rest=b"\0" * 8))),
-        ("t.npz", archive(X=pickled())),
-        ("t.npz", archive(X=b"")),
-        ("t.npz", archive()),
-        ("t.npz", pickle.dumps(Bomb())),
-        ("t.csv", b"a,b,y\n1,2,3\n1_000,2,3\n"),
-        ("t.csv", "a,b,y\n1,2,3\n١,2,3\n".encode()),
-        ("t.csv", b"a,b,y\n1,2," + b"9" * 500 + b"x\n"),
-        ("t.csv", b"a,b,y\n1,2\x00,3\n"),
-        ("t.csv", b"\xff\xfea\x00,\x00"),
-        ("t.csv", b'a,b,y\n"1,2,3\n' * 3),
-        ("t.csv", b"a" * 100_000),
-        ("t.parquet", b"PAR1" + b"\x00" * 100 + b"PAR1"),
-        ("t.parquet", b"PAR1"),
-        ("t.parquet", b""),
-    ],
+    cases("damaged tables", Bomb=Bomb, archive=archive, npy=npy, pickle=pickle, pickled=pickled),
     ids=range(18),
 )
 def test_tables(name, raw, tmp_path, monkeypatch):
@@ -217,24 +180,7 @@ LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a
 
 @pytest.mark.parametrize(
     ("name", "raw"),
-    [
-        ("g.graphml", LAUGHS),
-        ("g.graphml", b"<graphml>" * 5000),
-        ("g.graphml", b"<graphml/>"),
-        ("g.graphml", b""),
-        ("g.g6", b"~~~~~~~~"),
-        ("g.g6", b"~~?@?????"),
-        ("g.g6", b"\x00\xff"),
-        ("g.g6", b""),
-        ("m.csv", b"9" * 5000 + b"\n"),
-        ("m.csv", b"1/" + b"9" * 5000 + b"\n"),
-        ("m.csv", b"1e99999999\n"),
-        ("m.csv", b"1," * 100_000 + b"1\n"),
-        ("m.csv", b"1,2\n3\n"),
-        ("m.csv", b"\x00"),
-        ("m.csv", b"nan\n"),
-        ("m.csv", b"\xff\xfe"),
-    ],
+    cases("damaged graphs and matrices", LAUGHS=LAUGHS),
     ids=range(16),
 )
 def test_graphs_and_matrices(name, raw, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 import covopt
 from covopt.errors import InputError, SolutionFileError
 from covopt.solution import Solution
+from tests.cases import cases
 
 KINDS = ["none", "penalized", "free"]
 
@@ -65,39 +66,7 @@ def test_the_solution_itself_passes(solution):
 
 @pytest.mark.parametrize(
     ("path", "change", "check"),
-    [
-        (("cost",), {"factor": 1 + 1e-6}, "norm"),
-        (("cost",), {"factor": 1 - 1e-6}, "norm"),
-        (("cost",), {"to": float("nan")}, "norm"),
-        (("lower_bound",), {"factor": 1 + 1e-6}, "lower bound"),
-        (("lower_bound",), {"to": float("nan")}, "lower bound"),
-        (("lower_bound",), {"to": float("inf")}, "lower bound"),
-        (("gap",), {"add": 1e-6}, "gap"),
-        (("gap",), {"to": -1.0}, "gap"),
-        (("gap",), {"to": float("nan")}, "gap"),
-        (("certificate", "residual"), {"add": 1e-6}, "residual"),
-        (("certificate", "gauge"), {"add": 1e-3}, "dual feasible"),
-        (("certificate", "gauge"), {"add": -1e-3}, "dual feasible"),
-        (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "interpolation"),
-        (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "norm"),
-        (("network", "hidden_weights", 0, 0), {"to": float("nan")}, "network"),
-        (("network", "output_weights", 0, 0), {"add": 1e-6}, "interpolation"),
-        (("network", "output_weights", 0, 0), {"factor": -1.0}, "interpolation"),
-        (("network", "output_weights", 0, 0), {"to": float("inf")}, "network"),
-        (("network", "output_bias", 0), {"add": 1e-6}, "interpolation"),
-        (("problem", "X", 0, 0), {"add": 1e-3}, "interpolation"),
-        (("problem", "X", 0, 0), {"to": float("nan")}, "data"),
-        (("problem", "Y", 0, 0), {"add": 1e-6}, "interpolation"),
-        (("problem", "Y", 0, 0), {"to": float("nan")}, "data"),
-        (("problem", "bias"), {"add": 1e-3}, "interpolation"),
-        (("problem", "bias"), {"to": float("inf")}, "data"),
-        (("dual", 0), {"to": float("nan")}, "dual"),
-        (("dual", 0), {"to": float("inf")}, "dual"),
-        (("problem", "output_bias"), {"to": "nonsense"}, "problem"),
-        (("problem", "potential"), {"to": "path-norm"}, "problem"),
-        # label noise knows no penalised output bias
-        (("problem", "potential"), {"to": "label-noise"}, "norm or problem"),
-    ],
+    cases("changes of a solution, and the check that sees them"),
 )
 def test_every_number_matters(solution, path, change, check):
     assert set(check.split(" or ")) & failed(changed(solution, set_at(*path, **change)))

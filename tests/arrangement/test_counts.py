@@ -8,6 +8,7 @@ from sklearn.datasets import load_iris
 
 from covopt.arrangement import count_cells, enumerate_cells
 from tests.arrangement import families as fam
+from tests.cases import cases
 
 IRIS = np.rint(load_iris().data * 10).astype(int)
 
@@ -16,23 +17,9 @@ def generic(n, d):
     return 2 * sum(comb(n - 1, i) for i in range(d))
 
 
-KNOWN = [
-    *[(f"resonance {n}", fam.resonance(n), 0, c) for n, c in [(1, 2), (2, 6), (3, 32), (4, 370), (5, 11292)]],
-    *[(f"threshold {n}", fam.threshold(n), 0, c) for n, c in [(1, 4), (2, 14), (3, 104), (4, 1882)]],
-    *[(f"cross-polytope {n}", fam.cross_polytope(n), 0, 2 * 3**n - 2**n) for n in (1, 2, 3, 5)],
-    *[(f"braid {n}", fam.braid(n), 0, factorial(n)) for n in (2, 3, 4, 6)],
-    *[(f"type B {n}", fam.type_b(n), 0, 2**n * factorial(n)) for n in (1, 2, 3, 4)],
-    *[(f"type D {n}", fam.type_d(n), 0, 2 ** (n - 1) * factorial(n)) for n in (2, 3, 4, 5)],
-    *[(f"cycle {n}", fam.cycle_graph(n), 0, 2**n - 2) for n in (3, 4, 8)],
-    *[(f"boolean {n}", fam.boolean(n), 0, 2**n) for n in (1, 2, 7)],
-    ("iris 3-4, bias", IRIS[:, 2:], 1.0, 8164),
-    ("iris 1-3", IRIS[:, :3], 0, 20130),
-    ("generic 30, 3", np.random.default_rng(0).standard_normal((30, 3)), 0, generic(30, 3)),
-    ("generic 15, 5", np.random.default_rng(1).standard_normal((15, 4)), 2.5, generic(15, 5)),
-    ("integers in general position", np.vander(np.arange(1, 13), 4), 0, generic(12, 4)),
-    ("moments with bias", np.arange(9)[:, None] ** [1, 2], 1.0, generic(9, 3)),
-    ("grid", np.argwhere(np.ones((3, 3))), 1.0, None),
-]
+KNOWN = cases(
+    "arrangements of known numbers of cells", IRIS=IRIS, factorial=factorial, fam=fam, generic=generic
+)
 
 
 @pytest.mark.parametrize(("X", "bias", "count"), [k[1:] for k in KNOWN], ids=[k[0] for k in KNOWN])

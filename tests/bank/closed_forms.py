@@ -14,6 +14,8 @@ from math import hypot, sqrt
 import numpy as np
 from scipy.optimize import nnls
 
+from tests.cases import cases
+
 
 @dataclass(frozen=True)
 class ProblemCase:
@@ -50,120 +52,15 @@ LINE = [[-1.0], [0.0], [1.0]]
 GRID = [[a, b] for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0)]
 COMPASS = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
 
-CASES: list[ProblemCase] = [
-    ProblemCase("one-sample", [[3, 4]], [2], 0.0, 0.8, unique=True, note="w along x̃: 2|y|/‖x̃‖ = 4/5"),
-    ProblemCase("one-sample-bias", [[3]], [-2], 4.0, 0.8, unique=True, note="x̃ = (3, 4): 4/5"),
-    ProblemCase(
-        "one-sample-penalized-small", [[3]], [2], 4.0, 0.25, "penalized", True,
-        note="min 2|c| + b², 5c + 4b = 2: c = 0, b = 1/2; dual λ = b/β = 1/8, h = 5/8",
-    ),
-    ProblemCase(
-        "one-sample-penalized-large", [[3]], [10], 4.0, 3.36, "penalized", True,
-        note="2c + b², 5c + 4b = 10: b = 4/5, c = 1.36; dual λ = 1/5, h = 1, 4 − 0.64",
-    ),
-    ProblemCase("one-sample-free", [[3]], [10], 4.0, 0.0, "free", True, note="B = y"),
-    ProblemCase(
-        "identity-mixed-signs", np.eye(4), [3, 4, -5, 12], 0.0, 36.0, unique=True,
-        note="2(‖y₊‖ + ‖y₋‖) = 2(13 + 5)",
-    ),
-    ProblemCase(
-        "identity-one-hot", np.eye(5), [1, 1, 1, 0, 0], 0.0, 2 * sqrt(3), unique=True, note="2√m with m ones"
-    ),
-    ProblemCase(
-        "identity-two-classes", np.eye(5), [1, 1, -1, -1, 0], 0.0, 4 * sqrt(2), unique=True,
-        note="2(√2 + √2)"
-    ),
-    ProblemCase("antipodal-equal", [[1], [-1]], [1, 1], 0.0, 4.0, unique=True, note="a neuron per ray"),
-    ProblemCase("antipodal-opposite", [[2], [-2]], [2, -3], 0.0, 5.0, unique=True, note="2(2 + 3)/2"),
-    ProblemCase(
-        "ray-copies", [[1, 2], [2, 4], [0.5, 1]], [1, 2, 0.5], 0.0, 2 / sqrt(5), unique=True,
-        note="one sample in effect: 2·1/√5",
-    ),
-    ProblemCase(
-        "two-rays", [[-2], [-1], [1], [3]], [2, 1, 3, 9], 0.0, 8.0, unique=True,
-        note="a slope per ray: 2(1 + 3)"
-    ),
-    ProblemCase(
-        "orthogonal-lifted-pair", [[1], [-1]], [3, 4], 1.0, 5 * sqrt(2), unique=True,
-        note="x̃ = (1, 1), (−1, 1) is √2 times a rotation: 2·5/√2",
-    ),
-    ProblemCase(
-        "orthogonal-lifted-pair-signs", [[1], [-1]], [3, -4], 1.0, 7 * sqrt(2), unique=True,
-        note="2(3 + 4)/√2",
-    ),
-    ProblemCase(
-        "duplicates", [[1], [-1], [1], [-1], [1]], [3, 4, 3, 4, 3], 1.0, 5 * sqrt(2), unique=True,
-        note="orthogonal-lifted-pair, samples repeated",
-    ),
-    ProblemCase(
-        "rank-deficient", [[1, 2, 2], [2, -2, 1]], [3, 4], 0.0, 10 / 3, unique=True,
-        note="orthogonal rows of norm 3 in ℝ³: 2·5/3",
-    ),
-    ProblemCase(
-        "zero-rows", [[1, 2, 2], [0, 0, 0], [2, -2, 1], [0, 0, 0]], [3, 0, -4, 0], 0.0, 14 / 3, unique=True,
-        note="2(3 + 4)/3; zero rows constrain nothing",
-    ),
-    ProblemCase("zero-targets", LINE, [0, 0, 0], 1.0, 0.0, unique=True, note="W = 0"),
-    ProblemCase("zero-targets-penalized", LINE, [0, 0, 0], 1.0, 0.0, "penalized", True, note="W = 0"),
-    ProblemCase(
-        "two-points", [[0], [1]], [0, 1], 1.0, 2.0, unique=True,
-        note="σ(x); dual (−1, 1): g = (1, 0) where both are active, σ(w₁ + w₂) with w₂ ≤ 0 peaks there too",
-    ),
-    ProblemCase(
-        "absolute-value", LINE, [1, 0, 1], 1.0, 4.0, unique=True,
-        note="σ(x) + σ(−x); dual (1, −1, 1): w₁ on w₁ ≥ w₂ ≥ 0, w₂ on w₂ ≥ |w₁|, symmetric",
-    ),
-    ProblemCase(
-        "hat", LINE, [0, 1, 0], 1.0, 6.0, unique=True,
-        note="σ(β) − σ(x) − σ(−x); dual (−1, 3, −1): w₂ at (0, 1), −w₁ at (±1, 0)",
-    ),
-    ProblemCase(
-        "hat-penalized", LINE, [0, 1, 0], 1.0, 5.0, "penalized", True,
-        note="a + b = 1: 2a + b² + 4 least at b = 1; dual (−1, 3, −1): 6 − 1",
-    ),
-    ProblemCase(
-        "hat-free", LINE, [0, 1, 0], 1.0, 4.0, "free", True,
-        note="1 − σ(x) − σ(−x); dual (−1, 2, −1) sums to 0"
-    ),
-    ProblemCase(
-        "affine", LINE, [0, 1, 2], 1.0, 2 * sqrt(2), unique=True,
-        note="σ(x + 1); dual (0, 0, 1/√2), σ(w₁ + w₂)/√2"
-    ),
-    ProblemCase(
-        "affine-free", LINE, [4, 5, 6], 1.0, 2 * sqrt(2), "free", False,
-        note="σ(x + 1) + 4 or 6 − σ(1 − x); dual (−1, 0, 1)/√2 peaks at (1, 1)/√2",
-    ),
-    ProblemCase("constant-free", LINE, [7, 7, 7], 1.0, 0.0, "free", True, note="B = 7"),
-    ProblemCase(
-        "constant-penalized-small", LINE, [0.5, 0.5, 0.5], 1.0, 0.25, "penalized", True,
-        note="b = t for t ≤ 1: t²; dual (0, t, 0)",
-    ),
-    ProblemCase(
-        "constant-penalized-large", LINE, [3, 3, 3], 1.0, 5.0, "penalized", True,
-        note="b = 1 and a neuron (0, 1) of weight t − 1: 2t − 1; dual (0, 1, 0)",
-    ),
-    ProblemCase(
-        "constant-penalized-bias-2", LINE, [6, 6, 6], 2.0, 5.0, "penalized", True,
-        note="2a + b², 2a + 2b = 6: b = 1, a = 2; dual (0, 1/2, 0): 6 − 1",
-    ),
-    ProblemCase(
-        "parallel-rows", [*COMPASS, [2, 0], [0, -3]], [1, 2, -1, -1, 2, -3], 0.0, 2 * (sqrt(5) + sqrt(2)),
-        unique=True,
-        note="neighbouring rays of one sign share a neuron: ‖(1, 2)‖ + ‖(1, 1)‖",
-    ),
-    ProblemCase(
-        "parallel-rows-not-unique", COMPASS, [1, 2, 1, 1], 0.0, 2 * sqrt(13), unique=False,
-        note="dual (c, s, c, s): max 2c + 3s on the circle; the four quadrants' atoms are dependent",
-    ),
-    ProblemCase(
-        "grid-aligned", GRID, [max(a + b + 1, 0) for a, b in GRID], 1.0, 2 * sqrt(3), unique=True,
-        note="y = σ(X̃ x̃_k): dual e_k/‖x̃_k‖ gives 2‖x̃_k‖, here x̃_k = (1, 1, 1)",
-    ),
-    ProblemCase(
-        "grid-aligned-no-bias", GRID, [max(a - b, 0) for a, b in GRID], 0.0, 2 * hypot(1, 1), unique=True,
-        note="the same with x̃_k = (1, −1), antiparallel rows and a zero row",
-    ),
-]  # fmt: skip
+NAMES = {
+    "ProblemCase": ProblemCase,
+    "COMPASS": COMPASS,
+    "GRID": GRID,
+    "LINE": LINE,
+    "hypot": hypot,
+    "sqrt": sqrt,
+}
+CASES: list[ProblemCase] = cases("problems with closed forms", **NAMES)
 
 
 def random_cases(count: int, seed: int = 0) -> list[ProblemCase]:

@@ -12,25 +12,12 @@ import covopt
 from covopt.cli.report import Progress
 from covopt.datasets import make_random_plane
 from covopt.solvers.loop import RoundState
+from tests.cases import cases
 from tests.commands import run
 
 TARGET = ("t.csv", "--target", "y")
 # the command, and the events that it tells before its result
-LONG = {
-    "solve": (("solve", *TARGET), "round"),
-    "frank-wolfe": (("solve", *TARGET, "--solver", "frank-wolfe:sliding"), "round"),
-    "fit": (("fit", *TARGET, "--lam", "0.1"), "round"),
-    "path": (("path", *TARGET, "--n-lams", "2"), "round"),
-    "cells": (("cells", *TARGET), "part"),
-    "cells to a file": (("cells", *TARGET, "--out", "c.npy"), "part"),
-    "cp-rank": (("cp-rank", "m.csv"), "bound"),
-    "depth": (("depth", *TARGET, "--depth", "3", "--time-limit", "0.2"), "bound"),
-    "fit, three layers": (("fit", *TARGET, "--lam", "0.1", "--depth", "3", "--time-limit", "0.2"), "bound"),
-    "train": (("train", *TARGET, "--widths", "4", "--steps", "20"), "steps"),
-    "verify": (("verify", "s.json"), "check"),
-    "verify --exact": (("verify", "s.json", "--exact"), "boxes"),
-    "prove": (("prove", "s.json", "--out", "p.json"), "boxes"),
-}
+LONG = dict(cases("long commands, and what they tell", TARGET=TARGET))
 SHOWN = {
     "cells": ("part 0: 20 cells", "20 cells"),
     "cp-rank": ("lower 3 by rank: ", "CP-rank at least 3, at most 3 (exact)"),

@@ -14,6 +14,7 @@ from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.exact.rounding import above
 from covopt.losses import make_loss
+from tests.cases import cases
 from tests.depth.bank.exact import ExactNetwork, fractions
 from tests.depth.bank.tables import TABLES
 
@@ -126,25 +127,7 @@ def test_bounds_of_fits_are_below_the_best_network(name):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("one ray, L = 3", "lipschitz"),
-        ("one row, L = 5", "row"),
-        ("acute, same sign, L = 3", "quadrant"),
-        ("obtuse, same sign, L = 3", "obtuse"),
-        ("obtuse, k = 2, y1.y2 < 0, L = 3", "apart"),
-        ("obtuse, opposite signs, L = 5", "apart"),
-        ("acute, opposite signs, L = 3", "acute"),
-        ("acute, k = 2, y1.y2 < 0, L = 5", "acute"),
-        ("one row, biases, L = 5", "level"),
-        ("one target, acute, biases, penalized, L = 3", "level"),
-        ("opposite signs, acute, biases, L = 3", "chain"),
-        ("3 x 1, positive 102, L = 3", "tree"),
-        pytest.param("docs 5", "tree", marks=pytest.mark.slow),
-        ("one target, acute, biases, penalized, L = 3", "tree"),
-        ("3 x 2, positive, no biases 105, L = 5", "tree"),
-        pytest.param("fit of 4 rows, λ = 0.03, L = 3", "fit", marks=pytest.mark.slow),
-        ("fit of one row, L = 3", "fit"),
-    ],
+    cases("the kind of bound that is sharp"),
 )
 def test_every_kind_of_bound_is_sharp_somewhere(name, kind):
     holds(name, kind)
