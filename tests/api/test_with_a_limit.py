@@ -17,6 +17,7 @@ def table(seed, d, *, through=True):
     return X, y
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("d", [2, 3])
 def test_a_limit_that_is_not_reached_changes_nothing(seed, d):

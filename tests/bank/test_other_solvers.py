@@ -110,7 +110,7 @@ def test_frank_wolfe_one_atom_at_a_time(name, variant):
 
 
 # ---------------------------------------------------------------------- paths
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @named([p for p in COMBINATIONS if p.loss is not None][::4])
 def test_the_path_ends_there(name):
     problem = BY_NAME[name]

@@ -57,6 +57,7 @@ def test_interpolation_is_verified_exactly(output_bias, bias):
     assert ("≤ R₂(X, Y) ≤" in detail(found, "exact bracket")) == (bias > 0)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
 @pytest.mark.parametrize("output_bias", ["none", "free"])
 def test_fits_are_verified_exactly(loss, output_bias):
