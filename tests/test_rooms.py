@@ -12,27 +12,10 @@ import networkx as nx
 import pytest
 
 import covopt
+from tests.cases import cases
 
 ROOT = Path(covopt.__file__).parent
-OLD = {
-    "covopt.data": ("Data",),
-    "covopt.losses": (
-        "LOSSES", "Hinge", "Huber", "Logistic", "Loss", "SoftmaxCrossEntropy", "SquaredError", "SquaredHinge",
-        "loss_from_dict", "make_loss",
-    ),
-    "covopt.network": ("ReLUNetwork",),
-    "covopt.potentials": ("POTENTIALS", "LabelNoise", "make_potential"),
-    "covopt.datasets": ("load_table", "load_diabetes_table"),
-    "covopt.api": ("min_norm", "fit", "path", "lambda_max", "frank_wolfe"),
-    "covopt.cli": ("app", "main"),
-    "covopt.plotting": (
-        "plot_attraction_repulsion", "plot_dual", "plot_forces", "plot_function_1d", "plot_history",
-        "plot_loss_against_width", "plot_solution", "plot_surface_2d",
-    ),
-    "covopt.solution": ("Solution", "load"),
-    "covopt.verification": ("Verification", "verify"),
-    "covopt.files": ("read_json", "write_atomically"),
-}  # fmt: skip
+OLD = dict(cases("public names of the first release by module"))
 
 
 def test_the_root_is_small_and_tests_stand_in_the_rooms_of_what_they_test():

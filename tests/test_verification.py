@@ -207,17 +207,7 @@ def fits():
 
 @pytest.mark.parametrize(
     ("path", "change", "check"),
-    [
-        (("certificate", "residual"), {"to": 0.5}, "residual"),
-        (("certificate", "loss_value"), {"add": 1e-3}, "loss"),
-        (("certificate", "objective"), {"factor": 0.999}, "objective"),
-        (("cost",), {"factor": 1.001}, "norm"),
-        (("lower_bound",), {"factor": 1.001}, "lower bound"),
-        (("gap",), {"to": 0.0}, "gap"),
-        (("certificate", "gauge"), {"to": 0.5}, "dual feasible"),
-        (("certificate", "bound"), {"to": "the best there is"}, "bound in words"),
-        (("problem", "lam"), {"factor": 1.01}, "objective"),
-    ],
+    cases("changes of a fit, and the check that sees them"),
 )
 @pytest.mark.parametrize("name", ["squared", "logistic"])
 def test_every_number_of_a_fit_matters(fits, name, path, change, check):

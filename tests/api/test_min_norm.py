@@ -13,6 +13,7 @@ from covopt.errors import InputError
 from covopt.status import Status
 from tests.bank.checks import check_one_neuron_per_cell
 from tests.bank.closed_forms import ProblemCase, check_kkt
+from tests.cases import cases
 
 
 def unit_neurons(solution: covopt.Solution) -> tuple[np.ndarray, np.ndarray, float]:
@@ -291,26 +292,7 @@ def test_tiny_tables_with_many_optimal_duals(X, y, seed):
 
 
 def test_points_of_very_different_size_leave_a_network_and_not_the_zero_one():
-    x = [
-        -0.00015239294415516537,
-        0.061644537199143534,
-        570.6901168885089,
-        -0.00017946461301024595,
-        -0.0188988303149938,
-        145.67420460448682,
-        -0.4185607732390722,
-        0.0006365273580362558,
-    ]
-    y = [
-        0.429820379790041,
-        1.0275226192962281,
-        -1.4065608814033173,
-        1.0364566571510285,
-        1.6416531420794305,
-        0.3844989246062424,
-        1.1170507372944154,
-        1.6293466090180841,
-    ]
+    x, y = np.array(cases("points of very different size, and their targets")).T
     solution = covopt.min_norm(np.array(x)[:, None], y)
     assert solution.certificate.residual <= 1e-9
     assert 0 < solution.lower_bound <= solution.cost

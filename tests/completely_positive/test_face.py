@@ -20,6 +20,7 @@ from covopt.completely_positive.face import (
 )
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
 from covopt.completely_positive.matrix import read_matrix
+from tests.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +59,7 @@ def _with(rows, i, j, value):
 
 @pytest.mark.parametrize(
     ("mutate", "claim"),
-    [
-        (lambda c: replace(c, lower=15), "the lower bound is not proved: fewer zeros may do"),
-        (lambda c: replace(c, upper=13), "the upper bound is below the number of positive weights"),
-        (lambda c: replace(c, S=_with(c.S, 0, 1, -152)), "⟨A, S⟩ is not zero"),
-        (lambda c: replace(c, S=_with(c.S, 0, 1, -154)), "S is not copositive"),
-        (lambda c: replace(c, S=tuple((0,) * 7 for _ in range(7))), "the zeros are not those of S"),
-        (lambda c: replace(c, S=c.S[:6]), "S is not a symmetric matrix of order 7"),
-        (lambda c: replace(c, zeros=c.zeros[1:], weights=c.weights[1:]), "the zeros are not those of S"),
-        (lambda c: replace(c, zeros=(*c.zeros[1:], (1,) * 7)), "the zeros are not those of S"),
-        (lambda c: replace(c, weights=(c.weights[0] + 1, *c.weights[1:])), "Σ w_k u_k u_kᵀ differs from A at"),
-        (lambda c: replace(c, weights=(-c.weights[0], *c.weights[1:])), "a weight is negative"),
-        (lambda c: replace(c, weights=c.weights[1:]), "there is not one weight per zero"),
-        (lambda c: replace(c, matrix=_with(c.matrix, 0, 0, Fraction(927))), "the matrix of the certificate is not A"),
-    ],
+    cases("changes of a face's certificate, and what is said", Fraction=Fraction, _with=_with, replace=replace),
 )  # fmt: skip
 def test_mutations_are_rejected(found, mutate, claim):
     assert any(claim in violated for violated in check_face_certificate(M7, mutate(found)))

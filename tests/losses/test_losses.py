@@ -17,6 +17,7 @@ from covopt.losses import (
     make_loss,
 )
 from covopt.losses.base import check_sample_weight
+from tests.cases import cases
 
 NAMES = tuple(LOSSES)
 
@@ -145,16 +146,7 @@ def test_far_outputs_do_not_overflow():
 
 @pytest.mark.parametrize(
     ("labels", "codes", "classes"),
-    [
-        ([-1, 1, 1], [-1, 1, 1], (-1, 1)),
-        ([0, 1, 1], [-1, 1, 1], (0, 1)),
-        ([True, False, True], [1, -1, 1], (False, True)),
-        (["yes", "no", "no"], [1, -1, -1], ("no", "yes")),
-        (pd.Series(["b", "a"]), [1, -1], ("a", "b")),
-        (np.array([[0.0], [1.0]]), [-1, 1], (0, 1)),
-        ([1, 1], [1, 1], (-1, 1)),
-        ([0, 0], [-1, -1], (0, 1)),
-    ],
+    cases("labels of two classes, their codes and names", pd=pd),
 )
 def test_two_classes(labels, codes, classes):
     found, kinds = encode_binary("logistic", labels)

@@ -8,17 +8,10 @@ import covopt
 from covopt.losses import LOSSES, Interpolation, make_loss
 from covopt.meter.ladder import objective, refitted_slope, rungs, shortest, top, with_top
 from covopt.network import DeepReLUNetwork
+from tests.cases import cases
 
 LAM = 0.01
-CASES = [
-    ("squared", 1, "none"),
-    ("squared", 3, "penalized"),
-    ("logistic", 1, "free"),
-    ("softmax-cross-entropy", 3, "none"),
-    ("huber", 2, "none"),
-    ("hinge", 1, "penalized"),
-    ("squared-hinge", 1, "free"),
-]
+CASES = cases("losses, outputs and biases of networks to measure")
 
 
 def table(loss, k):

@@ -7,6 +7,7 @@ from covopt.problems.problem import Problem
 from covopt.solvers.merging import Unit
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master
+from tests.cases import cases
 from tests.solvers.restricted import solve_restricted
 
 
@@ -55,20 +56,7 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
 @pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("loss", "options"),
-    [
-        ("squared", {}),
-        ("squared", {"output_bias": "penalized"}),
-        ("squared", {"output_bias": "free"}),  # not followed: the interior points go on
-        ("squared", {"sample_weight": np.linspace(0.0, 3.0, 25)}),
-        ("squared", {"bias": 0.0}),
-        ("squared", {"potential": "label-noise"}),
-        ("squared", {"potential": "label-noise-exact"}),
-        ("logistic", {}),
-        ("logistic", {"output_bias": "penalized"}),
-        ("softmax-cross-entropy", {}),
-        ("huber", {}),
-        ("squared-hinge", {}),
-    ],
+    cases("fits along a path"),
     ids=lambda v: v if isinstance(v, str) else "-".join(f"{k}" for k in v),
 )
 def test_every_point_is_the_optimum_found_from_scratch(loss, options):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from tests.cases import cases
+
 torch = pytest.importorskip("torch")
 
 from covopt.checks.memory import memory_limited  # noqa: E402
@@ -85,16 +87,7 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-CHANGES = {
-    "table": dict(Y=Y + 1.0),
-    "networks": dict(lam=[0.0, 0.03]),
-    "schedule": dict(schedule=SCHEDULE[:2]),
-    "loss": dict(loss="huber", schedule=SCHEDULE[1:]),
-    "architecture": dict(output_bias="free"),
-    "dtype": dict(dtype="float32"),
-    "random_state": dict(random_state=3),
-    "tol_gradient, record_every": dict(tol_gradient=1e-3, record_every=None),
-}
+CHANGES = dict(cases("changes with which training does not go on", SCHEDULE=SCHEDULE, Y=Y))
 
 
 @pytest.fixture(scope="module")

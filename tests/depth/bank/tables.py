@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.depth.brackets import COUNT, table
 from covopt.data import Data
+from tests.cases import cases
 from tests.depth.bank.exact import Layers
 
 NETWORKS = Path(__file__).with_name("networks.json")
@@ -121,19 +122,7 @@ def _with_biases() -> list[DeepTable]:
 
 
 def _more_rows() -> list[DeepTable]:
-    return [
-        *(normal("3 x 1, positive", seed, 3, 1, 3) for seed in (101, 102, 103)),
-        normal("3 x 1, positive", 102, 3, 1, 4),
-        normal("3 x 1, positive", 102, 3, 1, 5),
-        normal("4 x 2, positive", 104, 4, 2, 3),
-        normal("4 x 2, positive", 104, 4, 2, 4),
-        *(normal("3 x 2, positive, no biases", 105, 3, 2, depth, bias=0.0) for depth in (3, 5)),
-        *(normal("4 x 2, no biases", 106, 4, 2, depth, positive=False, bias=0.0) for depth in (3, 4)),
-        normal("3 x 1, k = 2", 107, 3, 1, 3, positive=False, k=2),
-        normal("3 x 1, penalized", 108, 3, 1, 3, output_bias="penalized"),
-        normal("3 x 1, free", 109, 3, 1, 3, output_bias="free"),
-        normal("4 x 1, free", 110, 4, 1, 4, positive=False, output_bias="free"),
-    ]
+    return cases("deep tables of three rows or more", normal=normal)
 
 
 def _fits() -> list[DeepTable]:
