@@ -320,6 +320,27 @@ def test_every_multiplier_pays_for_the_rounding_of_its_slots():
     assert form.proved() ** 2 <= before**2 + 1.01 * (2.0 * share + share**2) * weights.sum()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("lost", lambda form: form.lost + 1.0, lambda before: before + 1.0),
+        ("stretch", lambda form: 2.0 * form.stretch, lambda before: 2.0 * before),
+        ("allowance", lambda form: lambda *_: 1.0, lambda before: np.hypot(before, 1.0)),
+        ("top_eigenvalue_up", lambda form: lambda _, top: 4.0 * top, lambda before: 2.0 * before),
+    ],
+)
+def test_what_an_eigenvalue_is_paid_with_counts(monkeypatch, name, value, least):
+    rows, dual = (
+        np.random.default_rng(0).standard_normal((6, 3)),
+        np.random.default_rng(1).standard_normal((6, 2)),
+    )
+    form = lagrangian.LiftedForm(rows, dual)
+    form.improve(3)
+    before = form.proved()
+    monkeypatch.setattr(form if hasattr(form, name) else lagrangian, name, value(form))
+    assert form.proved() >= least(before) * (1.0 - 1e-9)
+
+
 def test_the_eigenvalue_bound_pays_relative_to_what_cancels():
     """Where Σ Λ_i z_i nearly vanishes, Dx is rounding alone, and what it misses of Λᵀp has to be paid."""
     rng, needed = np.random.default_rng(11), 0
