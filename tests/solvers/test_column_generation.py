@@ -123,7 +123,7 @@ def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
     solver.solve()
     master = solver.master
     step = master.step(solver.dual_gap, solver.point.lower_bound, with_networks=True)
-    first, used = step.candidate, np.abs(step.candidate.weights[:, 0]) > 1e-3
+    first, used = step.candidates[1], np.abs(step.candidates[1].weights[:, 0]) > 1e-3
     assert len(step.rows) > 3 and used.sum() > 10
     whole = completed(master.columns, step, first, used, has_offset=case.has_offset)
     assert not whole.weights[~used].any()
