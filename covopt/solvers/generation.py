@@ -276,20 +276,25 @@ class Generation(Driver):
 
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
-        """Offer what a step leads to, where first order promises something."""
+        """Offer what a step leads to, the best one first, as far as first order promises something."""
         master, problem = self.master, self.problem
         if problem.interpolates:
             self._offer_near(step, due=due)
             return
-        candidate = step.candidate
-        if candidate is None:
+        if not step.candidates:
             self._offer_weights(
                 master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift()
             )
             return
-        outputs, none = candidate.outputs, 0.0 * candidate.weights
-        promised = problem.primal_value(outputs, none, candidate.offset) + mass(step, candidate)
-        if promised < self.point.upper_bound:
+        promised = [
+            problem.primal_value(candidate.outputs, 0.0 * candidate.weights, candidate.offset)
+            + mass(step, candidate)
+            for candidate in step.candidates
+        ]
+        for chosen in np.argsort(promised):
+            if not promised[chosen] < self.point.upper_bound:
+                break
+            candidate = step.candidates[chosen]
             neurons, weights, atoms = shifted(master.columns, step, candidate)
             self._offer_weights(neurons, atoms, weights, candidate.offset)
 
@@ -334,17 +339,20 @@ class Generation(Driver):
         return max(min(FEASIBLE, worth), ROUNDING)
 
     def _offer_near(self, step: Step, *, due: bool) -> None:
-        """Make the network of a step where its cost comes near the lower bound."""
-        candidate = step.candidate
-        if candidate is None:
+        """Make the best network of a step where its cost comes near the lower bound."""
+        if not step.candidates:
             return
-        cost = mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
-        cost += self.problem.network_value(0.0 * candidate.weights, candidate.offset)
+        costs = [
+            mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
+            + self.problem.network_value(0.0 * candidate.weights, candidate.offset)
+            for candidate in step.candidates
+        ]  # fmt: skip
+        best = int(np.argmin(costs))
         near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
         # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
         done = self.dual_gap <= self.tol < self.point.gap
-        if cost <= near or due or done:
-            self._offer_candidate(step, candidate)
+        if costs[best] <= near or due or done:
+            self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
         """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""

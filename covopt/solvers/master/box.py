@@ -124,6 +124,11 @@ class Box:
         signed = SIGNS * change.T
         return b + self._ratio * signed, share * self._missed - signed
 
+    def moved_weights(self, step: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Weights after a full step, shape (M, 1)."""
+        moved = self.force + step[0]
+        return (moved[0] - moved[1])[:, None]
+
     def longest(self, step: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
         """Longest steps, at most one, that leave multipliers and slacks nonnegative."""
         return _longest(self.force, step[0]), _longest(self.slack, step[1])

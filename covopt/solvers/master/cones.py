@@ -172,6 +172,10 @@ class Cones:
         dtau, dz = self._invert(z0, z1)
         return dtau, -dz, slack, change, z0, z1, s0, s1
 
+    def moved_weights(self, step: tuple) -> np.ndarray:
+        """Weights after a full step, shape (M, k)."""
+        return self.v + step[1]
+
     def longest(self, step: tuple) -> tuple[float, float]:
         """Longest steps, at most one, that stay in the cones."""
         return (

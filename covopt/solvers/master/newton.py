@@ -46,7 +46,7 @@ FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's mo
 
 @dataclass(frozen=True)
 class Candidate:
-    """The network that a whole step to feasibility leads to.
+    """A network that a full step leads to.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did: lengths, the tangents it knew, and the network that a whole step to feasibility leads to.
+    """What a step did: lengths, the tangents it knew, and the networks that whole steps lead to.
 
     ``rows`` are what the tangents add to the outputs, shape (T, N·k).
     """
@@ -80,7 +80,7 @@ class Step:
     tangents: Tangents
     scales: np.ndarray
     rows: np.ndarray
-    candidate: Candidate | None
+    candidates: tuple[Candidate, ...]
 
 
 class Master:
@@ -159,7 +159,7 @@ class Master:
         value : float
             Of the problem, about: the scale of the gap.
         with_networks : bool
-            Whether to compute the network of a whole step.
+            Whether to compute the networks of whole steps.
 
         Raises
         ------
@@ -247,10 +247,17 @@ class Master:
             if not gains or not np.isfinite(better[0]).all():
                 break
             found, primal, far = better, new_primal, new_far
-        candidate = None
+        candidates: tuple[Candidate, ...] = ()
         if with_networks:
-            whole = direction_to_feasibility(system, cones, residual, -sums)
-            candidate = self._candidate(rows, demand, *whole)
+            plain = direction_to_feasibility(system, cones, residual, -sums)
+            candidates = tuple(
+                self._candidate(rows, demand, weights, change, offset)
+                for weights, change, offset in (
+                    (cones.moved_weights(affine[2]), affine[0], affine[1]),
+                    (cones.moved_weights(found[2]), found[0], found[1]),
+                    plain,
+                )
+            )
         primal = primal if primal >= 1.0 else DAMPING * primal
         far = far if far >= 1.0 else DAMPING * far
         if not problem.interpolates:
@@ -260,7 +267,7 @@ class Master:
         cones.advance(found[2], primal, far)
         if edges is not None:
             edges.advance(found[3], primal, far)
-        return Step(primal, far, float(np.abs(residual).max()), tangents, scales, rows, candidate)
+        return Step(primal, far, float(np.abs(residual).max()), tangents, scales, rows, candidates)
 
     def _tangents(self, u: np.ndarray) -> tuple[Tangents, np.ndarray]:
         columns, cones = self.columns, self.cones
