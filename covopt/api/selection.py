@@ -200,7 +200,8 @@ def say_cut(cut: int, lams: int, judged: int, folds: int, time_limit_s: float | 
     if cut or judged < folds:
         warnings.warn(
             f"λ is chosen by what there was time for: of {folds} folds × {lams} λ in {time_limit_s or 0.0:.2g} s "
-            f"{folds - judged} folds were not looked at and {cut} networks were cut short; give a longer time limit.",
+            f"{counted(folds - judged, 'fold')} not looked at, {counted(cut, 'network')} cut short; give a longer "
+            "time limit.",
             NotCertifiedWarning,
             stacklevel=4,
         )

@@ -26,6 +26,7 @@ from covopt.oracles.signs.lagrangian import LiftedForm
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
+LONGER = 4.0  # times as long as bounds of each output take products and their proof
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
@@ -207,10 +208,11 @@ class Relaxation:
         began, found = now(), None
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.5 * seconds)
+        took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None
-        if lifts or self.form is not None:
-            lifted = self._lifted(dual, n_rounds, seconds - (now() - began), goal)
+        if (lifts and seconds - took >= LONGER * took) or self.form is not None:
+            lifted = self._lifted(dual, n_rounds, seconds - took, goal)
         if lifted is not None and (found is None or lifted.value < found.value):
             found, self.adds = lifted, False
         elif self.is_first:

@@ -132,7 +132,7 @@ def test_folds_that_there_was_time_for_choose(monkeypatch):
         return fold_networks(*table, **limit)
 
     monkeypatch.setattr("covopt.api.selection.fold_networks", late)
-    with pytest.warns(NotCertifiedWarning, match="1 folds were not looked at and 0 networks were cut short"):
+    with pytest.warns(NotCertifiedWarning, match="1 fold not looked at, 0 networks cut short"):
         np.testing.assert_allclose(held_out(task, [0.3, 0.03], folds=3).losses, whole.losses[:, :2])
     began[:] = [(), ()]
     assert held_out(task, [0.3, 0.03], folds=3) is None
@@ -152,7 +152,7 @@ def test_networks_that_time_has_cut_are_told(monkeypatch):
     ):
         with pytest.warns(CovoptWarning) as said:
             choose()
-        told = "of 5 folds × 10 λ in .* 0 folds were not looked at and 50 networks were cut short"
+        told = "of 5 folds × 10 λ in .* 0 folds not looked at, 50 networks cut short"
         assert any(re.search(told, str(one.message)) for one in said)
 
 
