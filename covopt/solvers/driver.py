@@ -5,7 +5,7 @@ One round
 1. takes one Newton step of the restricted master (:mod:`covopt.solvers.master.newton`),
 2. prices its dual: the oracle's bound h(Λ) scales Λ into a feasible dual, its local maxima become columns,
 3. makes networks of the step, each an upper bound,
-4. lets columns follow the dual within their faces, adds the new ones, and drops the idle.
+4. lets columns follow the dual within their faces, adds the new ones, merges those that have met, and drops the idle.
 
 Bounds do not depend on any of this: the lower one comes from exact pricing of a scaled dual, the upper one from a
 network as it is. Where single steps lead nowhere, the restricted problem is solved before each pricing; the history
@@ -169,7 +169,7 @@ class Driver(GenerationLoop):
 
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
-        gap_before = self.dual_gap
+        gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
         due = self._is_due(number)
         networks = REFINED if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
@@ -180,6 +180,8 @@ class Driver(GenerationLoop):
         if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
             self._become_patient("the dual has left the region that the columns describe")
             return len(pricing.neurons), False
+        if self.problem.interpolates:  # a loss keeps Λ where it is
+            self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
 
     def _is_due(self, number: int) -> bool:
@@ -211,6 +213,26 @@ class Driver(GenerationLoop):
             self.dual_gap = min(self.dual_gap, max(self.point.gap, 1e-300))
         return pricing
 
+    def _guard(self, pricing: Pricing, gap: float, before: np.ndarray, place: Any) -> None:
+        """Take a step partly back that has led to neurons far above one."""
+        master, new = self.master, pricing.neurons
+        value = self.point.lower_bound * max(pricing.upper_bound, 1.0)
+        level = 1.0 + self.schedule.guard * max(gap, master.complementarity / max(value, 1e-300))
+        if pricing.upper_bound <= level or not len(new):
+            return
+        atoms = np.maximum(new @ self.problem.rows.T, 0.0)
+        now = np.linalg.norm(atoms @ master.dual, axis=1)
+        was = np.linalg.norm(atoms @ before, axis=1)
+        beyond = now > level
+        if not beyond.any():
+            return
+        further = np.maximum(now[beyond] - was[beyond], level - was[beyond])
+        room = np.maximum(level - was[beyond], 0.0)
+        share = max(float((room / np.maximum(further, 1e-300)).min()), self.schedule.least_share)
+        master.dual = before + share * (master.dual - before)
+        master.cones.retreat(place, share)
+        master.enter_edges()
+
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
         """Move, add, merge and drop columns; the number of new ones."""
@@ -226,6 +248,7 @@ class Driver(GenerationLoop):
             if squares > 0.0:  # columns may all have died
                 floor = max(floor, level * float(sizes.sum()) / (schedule.entry * squares))
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
+        self._merge()
         if drops and self.dual_gap < schedule.drop_below:
             self._drop(level, fresh)
         cones.lift(level)
@@ -235,11 +258,23 @@ class Driver(GenerationLoop):
         """Neurons to add, best first."""
         return pricing.neurons[: self.master.dual.size]
 
+    def _merge(self) -> None:
+        master = self.master
+        kept = np.ones(len(master.columns), dtype=bool)
+        for first, second in master.columns.twins():
+            if kept[first] and kept[second]:
+                master.cones.merge(first, second)
+                master.columns.live[first] |= master.columns.live[second]
+                kept[second] = False
+        self._keep(kept)
+
     def _drop(self, level: float, fresh: int) -> None:
         """Leave out columns that are neither near their bound nor in use nor new."""
         master, schedule = self.master, self.schedule
         size = np.linalg.norm(master.heights, axis=1)
         slack = schedule.slack_of_gap * np.sqrt(self.dual_gap)
+        if self.is_patient:
+            slack = min(schedule.patient_slack, schedule.patient_slack_of_gap * slack)
         wanted = size > 1.0 - slack
         wanted |= master.cones.sizes > schedule.in_use * level
         if fresh:

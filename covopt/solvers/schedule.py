@@ -23,6 +23,11 @@ class Schedule:
     entry : float
         Largest multiplier of a new column, as a share of what a column in use carries: one that enters close to its
         bound would else bring a weight that has to be worked off, and one far from it starts from nearly nothing.
+    guard : float
+        Excess h(Λ) − 1, as a multiple of the gap before, above which a step is partly taken back: Λ has left the
+        region that the columns describe.
+    least_share : float
+        What remains of such a step at least.
     listed : float
         Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
     slack_of_gap : float
@@ -51,6 +56,8 @@ class Schedule:
         Most Newton steps of such a solve.
     patient_accuracy : float
         Complementarity at which it ends, as a share of the gap: a loose, centred dual makes better columns.
+    patient_slack, patient_slack_of_gap : float
+        Columns stay longer then: within the first of their bound, or this many times ``slack_of_gap``.
     max_idle : int
         Rounds without a new column or a smaller gap after which rounding is all that is left.
     """
@@ -59,6 +66,8 @@ class Schedule:
     start: float = 0.55
     floor: float = 0.03
     entry: float = 0.3
+    guard: float = 3.0
+    least_share: float = 0.2
     listed: float = 0.02
     slack_of_gap: float = 1.0
     in_use: float = 600.0
@@ -73,6 +82,8 @@ class Schedule:
     near: float = 0.1
     patient_steps: int = 40
     patient_accuracy: float = 0.1
+    patient_slack: float = 0.1
+    patient_slack_of_gap: float = 10.0
     max_idle: int = 8
 
     def is_due(self, number: int) -> bool:

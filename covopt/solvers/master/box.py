@@ -87,6 +87,10 @@ class Box:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]
 
+    def merge(self, first: int, second: int) -> None:
+        """Give the multipliers of the second column to the first."""
+        self.force[:, first] += self.force[:, second]
+
     def lift(self, level: float) -> None:
         """Raise multipliers whose products are far below the level."""
         self.force = np.maximum(self.force, LIFT * level / self.slack)
@@ -152,6 +156,15 @@ class Box:
         """Take a step."""
         self.force = np.maximum(self.force + primal * step[0], SMALLEST)
         self.slack = np.maximum(self.slack + dual * step[1], 1e-16)
+
+    @property
+    def place(self) -> np.ndarray:
+        """Where the slacks are, for :meth:`retreat`."""
+        return self.slack
+
+    def retreat(self, before: np.ndarray, share: float) -> None:
+        """Leave only a share of the way that the slacks have come from an earlier place."""
+        self.slack = before + share * (self.slack - before)
 
 
 def _longest(values: np.ndarray, steps: np.ndarray) -> float:

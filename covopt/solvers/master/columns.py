@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
 from covopt.exact.parallel_rows import first_of_each
@@ -127,6 +128,12 @@ class Columns:
         """Leave only the columns that a mask names."""
         self.neurons, self.frames = self.neurons[kept], self.frames[kept]
         self.atoms, self.dims, self.live = self.atoms[kept], self.dims[kept], self.live[kept]
+
+    def twins(self) -> np.ndarray:
+        """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
+        movable = np.flatnonzero(self.live & (self.dims > 1))
+        pairs = movable[cKDTree(self.neurons[movable]).query_pairs(SAME, output_type="ndarray")]
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
     # ------------------------------------------------------------------ faces
     def slide(self, dual: np.ndarray) -> None:

@@ -95,6 +95,11 @@ class Cones:
             self.slack[kept], self.u[kept], self.masses[kept], self.v[kept]
         )  # fmt: skip
 
+    def merge(self, first: int, second: int) -> None:
+        """Give the multipliers of the second column to the first."""
+        self.masses[first] += self.masses[second]
+        self.v[first] += self.v[second]
+
     def lift(self, level: float) -> None:
         """Raise masses whose products are far below the level."""
         root = np.sqrt(_det(self.slack, self.u))
@@ -209,6 +214,16 @@ class Cones:
         """Take a step."""
         self.masses, self.v = self.masses + primal * step[0], self.v + primal * step[1]
         self.slack, self.u = self.slack + dual * step[2], self.u + dual * step[3]
+
+    @property
+    def place(self) -> Vectors:
+        """Where the slacks are, for :meth:`retreat`."""
+        return self.slack, self.u
+
+    def retreat(self, before: Vectors, share: float) -> None:
+        """Leave only a share of the way that the slacks have come from an earlier place."""
+        self.slack = before[0] + share * (self.slack - before[0])
+        self.u = before[1] + share * (self.u - before[1])
 
 
 def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
