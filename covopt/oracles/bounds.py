@@ -26,9 +26,10 @@ from covopt.oracles.signs.lagrangian import LiftedForm
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
-LONGER = 4.0  # times as long as bounds of each output take products and their proof
+LONGER = 2.0  # times as long as bounds of each output take products, at least, to be worth their while
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
+UNPROVED = 0.8  # share of what a deadline leaves, for one dual: its proof needs the rest
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_LIFTED = (
@@ -205,9 +206,9 @@ class Relaxation:
         n_rounds, seconds, goal
             As there.
         """
-        began, found = now(), None
+        began, found, seconds = now(), None, min(seconds, UNPROVED * seconds_left())
         if self.adds:
-            found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.5 * seconds)
+            found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
         took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None
