@@ -32,9 +32,7 @@ SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
 UNPROVED = 0.8  # share of what a deadline leaves, for one dual: its proof needs the rest
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
-MOST_LIFTED = (
-    4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation of that size
-)
+MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
 
 
 class _Quadratic(NamedTuple):
@@ -244,12 +242,14 @@ class Relaxation:
         return Relaxed(value, [shared], lambda: value)
 
     def _lifted(self, dual: np.ndarray, n_rounds: int, seconds: float, goal: float) -> Relaxed | None:
-        is_warm, end, form = self.form is not None, now() + seconds, self.form or LiftedForm(self.rows, dual)
-        self.form = form
-        form.ask(dual)
-        with contextlib.suppress(
-            TimeUp
-        ):  # what was found is a bound; whoever set the deadline hears of it again
+        is_warm, end = self.form is not None, now() + seconds
+        if self.form is None:
+            self.form = LiftedForm(self.rows, dual)
+        else:
+            self.form.ask(dual)
+        form = self.form
+        # what was found is a bound; whoever set the deadline hears of it again
+        with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
             for _ in range(GOAL_ROUNDS):
                 if goal == 0.0 or form.value * SLIGHTLY <= goal or now() > end:

@@ -72,7 +72,7 @@ def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarr
     >>> approach(np.eye(2), np.array([[3.0], [4.0]]), np.array([[0.8, 0.6], [0.6, 0.8]])).round(2)
     array([[0.6, 0.8]])
     """
-    pieces = np.array_split(starts, -(-len(rows) * len(starts) // PAIRS_PER_PIECE))
+    pieces = np.array_split(starts, 1 + len(rows) * len(starts) // PAIRS_PER_PIECE)
     points = np.concatenate([_by_powers(rows, dual, piece) for piece in pieces])
     return np.ascontiguousarray(points[first_of_each(points, MET)])
 

@@ -29,10 +29,8 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 ROUNDS = 2000
-PROOF_EVERY, BOXES = (
-    25,
-    1_500_000,
-)  # rounds, after which what is believed is proved, if only roughly, by so many
+PROOF_EVERY = 25  # rounds, after which what is believed is proved, if only roughly,
+BOXES = 1_500_000  # by so many
 ROUGH = 1e-3
 LAST_S = 10.0  # seconds for a last proof of what is believed
 NODES, NODES_IN_TIME, NODES_PER_S = (
