@@ -101,7 +101,9 @@ def mlp(X: np.ndarray, y: np.ndarray, loss: str, lam: float) -> float:
     kind, factor = (
         (MLPRegressor, 1.0) if loss == "squared" else (MLPClassifier, 2.0)
     )  # half the squared error
-    model = kind((60,), alpha=factor * lam * len(X), solver="lbfgs", max_iter=400, random_state=0).fit(X, y)
+    model = kind(
+        hidden_layer_sizes=(60,), alpha=factor * lam * len(X), solver="lbfgs", max_iter=400, random_state=0
+    ).fit(X, y)
     return float(model.loss_) * 2.0 / factor
 
 

@@ -137,7 +137,7 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
                 except BudgetError:
                     if task.potential != "variation":
                         raise
-                found = bound_gauge(rows, asked).value
+                found = bound_gauge(rows, asked, effort=task.effort).value
                 met = LocalSearchOracle(rows, random_state=0).search(asked).upper_bound
         except (TimeUp, KeyboardInterrupt) as stop:
             interrupted = isinstance(stop, KeyboardInterrupt)

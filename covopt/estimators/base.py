@@ -22,7 +22,7 @@ from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
 
-BRIEF = 0.02  # share of the search for bounds: grids of parameters fit again and again
+BRIEF = 0.002  # share of the search for bounds: grids of parameters fit again and again
 
 
 class CertifiedEstimator(BaseEstimator):

@@ -226,12 +226,15 @@ def ascend(rows, mu, linear, w, value, most, budget, room):
             t = 0.0
             for j in range(r):
                 t += rows[i, j] * w[j]
-            if t > 0.0:
-                for j in range(r):
-                    Q[j] += mu[i] * rows[i, j]
+            share = 1.0 if t > 0.0 else 0.0
             if mu[i] < 0.0:
-                x[p] = 1.0 if t > 0.0 else 0.0
+                if tangents == 0:
+                    x[p] = share
+                share = x[p]
                 p += 1
+            if share > 0.0:
+                for j in range(r):
+                    Q[j] += share * mu[i] * rows[i, j]
         looked += 2 * n + m * least_norm(columns, squares, low, high, x, Q, goal, sweeps, work)
         last = value
         for j in range(r):

@@ -55,10 +55,11 @@ class Generation(Driver):
     warm : WarmStart, optional
         The end of another solve on the same rows, or a guess.
     **options
-        Of :class:`~covopt.solvers.driver.Driver`.
+        Of :class:`~covopt.solvers.driver.Driver`; ``is_brief``: whether exact steps from the warm start are enough.
     """
 
     def __init__(self, problem: Problem, oracle: Oracle, *, warm: WarmStart | None = None, **options: Any):
+        self.is_brief = options.pop("is_brief", False)
         super().__init__(problem, oracle, **options)
         self.warm, self.targets = warm, problem.targets
         self.following: Following | None = None
@@ -126,7 +127,7 @@ class Generation(Driver):
     def _iterate(self) -> None:
         """Exact steps from a warm start, then, or where they end, interior-point steps."""
         if self.following is not None:
-            if self.following.run():
+            if self.following.run() or self.is_brief:
                 return
             self.following, self.warm = None, self.point.warm or self.warm
             if not self._start_columns(self.problem.project_dual(self.problem.constant_dual())):

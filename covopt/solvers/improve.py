@@ -246,10 +246,15 @@ class Improvement:
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
-        closes = suits_search(*problem.rows.shape) if oracle is None else getattr(oracle, "proved", True)
-        # where no bound will come as close columns to the last digit are not worth a brief search
-        tol = self.tol if closes or self.limit is not None else self.tol / self.effort
-        options = {**self.options, "tol": tol}
+        closes = problem.is_scalar and suits_search(*problem.rows.shape)
+        closes = closes if oracle is None else getattr(oracle, "proved", True)
+        # where no bound will come as close, columns to the last digit are not worth a brief search
+        is_brief = not closes and self.limit is None and self.effort < 1.0
+        options = {
+            **self.options,
+            "tol": self.tol / self.effort if is_brief else self.tol,
+            "is_brief": is_brief,
+        }
         if oracle is not None or not problem.rows.any():
             rounds = Generation(problem, oracle, **options, time_limit_s=self.left)
             self.last = rounds.point

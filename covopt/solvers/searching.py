@@ -69,11 +69,13 @@ class Believing(Generation):
         return super().price(dual, threshold, max_neurons)
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """See the base class; what is only believed counts until it is refuted."""
+        """See the base class; what is only believed counts until it is refuted, by a neuron or by a network."""
         if self.oracle.proved or pricing.exact:
             self._note_proof(dual, pricing.upper_bound)
-        else:
-            super().offer_dual(dual, pricing)
+            return
+        super().offer_dual(dual, pricing)
+        if self.point.lower_bound > (1.0 + self.tol) * self.point.upper_bound:
+            self._return_to_proof()
 
     def _is_worth(self, best: float) -> bool:
         """Whether a proof would make the distance of the bounds half as large, or small enough."""
