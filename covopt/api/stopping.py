@@ -200,7 +200,7 @@ def pass_on(status: Status) -> None:
 
 
 def effort_left(name: str, clock: Clock) -> float:
-    """Return the share of a whole check that there is time for, where it takes long; a verification may take all.
+    """Return how many whole checks there is time for, at most :data:`SHOWN`, where they take long; else one.
 
     Parameters
     ----------
@@ -212,4 +212,4 @@ def effort_left(name: str, clock: Clock) -> float:
     left = clock.until_late(0.0)
     if left is None or (" with " not in name and not clock.hurries):
         return 1.0
-    return min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
+    return min(SHOWN, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)

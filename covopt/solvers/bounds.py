@@ -24,7 +24,7 @@ from covopt.oracles.bounds import choose_subset, gauge_bound, importance
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_signs
 from covopt.oracles.cones.deeper import TOO_WIDE, closed_gauge, deep_gauge
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, sign_gauge
+from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, fan_limit, sign_gauge
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
 from covopt.solvers.generation import generate
@@ -82,7 +82,9 @@ class Bounds:
         # with several outputs and many rows it does not end
         self.is_searched = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
         # a fan of output directions, of which the certificate has more time
-        self.closes = not problem.is_scalar and (self.is_searched or self.rows.shape[1] <= MOST_DIMENSIONS)
+        self.closes = not problem.is_scalar and (
+            self.is_searched or fan_limit(*self.rows.shape) >= problem.n_outputs
+        )
 
     @property
     def left(self) -> float:
