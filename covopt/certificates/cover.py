@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.certificates.chords import FALSE, Chords, advise
 from covopt.certificates.curves import Curves
 from covopt.errors import InputError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
-from covopt.oracles.cones import BoxBound, box_gauge
+from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.moments import FEW, LOW
 from covopt.oracles.support import quadratic_limit
 from covopt.proofs import Problem
@@ -83,10 +84,9 @@ def cover(
     chords = min(max_boxes, most) if most and FEW * rank < N else max_boxes
     found = box_gauge(rows, dual, neurons=neurons, rtol=RTOL, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
-    h = Fraction(upper if best * (1.0 + NEAR) <= upper else best * (1.0 + RTOL)) or Fraction(1)
     curves, cuts = None, int(INTEGERS * min(max_boxes, most))
     if cuts and best * (1.0 + NEAR) <= upper:  # chords come nowhere near
-        basis = _turned(found.transfer.V, TURNED)
+        basis = _turned(_whole(found.transfer.V), TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
         curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts)
         curves = curves if curves.bound * best < upper else None
@@ -96,15 +96,24 @@ def cover(
         own = read(sealed(content))
         curve(own, curves)
         return _filled(content, own, about)
+    V = _whole(found.transfer.V)
+    while True:
+        wanted = best * (1.0 + RTOL) or 1.0
+        search = Chords(rows @ V * (np.abs(dual) / wanted)[:, None], np.sign(dual), max_boxes)
+        if not search.value > 1.0 + FALSE:
+            break
+        best = wanted * search.value
+    h = Fraction(min(wanted * search.bound, max(upper, wanted)))
+    rtol = max(RTOL, (1.0 + RTOL) * float(h) / wanted - 1.0)
     multipliers, H = _shortened(about, moved, h, theorem)
-    basis, advised = _advice(found, D)
+    basis = _turned(V, max(map(_narrowest, search.code)) + TURNED)
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
     # rounding a slope is felt in second order
-    slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / RTOL)))
-    normal = math.ceil(math.log2(4.0 * math.sqrt(D) / RTOL))
+    slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
+    normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
     content["proof"] = _proof(multipliers, H, basis, (1, min(slope, MOST_SLOPE), normal))
     own = read(sealed(content))
-    close(own, advised, min(max_boxes, MAX_CUTS))
+    close(own, search.code, min(max_boxes, MAX_CUTS), advise)
     return _filled(content, own, about)
 
 
@@ -164,34 +173,23 @@ def _shortened(
     return found, max(1, math.ceil(reach / e))
 
 
-def _advice(found: BoxBound, D: int) -> tuple[list[list[int]], list[bytes]]:
-    """Return the coordinates of a search as a basis of integers, and its cuts for each of the roots of a file.
-
-    Directions along which the rows vanish have coordinates of their own here, and roots without cuts.
-    """
-    V = found.transfer.V
-    r, bare = V.shape[1], [b"\0"] * (4 * D)
-    if found.tree is None or r == 0:
-        return np.eye(D, dtype=int).tolist(), bare
-    code = found.tree.tobytes()
-    starts, open_ = [0], 0  # a root ends with its last open half
-    for place, token in enumerate(code):
-        open_ += 1 if token else -1
-        if open_ < 0:
-            starts, open_ = [*starts, place + 1], 0
-    for k in range(4 * r):
-        bare[k // (2 * r) * 2 * D + k % (2 * r)] = code[starts[k] : starts[k + 1]]
-    most, stack = 0, list[tuple[int, ...]]()
+def _narrowest(code: bytes) -> int:
+    """Return the most cuts along one coordinate that a box of a root has above it."""
+    most, stack = 0, list[dict[int, int]]()
     for token in code:
-        cuts = stack.pop() if stack else (0,) * r
+        cuts = stack.pop() if stack else {}
         if token:
-            cuts = (*cuts[: token - 1], cuts[token - 1] + 1, *cuts[token:])
-            most = max(most, *cuts)
+            cuts = {**cuts, token: cuts.get(token, 0) + 1}
+            most = max(most, cuts[token])
             stack += [cuts, cuts]
-    return _turned(V, most + TURNED), bare
+    return most
+
+
+def _whole(V: np.ndarray) -> np.ndarray:
+    """Return orthonormal columns, and others for the directions that they leave out."""
+    return np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]])
 
 
 def _turned(V: np.ndarray, bits: int) -> list[list[int]]:
-    """Return nearly orthonormal columns as rows of integers, and others for the directions that they leave out."""
-    turned = np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]])
-    return [[round(x * 2.0**bits) for x in column] for column in turned.T.tolist()]
+    """Return nearly orthonormal columns as rows of integers."""
+    return [[round(x * 2.0**bits) for x in column] for column in V.T.tolist()]

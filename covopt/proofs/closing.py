@@ -1,14 +1,14 @@
 """Make a closed cover: slopes, normals and further cuts for a tree of boxes, until every leaf closes in integers.
 
 Nothing here is trusted: what is made is read again by :mod:`covopt.proofs.checker.covopt_check`, whose functions walk
-the boxes here as well. Slopes and normals come from floating point (:func:`covopt.proofs.choice.advise`).
+the boxes here as well. Slopes and normals come from floating point.
 """
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -25,7 +25,6 @@ from covopt.proofs.checker.covopt_check import (
     start,
     widths,
 )  # fmt: skip
-from covopt.proofs.choice import advise
 
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
@@ -71,7 +70,7 @@ class Node:
         return True
 
 
-def close(own: Any, advised: Sequence[bytes], most: int) -> None:
+def close(own: Any, advised: Sequence[bytes], most: int, advise: Callable[..., Any]) -> None:
     """Give ``own`` a tree that closes, and an H that may have to be larger.
 
     Parameters
@@ -82,11 +81,13 @@ def close(own: Any, advised: Sequence[bytes], most: int) -> None:
         Cuts of each root in preorder, a byte a node: 0 a leaf, j + 1 a cut along coordinate j.
     most : int
         Cuts beyond those. Where they run out H is raised to what closes then.
+    advise : callable
+        :func:`covopt.certificates.chords.advise`.
     """
     own.corner = 1 << CORNER
     rows, D = rows_of(own), len(own.basis)
     roots: list[Node] = []
-    open_ = Open(own, Advisor(own, [r for _, r in rows]), most)
+    open_ = Open(own, Advisor(own, [r for _, r in rows], advise), most)
     for k, code in enumerate(advised):
         signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
         roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
@@ -159,9 +160,10 @@ def raise_until_closed(own: Any, left: list[Any]) -> None:
 
 
 class Advisor:
-    """Slopes, normals and cuts for boxes, by :func:`covopt.proofs.choice.advise`."""
+    """Slopes, normals and cuts for boxes."""
 
-    def __init__(self, own: Any, rows: list[list[int]]):
+    def __init__(self, own: Any, rows: list[list[int]], advise: Callable[..., Any]):
+        self.advise = advise
         self.own, self.place = own, {id(r): i for i, r in enumerate(rows)}
         size = max((abs(x).bit_length() for r in rows for x in r), default=0)
         self.shift = max(0, size - SAFE)
@@ -183,7 +185,7 @@ class Advisor:
         linear = np.array([[float(x >> shift) for x in line] for _, _, line in states]).reshape(-1, D) / H
         ends = np.array([[[float(x) for x in pair] for pair in box] for box, _, _ in states]) / corner
         width = np.array([[float(high - low) for low, high in box] for box, _, _ in states]) / corner
-        slopes, normals, axes, value = advise(
+        slopes, normals, axes, value, _ = self.advise(
             self.rows / H, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
             self.basis,
         )  # fmt: skip
