@@ -37,7 +37,7 @@ SUBSET_BUDGET, SUBSET_BUDGET_VECTOR = 2e6, 1e5  # faces of a few points
 FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
 SUBSET_BYTES = 400.0  # of a face of the few points
 SUBSET_TOL = 1e-3
-RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.3  # of the time that is left, one after the other
+RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
 NEWS = 0.01  # relative rise of the bound that is told
 RELAXED = "a dual that is easier to bound raises the lower bound"
 IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
@@ -159,15 +159,15 @@ class Bounds:
             self.offer(self.dual, signs.value)
             if signs.exact:  # the optimal dual is the best one
                 return
-        if not problem.interpolates:
-            with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
-                self.by_relaxed_dual()
         if not problem.interpolates and self.effort >= 1.0:
             most = CLOSING_SHARE * self.left
             closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=most)
             if np.isfinite(closed):
                 self.offer(self.dual, closed, claimed=True)
                 return
+        if not problem.interpolates:
+            with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
+                self.by_relaxed_dual()
         # near the optimal dual, and easier to bound
         dual = self.dual if problem.interpolates else 0.5 * (self.dual + self.easier)
         if (spare := WITHIN * self.left) < np.inf:
