@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_diabetes, load_iris
 
 import covopt
 from covopt.datasets import load_diabetes_table, make_smooth
@@ -30,6 +31,8 @@ def tables() -> dict[str, Any]:
     """Return what solves each table."""
     rng = np.random.default_rng(0)
     X, y = make_smooth(60)
+    flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
+    Z, z = load_diabetes(return_X_y=True)
     return {
         "20 × 2, two decimals": lambda: covopt.min_norm(
             rng.normal(size=(20, 2)).round(2), rng.normal(size=20).round(2)
@@ -37,6 +40,10 @@ def tables() -> dict[str, Any]:
         "60 × 2 of the README": lambda: covopt.min_norm(X, y),
         "the same, squared loss, λ_max/100": lambda: covopt.fit(X, y, lam="0.01max"),
         "the demo, 432 × 2": lambda: covopt.min_norm(*load_diabetes_table()[:2]),
+        "iris, 149 × 4, classes as numbers": lambda: covopt.min_norm(flowers[:, :4], flowers[:, 4]),
+        "diabetes, 442 × 10, squared loss, λ_max/2": lambda: covopt.fit(
+            Z / Z.std(axis=0), (z - z.mean()) / z.std(), lam="0.5max"
+        ),
     }
 
 

@@ -121,7 +121,7 @@ def ask_coq(text: str, folder: Path) -> subprocess.CompletedProcess:
 
 @needs_coq
 @pytest.mark.slow  # the theory alone takes twenty seconds to compile
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", IN_COQ)
 def test_coq_proves_the_bound_and_no_larger_one(case, theory):
     content = make_content(case, 10)
     found = ask_coq(sealed(content), theory)
