@@ -148,7 +148,10 @@ class Improvement:
     def _descents(self, starts: int, passes: int) -> Iterator[Point]:
         """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
-        end = now() + (MEETING_SHARE if through else SEARCHING_WIDE) * (np.inf if left is None else left)
+        share = (
+            MEETING_SHARE if through else SEARCHING if passes else SEARCHING_WIDE
+        )  # passes where no columns follow
+        end = now() + share * (np.inf if left is None else left)
         points = self.descent.run(starts, passes)
         try:
             while more:
