@@ -201,8 +201,10 @@ def put_column(room, p, factor, row):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ascend(rows, mu, linear, w, value, most, budget, room):
+def ascend(rows, mu, linear, w, value, taken, most, budget, room):
     """Follow tangents from the unit vector w, in place; return F there, how many, whether it ended, rows looked at.
+
+    Of the ``most`` tangents so many are ``taken``: then ``room`` is as they have left it.
 
     After ``budget`` rows no tangent is begun, and none by itself looks at more than twice as many.
     """
@@ -216,7 +218,7 @@ def ascend(rows, mu, linear, w, value, most, budget, room):
     columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
     sweeps, goal = min(MOST_SWEEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
     looked = n
-    for tangents in range(most):
+    for tangents in range(taken, most):
         if looked > budget:
             return value, tangents, False, looked
         for j in range(r):
@@ -260,14 +262,12 @@ def ascend(rows, mu, linear, w, value, most, budget, room):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def climb_on(rows, mu, linear, starts, values, steps, budget):
+def climb_on(rows, mu, linear, starts, values, steps, room, budget):
     """Climb from every start, in place, until about ``budget`` rows were looked at; return whether that was all.
 
     ``steps`` says how many tangents each climb has taken so far, ENDED where it is over; the next call goes on.
     """
-    n, r = rows.shape
-    room = make_room(n, r)
-    left = budget
+    most, left = np.int64(MOST_TANGENTS), budget  # a literal would compile the callee once more
     for p in range(len(starts)):
         if steps[p] == ENDED:
             continue
@@ -275,27 +275,24 @@ def climb_on(rows, mu, linear, starts, values, steps, budget):
             return False
         if steps[p] == 0:
             values[p] = height(rows, mu, linear, starts[p])
-        most = np.int64(MOST_TANGENTS - steps[p])  # a literal would compile the callee once more
-        values[p], tangents, ended, looked = ascend(
-            rows, mu, linear, starts[p], values[p], most, budget, room
+        values[p], steps[p], ended, looked = ascend(
+            rows, mu, linear, starts[p], values[p], steps[p], most, budget, room
         )
-        steps[p] += tangents
-        if ended or steps[p] >= MOST_TANGENTS:
+        if ended or steps[p] >= most:
             steps[p] = ENDED
         left -= looked
     return (steps == ENDED).all()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def climb_outputs_on(rows, dual, starts, values, steps, budget):
+def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
     """Climb on ‖Λᵀσ(Zw)‖ from every start, in place: turn the output direction, then follow one tangent.
 
     ``steps`` and ``budget`` are those of :func:`climb_on`; a step is a turn.
     """
     n, r = rows.shape
     k = dual.shape[1]
-    room = make_room(n, r)
-    mu, output, zero, most = np.empty(n), np.empty(k), np.zeros(r), np.int64(1)
+    mu, output, zero, none, most = np.empty(n), np.empty(k), np.zeros(r), np.int64(0), np.int64(1)
     left = budget
     for p in range(len(starts)):
         if steps[p] == ENDED:
@@ -324,7 +321,7 @@ def climb_outputs_on(rows, dual, starts, values, steps, budget):
                 for c in range(k):
                     s += dual[i, c] * output[c]
                 mu[i] = s / norm
-            left -= ascend(rows, mu, zero, w, norm, most, budget, room)[3] + n
+            left -= ascend(rows, mu, zero, w, norm, none, most, budget, room)[3] + n
             steps[p] += 1
         values[p] = last
         steps[p] = ENDED
@@ -354,7 +351,9 @@ def in_turns(
     """
     n_parts = n_threads if len(points) >= MANY_STARTS else 1
     parts = [points[part::n_parts].copy() for part in range(n_parts)]
-    shares = [(part, np.empty(len(part)), np.zeros(len(part), int)) for part in parts]
+    shares = [
+        (part, np.empty(len(part)), np.zeros(len(part), int), make_room(*problem[0].shape)) for part in parts
+    ]
     budget = np.int64(WORK / (1 + problem[0].shape[1]))
 
     def turn(share: tuple[np.ndarray, ...]) -> bool:
@@ -369,5 +368,5 @@ def in_turns(
     finally:
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
-    for part, (ends, reached, _) in enumerate(shares):
+    for part, (ends, reached, *_) in enumerate(shares):
         points[part::n_parts], values[part::n_parts] = ends, reached

@@ -202,9 +202,10 @@ def record(rows, weights, linear, stack, u, H, growth, room):
     for j in range(len(u)):
         stack.points[place, j] = u[j] / size
     if growth > 0.0:
-        point, most, budget = stack.points[place], np.int64(TANGENTS), np.int64(2**62)
+        none, most, budget = np.int64(0), np.int64(TANGENTS), np.int64(2**62)
+        point = stack.points[place]
         value = height(rows, weights, linear, point)
-        return max(H, ascend(rows, weights, linear, point, value, most, budget, room)[0]) * growth
+        return max(H, ascend(rows, weights, linear, point, value, none, most, budget, room)[0]) * growth
     return H
 
 
