@@ -84,8 +84,8 @@ def closes(
 
 
 def field(whole: int, share: float) -> int:
-    """Write ``whole`` times a positive double as a multiplier, the nearest below."""
+    """Write ``whole`` times a positive double as a multiplier, the nearest below that has room in its bits."""
     top, bottom = share.as_integer_ratio()
     value = whole * top // bottom
     places = max(value.bit_length() - MANTISSA, 0)
-    return places << MANTISSA | value >> places
+    return min(places << MANTISSA | value >> places, (1 << MAGNITUDE) - 1)

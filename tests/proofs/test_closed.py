@@ -13,7 +13,8 @@ from covopt.certificates.prove import prove, prove_in_time
 from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
 from covopt.proofs import Problem
-from covopt.proofs.checker.covopt_check import check_cover
+from covopt.proofs.checker.covopt_check import MAGNITUDE, check_cover, magnitude
+from covopt.proofs.curving import field
 
 CHECKER = Path(__file__).parents[2] / "checkers" / "covopt_check.py"
 BEGINNING = '{"digest":"' + 64 * "0" + '","format":"covopt-proof","network":'
@@ -70,3 +71,12 @@ def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
     options = {"network": None, "max_boxes": 10**6, "n_threads": 1}
     found = prove_in_time(Problem(X, y[:, None], 1.0), y, 1e9, 60.0, **options)
     assert 0.0 < found.lower_bound < 1e9 and found.boxes >= 40
+
+
+@pytest.mark.parametrize("share", [1.0, 2.0**-100, 3.6e44, 1e300])
+def test_a_multiplier_of_a_quadratic_leaf_stays_within_its_bits(share):
+    """Rows that all but vanish on a box asked for 25 bits: the proof of a fit of 569 × 30 was refused as damaged."""
+    whole = 1 << 127
+    value = field(whole, share)
+    assert value < 1 << MAGNITUDE
+    assert (1 - 2.0**-15) * min(share * whole, 2.0**271 - 2.0**255) <= magnitude(value) <= share * whole
