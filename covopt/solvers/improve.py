@@ -148,9 +148,8 @@ class Improvement:
     def _descents(self, starts: int, passes: int) -> Iterator[Point]:
         """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
-        share = (
-            MEETING_SHARE if through else SEARCHING if passes else SEARCHING_WIDE
-        )  # passes where no columns follow
+        # there are passes where no columns follow
+        share = MEETING_SHARE if through else SEARCHING if passes else SEARCHING_WIDE
         end = now() + share * (np.inf if left is None else left)
         points = self.descent.run(starts, passes)
         try:
@@ -253,11 +252,8 @@ class Improvement:
         closes = closes if oracle is None else getattr(oracle, "proved", True)
         # where no bound will come as close, columns to the last digit are not worth a brief search
         is_brief = not closes and self.limit is None and self.effort < 1.0
-        options = {
-            **self.options,
-            "tol": self.tol / self.effort if is_brief else self.tol,
-            "is_brief": is_brief,
-        }
+        tol = self.tol / self.effort if is_brief else self.tol
+        options = {**self.options, "tol": tol, "is_brief": is_brief}
         if oracle is not None or not problem.rows.any():
             rounds = Generation(problem, oracle, **options, time_limit_s=self.left)
             self.last = rounds.point
