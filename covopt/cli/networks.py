@@ -42,17 +42,31 @@ def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
     return {CALLED.get(name, name): getattr(given, name) for name in names}
 
 
-def solve(given: SimpleNamespace) -> Answer:
-    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+def _found(
+    given: SimpleNamespace, name: str, *, by_loss: bool = False, units: bool = True, **more: Any
+) -> tuple[Any, Any, list[str]]:
+    """Return what a function of covopt finds in a table, the table, and lines about how it was read."""
+    from covopt import api, depth
+
     given.start = earlier(given)
     with progress(given, "reading the table", given.out) as shown:
-        table = read_plain(given)
-        given.standardise, why = settle_units(given, table)
-        shown.say(before_the_first_round(table.X.shape, table.Y.shape, out=given.talks))
-        from covopt.api import min_norm
+        table, options, said = read_for_loss(given) if by_loss else (read_plain(given), {}, [])
+        if units:
+            given.standardise, why = settle_units(given, table)
+            said = [*said, *why]
+        X, Y = table.features, table.targets
+        if 2 * more.get("folds", 0) > len(X):  # a small table has none to leave out
+            more["folds"] = 0
+        shape = (len(X), 1) if by_loss else Y.shape
+        shown.say(before_the_first_round(X.shape, shape, out=given.talks and name != "path"))
+        run = getattr(depth if name == "representation_cost" else api, name)
+        found = run(X, Y, callback=shown, **asked(given), **options, **more)
+    return found, table, said
 
-        solution = min_norm(table.features, table.targets, callback=shown, **asked(given))
-    return answer_of(solution, table, why)
+
+def solve(given: SimpleNamespace) -> Answer:
+    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+    return answer_of(*_found(given, "min_norm"))
 
 
 def demo(given: SimpleNamespace) -> Answer:
@@ -79,37 +93,22 @@ def demo(given: SimpleNamespace) -> Answer:
 
 def depth(given: SimpleNamespace) -> Answer:
     """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
-    given.start = earlier(given)
-    with progress(given, "reading the table", given.out) as shown:
-        table = read_plain(given)
-        shown.say(f"depth {given.depth}")
-        from covopt.depth import representation_cost
-
-        solution = representation_cost(table.features, table.targets, callback=shown, **asked(given))
-    return answer_of(solution, table, [])
+    return answer_of(*_found(given, "representation_cost", units=False))
 
 
 def fit(given: SimpleNamespace) -> Answer:
     """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
+    from covopt.api.lambdas import DEFAULT_LAMBDA
     from covopt.errors import InputError
 
     shallow = given.depth == 2
     if given.depth > 2 and given.plot is not None:
         raise InputError(f"--plot draws shallow networks; received --depth {given.depth}: leave one out.")
-    given.start = earlier(given)
-    with progress(given, "reading the table", given.out) as shown:
-        table, options, said = read_for_loss(given)
-        given.standardise, why = settle_units(given, table) if shallow else (bool(given.standardise), [])
-        X, Y = table.features, table.targets
-        shown.say(before_the_first_round(X.shape, (len(X), 1), out=given.talks))
-        from covopt.api.fitting import fit as run
-        from covopt.api.lambdas import DEFAULT_LAMBDA
-
-        lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
-        solution = run(X, Y, lam=lam, callback=shown, **asked(given), **options)
-    for_lambda = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
-    beside = _beside(solution, X, Y, options, for_lambda)
-    answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said, *why])
+    given.standardise = given.standardise if shallow else bool(given.standardise)
+    lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
+    solution, table, said = _found(given, "fit", by_loss=True, units=shallow, lam=lam)
+    beside = _beside(solution, table, given)
+    answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said])
     answer.next = _next(given, answer.record["hint"])
     answer.record |= {**beside, "next": answer.next, "held_out": _held_out(solution)}
     return answer
@@ -117,26 +116,18 @@ def fit(given: SimpleNamespace) -> Answer:
 
 def path(given: SimpleNamespace) -> Answer:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
-    given.start, grid = earlier(given), None if given.lams is None else strengths_in(given.lams)
-    with progress(given, "reading the table", given.out) as shown:
-        table, options, said = read_for_loss(given)
-        given.standardise, why = settle_units(given, table)
-        X = table.features
-        shown.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
-        from covopt.api.fitting import path as run
+    from covopt.solution.summary import scaling_rows
 
-        solutions = run(
-            X, table.targets, lams=grid, n_lams=given.n_lams, eps=given.eps, callback=shown,
-            folds=given.folds if len(X) >= 2 * given.folds else 0, **asked(given), **options,
-        )  # fmt: skip
+    grid = None if given.lams is None else strengths_in(given.lams)
+    solutions, table, said = _found(
+        given, "path", by_loss=True, lams=grid, n_lams=given.n_lams, eps=given.eps, folds=given.folds
+    )
     n_asked = given.n_lams if grid is None else len(set(grid))
     if not solutions:  # stopped within the first point: there is nothing to read from such a file
         given.out = given.plot = None
     ended = len(solutions) == n_asked
     complete = ended and all(s.status.code == "certified" for s in solutions)
-    from covopt.solution.summary import scaling_rows
-
-    scaling = [f"{name:<14} {text}" for name, text in scaling_rows(solutions[0])] if solutions else []
+    scaling = [f"{name:<14} {text}" for s in solutions[:1] for name, text in scaling_rows(s)]
     record = {
         "certified": complete, "points_asked": n_asked, **(table_of(solutions[0], table) if solutions else {}),
         "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
@@ -144,7 +135,7 @@ def path(given: SimpleNamespace) -> Answer:
     return Answer(
         Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED,
         record,
-        [*_path_lines(record), *columns_lines(table), *said, *why, *scaling],
+        [*_path_lines(record), *columns_lines(table), *said, *scaling],
         save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
         finished=ended and solutions[-1].status.code not in STOPPED,
     )  # fmt: skip
@@ -207,22 +198,21 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
     }
 
 
-def _beside(
-    solution: Any, X: Any, Y: Any, options: dict[str, Any], time_limit_s: float | None
-) -> dict[str, Any]:
+def _beside(solution: Any, table: Any, given: SimpleNamespace) -> dict[str, Any]:
     """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
     from covopt.api.fitting import lambda_max
     from covopt.errors import CovoptError
     from covopt.limits import TimeUp, limited
+    from covopt.losses import make_loss
     from covopt.solution.summary import quality
 
-    name, value = quality(solution)
-    top = solution.lambda_max
-    if top is None and solution.status not in ("time_limit", "interrupted"):  # else the time is up
-        with contextlib.suppress(CovoptError, TimeUp), limited(time_limit_s):  # too many faces
+    (name, value), top = quality(solution), solution.lambda_max
+    limit = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
+    if top is None and solution.status.code not in STOPPED:  # else the time is up
+        with contextlib.suppress(CovoptError, TimeUp), limited(limit):  # too many faces
             top = lambda_max(
-                X, Y, bias=solution.data.bias, output_bias=solution.output_bias, potential=solution.potential,
-                standardise=solution.scaling is not None, **options,
+                table.features, table.targets, loss=make_loss(solution.loss), sample_weight=table.weights,
+                **asked(given, "solver", "tol", "start", "depth", "time_limit", "seed"),
             )  # fmt: skip
     share = solution.lam / top if top else None
     return {"r2" if name == "R²" else name: value, "lambda_max": top or None, "lam_over_lambda_max": share}

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import solve
 from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
@@ -25,9 +24,6 @@ from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
 SWEEPS, EVEN = 300, 1e-13  # of balancing and refitting deep networks, and the relative fall that ends it
 ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
 STEPS = 1000  # of L-BFGS
-POLISHED, SMALLEST = 60, 1e-15  # steps of Newton, and the relative fall that ends them
-LARGEST = 1000  # unknowns of a step of Newton
-RIDGE, SHORTEST = 1e-12, 1e-6  # share of the mean curvature that is added, and of a step that is taken
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
 RETURNS, ASKED, FRESH = (
     8,
@@ -156,8 +152,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
     .. math:: \min_{v, b} \; C\Big(\sum_j \sigma(A u_j) v_j^\top + \beta 1 b^\top\Big) + 2\lambda \sum_j \|v_j\|
               + \lambda \|b\|^2, \qquad \|u_j\| = 1.
 
-    L-BFGS on lengths and weights, 2‖v‖ = min ‖w‖² + ‖v‖² over ‖w‖‖t‖ = ‖v‖, then Newton's method on the neurons that
-    are left; a cone program for a loss with a corner.
+    L-BFGS on lengths and weights, 2‖v‖ = min ‖w‖² + ‖v‖² over ‖w‖‖t‖ = ‖v‖; a cone program for a loss with a corner.
 
     Parameters
     ----------
@@ -180,7 +175,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
         return layer
     fit = _Refit(layer, loss, lam)
     weights, offset, *_ = fit.cornered() or fit.descended()
-    best, value = layer, fit.value(lengths=np.linalg.norm(layer.outgoing, axis=1), layer=layer)
+    best, value = layer, fit.value(layer)
     size = np.linalg.norm(weights, axis=1)
     for kept in (size > LIGHT * size.max(initial=0.0), size > 0.0):
         root = np.sqrt(size[kept])[:, None]
@@ -188,7 +183,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
             layer, incoming=fit.units[kept] * root, outgoing=weights[kept] / root,
             offset=None if layer.offset is None else offset,
         )  # fmt: skip
-        reached = fit.value(lengths=root[:, 0], layer=new)
+        reached = fit.value(new)
         if reached < value:
             best, value = new, reached
             break
@@ -248,8 +243,6 @@ class _Refit:
             found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
             lengths, weights, offset = self.split(found.x)
             weights = weights * lengths[:, None]
-            if smooth is self.loss:
-                weights, offset = self.polished(weights, offset)
             # a neuron of length zero has no slope: where the residual asks for one, with either sign, it starts again
             size = np.linalg.norm(weights, axis=1)
             pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
@@ -263,7 +256,7 @@ class _Refit:
             start = self.join(root, weights / np.where(root > 0.0, root, 1.0)[:, None], offset)
         return weights, offset
 
-    def value(self, *, lengths: np.ndarray, layer: HiddenLayer) -> float:
+    def value(self, layer: HiddenLayer) -> float:
         """Objective of a layer, exactly as it is."""
         return self.loss.value(layer.outputs) + self.lam * layer.squared_norm
 
@@ -289,70 +282,3 @@ class _Refit:
         by_weight = pulls * lengths[:, None] + 2.0 * self.lam * weights
         by_offset = self.layer.constant * slope.sum(axis=0) + 2.0 * self.price * offset
         return value, self.join(by_length, by_weight, by_offset)
-
-    def convex(self, weights: np.ndarray, offset: np.ndarray) -> float:
-        size = float(np.linalg.norm(weights, axis=1).sum())
-        return (
-            self.loss.value(self.outputs(weights, offset))
-            + 2.0 * self.lam * size
-            + self.price * float(offset @ offset)
-        )
-
-    def polished(self, weights: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps of Newton's method on the neurons that are left; one whose weights would turn round leaves."""
-        size = np.linalg.norm(weights, axis=1)
-        kept = size > LIGHT * size.max(initial=0.0)
-        value = self.convex(weights, offset)
-        for _ in range(POLISHED):
-            if not kept.any() or kept.sum() * self.k > LARGEST:
-                break
-            checkpoint()
-            move, shift = self.newton(weights, offset, kept)
-            step = 1.0
-            while step > SHORTEST:
-                new, new_offset = weights.copy(), offset + step * shift
-                new[kept] += step * move
-                left = kept & ((new * weights).sum(axis=1) > 0.0)
-                new[~left] = 0.0
-                reached = self.convex(new, new_offset)
-                if reached < value:
-                    break
-                step *= 0.5
-            else:
-                break
-            fall, value, weights, offset, kept = value - reached, reached, new, new_offset, left
-            if fall <= SMALLEST * abs(value):
-                break
-        return weights, offset
-
-    def newton(
-        self, weights: np.ndarray, offset: np.ndarray, kept: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return Newton's step in the weights that are kept, and in the offset."""
-        v, m, extra = weights[kept], int(kept.sum()), self.has_offset
-        length = np.linalg.norm(v, axis=1)
-        unit = v / length[:, None]
-        constant = np.full(len(self.features), self.layer.constant)
-        design = np.column_stack([self.features[:, kept], *([constant] * extra)])
-        outputs = self.outputs(weights, offset)
-        bend = _expanded(self.loss.hessian(outputs), self.k)
-        hessian = np.einsum("na,nkl,nb->akbl", design, bend, design, optimize=True)
-        slope = design.T @ self.loss.gradient(outputs)
-        slope[:m] += 2.0 * self.lam * unit
-        flat = np.eye(self.k) - unit[:, :, None] * unit[:, None, :]
-        hessian[np.arange(m), :, np.arange(m), :] += 2.0 * self.lam * flat / length[:, None, None]
-        if extra:
-            slope[-1] += 2.0 * self.price * offset
-            hessian[-1, :, -1, :] += 2.0 * self.price * np.eye(self.k)
-        n = design.shape[1] * self.k
-        square = hessian.reshape(n, n)
-        square[np.diag_indices(n)] += RIDGE * square.trace() / n  # neurons that depend on each other
-        move = -solve(square, slope.reshape(n), assume_a="sym").reshape(-1, self.k)
-        return move[:m], move[-1] if extra else np.zeros(self.k)
-
-
-def _expanded(bend: np.ndarray, k: int) -> np.ndarray:
-    """Return second derivatives as blocks (N, k, k)."""
-    if bend.ndim == 3:
-        return bend
-    return np.broadcast_to(bend, (len(bend), k))[:, :, None] * np.eye(k)

@@ -9,17 +9,17 @@ import numpy as np
 
 from covopt.api import fit, min_norm
 from covopt.api.stopping import REST, Clock, in_time
-from covopt.certificates.certify import Conclusion, conclude, residual_of
-from covopt.data import Data
+from covopt.certificates.certify import conclude
 from covopt.depth.chain import as_shallow
 from covopt.depth.cost import representation_cost
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HURRY_S
-from covopt.losses import Interpolation, Loss, make_loss
+from covopt.losses import Interpolation, make_loss
 from covopt.meter.ladder import objective
 from covopt.meter.tables import Table, labels_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.problems.problem import Problem
+from covopt.solution import Solution
 from covopt.solvers.both_layers import Network, descend
 from covopt.status import Status
 
@@ -42,134 +42,83 @@ def best_of(
     """
     data, loss, through = table.data, table.loss, isinstance(table.loss, Interpolation)
     depth = len(ladder.weights)
-    rival = (
-        None
-        if depth > 2
-        else Rival(as_shallow(ladder, data.bias, output_bias), data, loss, lam, output_bias, tol)
-    )
-    if rival is not None and not through:
-        in_time(clock, lambda: rival.bound(rival.dual, Status.TIME_LIMIT, effort=0.0), lambda: None)
-    Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
+    rho = np.inf if output_bias == "none" else 0.0 if output_bias == "free" else 1.0 / data.bias**2
+    problem, own = Problem(data.lifted, loss, 2.0 * lam, rho), None
+
+    def stated(network: ReLUNetwork) -> Solution:
+        return _stated(network, problem, table, lam, output_bias, tol)
+
+    if depth == 2:
+        shallow = as_shallow(ladder, data.bias, output_bias)
+        own = in_time(clock, lambda: stated(shallow), lambda: None)
     left = clock.until_late(0.0)
     options: dict[str, Any] = {
         "bias": data.bias, "output_bias": output_bias, "random_state": seed, "tol": tol,
         "time_limit_s": None if left is None else FOR_FIT * max(LEAST_S, left),
     }  # fmt: skip
-    if through:
-        best = (
-            min_norm(data.X, Y, **options)
-            if depth == 2
-            else representation_cost(data.X, Y, depth=depth, **options)
-        )
+    Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
+    if not through:
+        targets = labels_of(loss, data.Y) if loss.is_classification else Y
+        options |= {"lam": lam, "loss": make_loss(loss), "depth": depth, "sample_weight": table.weights}
+        best: Any = fit(data.X, targets, **options)
+    elif depth == 2:
+        best = min_norm(data.X, Y, **options)
     else:
-        best = fit(
-            data.X, labels_of(loss, data.Y) if loss.is_classification else Y, lam=lam, loss=make_loss(loss),
-            depth=depth, sample_weight=table.weights, **options,
-        )  # fmt: skip
-    own = replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
-    best = replace(best, data=own)
+        best = representation_cost(data.X, Y, depth=depth, **options)
+    best = replace(
+        best, data=replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
+    )
     if best.status is Status.INTERRUPTED:
         clock.hurry(REST * HURRY_S)  # the solve has had its share
-    if rival is not None:
-        return rival.better(best, clock)
-    value = objective(ladder, data.X, loss, lam)
-    if value < best.objective and best.lower_bound <= value:
-        best = replace(best, network=ladder, status=Status.HEURISTIC)
-        best = replace(best, status=Status.CERTIFIED if best.gap <= tol else best.status)
+    if depth > 2:
+        value = objective(ladder, data.X, loss, lam)
+        if best.lower_bound <= value < best.objective:
+            best = replace(best, network=ladder, status=Status.HEURISTIC)
+            best = replace(best, status=Status.CERTIFIED if best.gap <= tol else best.status)
+        return best
+    if own is not None:
+        best = _joined(best, own)
+    if not through and best.status is not Status.CERTIFIED:
+        moved = in_time(clock, lambda: stated(_descended(shallow, problem)), lambda: None, halved=True)
+        best = best if moved is None else _joined(best, moved)
     return best
 
 
-class Rival:
-    """The ladder's last network beside the solution: descended, with the bound of its own residual."""
-
-    def __init__(
-        self, network: ReLUNetwork, data: Data, loss: Loss, lam: float, output_bias: str, tol: float
-    ) -> None:
-        self.network, self.data, self.loss, self.lam = network, data, loss, lam
-        self.output_bias, self.tol = output_bias, tol
-        rho = np.inf if output_bias == "none" else 0.0 if output_bias == "free" else 1.0 / data.bias**2
-        self.problem = Problem(data.lifted, loss, 2.0 * lam, rho)
-        self.found: Conclusion | None = None
-
-    def value(self, network: ReLUNetwork) -> float:
-        """Objective of a network."""
-        if isinstance(self.loss, Interpolation):
-            return network.squared_norm
-        return self.loss.value(self.outputs(network)) + self.lam * network.squared_norm
-
-    def outputs(self, network: ReLUNetwork) -> np.ndarray:
-        """Return what a network says at the rows, shape (N, k)."""
-        return network.bare().predict(self.data.X).reshape(self.data.Y.shape)
-
-    @property
-    def dual(self) -> np.ndarray:
-        """−∇C/2λ at the network, moved into the domain of the conjugate."""
-        found = self.problem.project_dual(self.problem.dual_of(self.outputs(self.network)))
-        return found if found.shape[1] > 1 else found[:, 0]
-
-    def bound(self, dual: np.ndarray, stopped: Status, **more: Any) -> None:
-        """Certify the network with a dual; keep what is the larger bound."""
-        loss = None if isinstance(self.loss, Interpolation) else self.loss
-        found = conclude(
-            self.data, self.network, dual, stopped=stopped, tol=self.tol, output_bias=self.output_bias, loss=loss,
-            lam=self.lam, **more,
-        )  # fmt: skip
-        if self.found is None or found.certificate.lower_bound >= self.found.certificate.lower_bound:
-            self.found = found
-
-    def descend(self) -> None:
-        """Descend on both layers, for interpolation not at all."""
-        if isinstance(self.loss, Interpolation):
-            return
-        found = descend(self.problem, _unit(self.network))
-        moved = ReLUNetwork.from_neurons(
-            found.neurons, found.weights[:, 0] if found.weights.shape[1] == 1 else found.weights, bias=self.data.bias,
-            offset=found.offset, counts_output_bias=self.output_bias != "free",
-        )  # fmt: skip
-        if self.value(moved) < self.value(self.network):
-            self.network = moved
-
-    def better(self, best: Any, clock: Clock) -> Any:
-        """Return the solution, with this network where it is better, and with the larger of the bounds."""
-        first, is_smaller = self.found, _size(self.network) < _size(best.network)
-        if best.status is Status.CERTIFIED and best.objective <= self.value(self.network) and not is_smaller:
-            return best
-        in_time(clock, self.descend, lambda: None, halved=True)
-        as_good = relative_gap(self.value(self.network), best.lower_bound) <= self.tol and is_smaller
-        if not as_good and best.objective <= self.value(self.network):
-            self.network = best.network
-        pair, stated = (best.dual, best.dual_low), best.certificate
-        if first is not None and first.certificate.lower_bound > best.lower_bound:
-            pair, stated = (first.dual, first.low), first.certificate
-        # a lower bound is one of the dual alone: it holds beside any network
-        through, cost, value = (
-            isinstance(self.loss, Interpolation),
-            self.network.squared_norm,
-            self.value(self.network),
-        )
-        stated = replace(
-            stated, cost=cost, objective=value, gap=relative_gap(value, stated.lower_bound),
-            loss_value=0.0 if through else self.loss.value(self.outputs(self.network)),
-            residual=residual_of(self.data, self.network) if through else 0.0,
-        )  # fmt: skip
-        network = replace(self.network, feature_names=self.data.feature_names)
-        return replace(
-            best, network=network, dual=pair[0], dual_low=pair[1], certificate=stated,
-            status=stated.status(best.status, self.tol),
-        )  # fmt: skip
+def _stated(
+    network: ReLUNetwork, problem: Problem, table: Table, lam: float, output_bias: str, tol: float
+) -> Solution:
+    """Return a network as a solution, with −∇C/2λ at its outputs for a dual, and its first bound."""
+    data, loss = table.data, None if problem.interpolates else table.loss
+    network, dual = replace(network, feature_names=data.feature_names), np.zeros(data.Y.shape)
+    if loss is not None:
+        dual = problem.project_dual(problem.dual_of(network.predict(data.X).reshape(dual.shape)))
+    found = conclude(
+        data, network, dual if data.n_outputs > 1 else dual[:, 0], stopped=Status.TIME_LIMIT, tol=tol,
+        output_bias=output_bias, loss=loss, lam=lam, effort=0.0,
+    )  # fmt: skip
+    return Solution(data, output_bias, "variation", network, *found[:3], tol, "ladder")
 
 
-def _size(network: ReLUNetwork) -> int:
-    """Count the neurons that do something."""
-    return int(
-        np.count_nonzero(np.any(network.output_weights, axis=1) & np.any(network.hidden_weights, axis=1))
-    )
+def _descended(network: ReLUNetwork, problem: Problem) -> ReLUNetwork:
+    """Descend on both layers."""
+    neurons, weights, offset = network.to_neurons()
+    found = descend(problem, Network(neurons, weights.reshape(len(neurons), -1), np.atleast_1d(offset)))
+    return ReLUNetwork.from_neurons(
+        found.neurons, found.weights, bias=network.bias, offset=found.offset,
+        counts_output_bias=network.counts_output_bias,
+    )  # fmt: skip
 
 
-def _unit(network: ReLUNetwork) -> Network:
-    lengths = np.linalg.norm(network.hidden_weights, axis=1)
-    live = lengths > 0.0
-    weights = network.output_weights[live] * lengths[live, None]
-    return Network(
-        network.hidden_weights[live] / lengths[live, None], weights, network.bias * network.output_bias
-    )
+def _joined(best: Solution, other: Solution) -> Solution:
+    """Return the better network beside the larger bound: one of a dual holds beside any network."""
+    least = other if other.objective < best.objective and other.certificate.interpolates else best
+    tight = other if other.lower_bound > best.lower_bound else best
+    own = least.certificate
+    stated = replace(
+        tight.certificate, cost=own.cost, objective=own.objective, loss_value=own.loss_value,
+        residual=own.residual, gap=relative_gap(own.objective, tight.lower_bound),
+    )  # fmt: skip
+    return replace(
+        best, network=least.network, dual=tight.dual, dual_low=tight.dual_low, certificate=stated,
+        status=stated.status(best.status, best.tol),
+    )  # fmt: skip
