@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.experiments.representations.images import LayerImage
 from covopt.experiments.representations.problem import RepresentationProblem
 
 LOSSES = ("sum", "mean")
+OUTSIDE = 1e-9  # share of Tr K_ℓ that passes for rounding
 
 
 @dataclass(frozen=True)
@@ -46,25 +48,14 @@ class CovarianceGradient:
     outputs: np.ndarray
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺] and how it was computed.
+class Term(NamedTuple):
+    """One term Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: its value within the computed image, ∞ where K_ℓ is not in it.
 
-    Attributes
-    ----------
-    value : float
-        The trace within the computed image; ∞ when ``defect`` exceeds the tolerance.
-    rank : int
-        Rank of K_{ℓ−1}ᵠ, as decided.
-    spread : tuple of float
-        Largest eigenvalue counted as zero and smallest counted as nonzero, both relative to the largest.
-    defect : float
-        Share of Tr K_ℓ outside of the image.
+    The rank of K_{ℓ−1}ᵠ is as decided; the defect is the share of Tr K_ℓ outside of the image.
     """
 
     value: float
     rank: int
-    spread: tuple[float, float]
     defect: float
 
 
@@ -92,22 +83,6 @@ class Covariances(Brief):
     bias: float = 0.0
     rank_tol: float = 1e-11
 
-    def __post_init__(self) -> None:
-        n = len(self.inputs)
-        if len(self.K) != len(self.K_sigma):
-            raise InputError(
-                f"K and K_sigma must hold one matrix per hidden layer each; received {len(self.K)} and "
-                f"{len(self.K_sigma)}"
-            )
-        for name, matrices in (("inputs", (self.inputs,)), ("K", self.K), ("K_sigma", self.K_sigma)):
-            for layer, matrix in enumerate(matrices):
-                if np.shape(matrix) != (n, n):
-                    raise InputError(
-                        f"{name}[{layer}] must have shape ({n}, {n}); received {np.shape(matrix)}"
-                    )
-        if self.outputs.ndim != 2 or len(self.outputs) != n:
-            raise InputError(f"outputs must have shape ({n}, k); received {self.outputs.shape}")
-
     @property
     def depth(self) -> int:
         """L."""
@@ -116,11 +91,12 @@ class Covariances(Brief):
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """The L terms of the cost."""
-        tops = [*self.K, self.outputs @ self.outputs.T]
-        bottoms = [self.inputs, *self.K_sigma]
-        return tuple(
-            self._term(top, image) for top, image in zip(tops, map(self._image, bottoms), strict=True)
-        )
+        found = []
+        for top, image in zip(self._factors, self._images, strict=True):
+            defect = image.defect(top) ** 2
+            value = image.cost(top) if defect <= OUTSIDE else np.inf
+            found.append(Term(value, image.rank, defect))
+        return tuple(found)
 
     @property
     def representation_cost(self) -> float:
@@ -143,15 +119,28 @@ class Covariances(Brief):
 
     def gradient(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> CovarianceGradient:
         """Return the derivatives of :meth:`value` along moves within the images, see :class:`CovarianceGradient`."""
-        inverses = [self._inverse(matrix) for matrix in (self.inputs, *self.K_sigma)]
-        tops = [*self.K, self.outputs @ self.outputs.T]
+        inverses = [image.inverse_gram(np.eye(len(self.inputs))) for image in self._images]
+        pulled = [
+            image.inverse_gram(top) for top, image in zip(self._factors, self._images, strict=True)
+        ]  # fmt: skip
         return CovarianceGradient(
             tuple(lam * inverse for inverse in inverses[:-1]),
-            tuple(
-                -lam * inverse @ top @ inverse for inverse, top in zip(inverses[1:], tops[1:], strict=True)
-            ),
-            self._error(Y, loss)[1] + 2.0 * lam * inverses[-1] @ self.outputs,
+            tuple(-lam * each @ each.T for each in pulled[1:]),
+            self._error(Y, loss)[1] + 2.0 * lam * pulled[-1],
         )
+
+    @property
+    def _factors(self) -> list[np.ndarray]:
+        """Z_1 … Z_L up to rotations: roots of the K_ℓ, and the outputs."""
+        return [*map(_root, self.K), self.outputs]
+
+    @cached_property
+    def _images(self) -> list[LayerImage]:
+        tol = np.sqrt(self.rank_tol)
+        return [
+            LayerImage(layer, _root(matrix), rank_tol=tol)
+            for layer, matrix in enumerate((self.inputs, *self.K_sigma))
+        ]
 
     def _error(self, Y: Any, loss: str) -> tuple[float, np.ndarray]:
         check_choice("loss", loss, LOSSES)
@@ -168,30 +157,11 @@ class Covariances(Brief):
         share = 1.0 if loss == "sum" else 1.0 / len(missed)
         return share * float(np.square(missed).sum()), 2.0 * share * missed
 
-    def _image(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-        """Eigenvalues and orthonormal basis of the image, and the gap of the rank decision."""
-        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-        top = float(values[-1]) if len(values) else 0.0
-        kept = values > self.rank_tol * max(top, 0.0)
-        share = values / top if top > 0 else values
-        spread = (
-            float(np.abs(share[~kept]).max(initial=0.0)),
-            float(share[kept].min(initial=1.0)),
-        )
-        return values[kept], vectors[:, kept], spread
 
-    def _term(self, top: np.ndarray, image: tuple) -> Term:
-        values, basis, spread = image
-        inner = np.einsum("nq,nm,mq->q", basis, top, basis)
-        total = float(np.trace(top))
-        defect = max(0.0, total - float(inner.sum())) / total if total > 0 else 0.0
-        value = float((inner / values).sum())
-        outside = defect > 1e-9
-        return Term(np.inf if outside else value, len(values), spread, defect)
-
-    def _inverse(self, matrix: np.ndarray) -> np.ndarray:
-        values, basis, _ = self._image(matrix)
-        return (basis / values) @ basis.T
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """Return a square root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def covariance(network: Any, X: Any, *, bias: float | None = None, rank_tol: float = 1e-11) -> Covariances:

@@ -4,9 +4,6 @@ Every function takes and returns a matplotlib Axes and is readable in greyscale:
 weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
 """
 
-from importlib import import_module
-from typing import Any
-
 from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
 from covopt.plotting.dual import dual_values, plot_dual
 from covopt.plotting.function import plot_function_1d, plot_surface_2d
@@ -17,12 +14,9 @@ from covopt.plotting.solution import check_figure_path, plot_solution, save_figu
 __all__ = [
     "check_figure_path",
     "dual_values",
-    "plot_attraction_repulsion",
     "plot_dual",
-    "plot_forces",
     "plot_function_1d",
     "plot_history",
-    "plot_loss_against_width",
     "plot_partial_dependence",
     "plot_predicted",
     "plot_probabilities_1d",
@@ -33,15 +27,3 @@ __all__ = [
     "plot_surface_2d",
     "save_figure",
 ]
-
-_OF_PAPERS = ("plot_attraction_repulsion", "plot_forces", "plot_loss_against_width")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _OF_PAPERS:
-        return getattr(import_module("covopt.experiments.pictures"), name)
-    raise AttributeError(f"module 'covopt.plotting' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

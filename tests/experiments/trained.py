@@ -6,22 +6,13 @@ from scipy.optimize import minimize
 
 def value_and_gradient(problem, weights):
     """𝓛_λ and its gradient by backpropagation, independent of the closed forms under test."""
-    hidden = int(problem.bias > 0)
-    features, found = [problem.input_image.features], []
-    for i, w in enumerate(weights):
-        found.append(features[-1] @ w.T)
-        act = problem.activate(found[-1])
-        last = i == len(weights) - 2 and problem.output_bias == "none"
-        features.append(
-            np.column_stack([act, problem.bias * np.ones(len(act))]) if hidden and not last else act
-        )
-    value = problem.fit_cost(found[-1]) + problem.lam * sum(float((w**2).sum()) for w in weights)
+    found = problem.to_representations(weights)
     back, slopes = problem.fit_gradient(found[-1]), []
     for i in range(len(weights) - 1, -1, -1):
-        slopes.append(back.T @ features[i] + 2 * problem.lam * weights[i])
+        slopes.append(back.T @ problem.image(found, i).features + 2 * problem.lam * weights[i])
         if i:
             back = problem.derivative(found[i - 1]) * (back @ weights[i][:, : len(weights[i - 1])])
-    return value, slopes[::-1]
+    return problem.weight_objective(weights), slopes[::-1]
 
 
 def random_weights(problem, widths, k, seed, scale=1.0):

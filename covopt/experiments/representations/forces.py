@@ -1,20 +1,37 @@
-r"""Forces on the representations of a layer, and the rays along which they draw its neurons (FL22 §3.1, Figure 1).
+r"""Forces on the representations of a layer, and how far it is from stationary (FL22 §3.1, Prop 1; theory §3).
 
-Attraction and repulsion between the layers make up the gradient of 𝓛ʳ.
+Attraction and repulsion between the layers make up the gradient of 𝓛ʳ:
+∇_{Z_ℓ}𝓛ʳ = −λ(attraction + repulsion), and for the outputs ∇C beside it.
+
+A move D_ℓ of Z_ℓ within Im A_{ℓ−1} changes A_ℓ, and the later layers must follow to stay in their images:
+dZ_{m+1} = dA_m W_{m+1}ᵀ with the weights as they are. The derivative of 𝓛ʳ along it is ⟨G_ℓ, D_ℓ⟩ with
+
+.. math::
+    G_L = \nabla_{Z_L} \mathcal L^r, \qquad
+    G_\ell = \nabla_{Z_\ell} \mathcal L^r + \sigma'(Z_\ell) \circ (G_{\ell+1} W_{\ell+1}),
+
+so Z is stationary iff every :math:`A_{\ell-1} A_{\ell-1}^+ G_\ell` vanishes. Since :math:`A_{\ell-1}^T G_\ell =
+\nabla_{W_\ell} \mathcal L_\lambda(\Psi(Z))^T`, these are the stationary points of the weights. What is left of G_ℓ
+outside of the image is the multiplier of the constraint: only where the A's have full row rank is there none, and
+only then attraction and repulsion cancel. With Tikhonov's ε nothing is constrained: every G_ℓ vanishes where every
+gradient does.
+
+Minima of ReLU networks often lie on kinks, Z_ℓ having entries 0: one-sided derivatives differ there, and what
+vanishes is a gradient with some slope σ′ between them for each such entry (0 is in Clarke's subdifferential).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
-from covopt.checks.validation import check_count, check_number
+from covopt.checks.validation import check_number
 from covopt.errors import InputError
-from covopt.experiments.representations.images import LayerImage, LayerRank, admissible
+from covopt.experiments.representations.images import LayerImage
 from covopt.experiments.representations.problem import RepresentationProblem
 
 
@@ -24,66 +41,19 @@ class Forces:
 
     Attributes
     ----------
-    representations : tuple of ndarray of shape (N, n_ℓ)
-        Z_1 … Z_L.
-    attraction : tuple of ndarray
+    attraction : tuple of ndarray of shape (N, n_ℓ)
         :math:`-\partial_{Z_\ell}\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L: towards the origin,
         most where A_{ℓ−1} is small.
-    repulsion : tuple of ndarray
+    repulsion : tuple of ndarray of shape (N, n_ℓ)
         :math:`-\partial_{Z_\ell}\|A_\ell^+ Z_{\ell+1}\|^2`, ℓ = 1 … L − 1: away from it,
         most where Z_{ℓ+1} is large.
-    pull : ndarray or None
-        :math:`-\nabla C(Z_L)/\lambda`, what acts on the outputs beside their attraction; None without a loss.
-    ranks : tuple of LayerRank
-        Of A₀ … A_{L−1}, with Tikhonov's ε.
+    pull : ndarray of shape (N, k)
+        :math:`-\nabla C(Z_L)/\lambda`, what acts on the outputs beside their attraction; zero without a loss.
     """
 
-    representations: tuple[np.ndarray, ...]
     attraction: tuple[np.ndarray, ...]
     repulsion: tuple[np.ndarray, ...]
-    pull: np.ndarray | None
-    ranks: tuple[LayerRank, ...]
-
-    @property
-    def tikhonov(self) -> float:
-        """ε, in units of squared features."""
-        return self.ranks[0].tikhonov
-
-    def by_sample(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Z_ℓ, attraction and repulsion with a row for each sample, ℓ = 1 … L − 1.
-
-        Parameters
-        ----------
-        layer : int
-            ℓ, from 1.
-
-        Raises
-        ------
-        InputError
-            When there is no such hidden layer.
-        """
-        if not isinstance(layer, Integral) or not 1 <= layer <= len(self.repulsion):
-            raise InputError(
-                f"layer must be a hidden layer, from 1 to {len(self.repulsion)}; received {layer!r}."
-            )
-        i = layer - 1
-        return self.representations[i], self.attraction[i], self.repulsion[i]
-
-    def by_neuron(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Z_ℓ, attraction and repulsion with a row for each neuron, ℓ = 1 … L − 1.
-
-        Parameters
-        ----------
-        layer : int
-            ℓ, from 1.
-
-        Raises
-        ------
-        InputError
-            When there is no such hidden layer.
-        """
-        z, attraction, repulsion = self.by_sample(layer)
-        return z.T, attraction.T, repulsion.T
+    pull: np.ndarray
 
     def imbalance(self, layer: int) -> float:
         """Return ‖attraction + repulsion‖ relative to the larger of the two, ℓ = 1 … L − 1; 0 where both vanish.
@@ -93,7 +63,7 @@ class Forces:
         layer : int
             ℓ, from 1.
         """
-        _, attraction, repulsion = self.by_sample(layer)
+        attraction, repulsion = self.attraction[layer - 1], self.repulsion[layer - 1]
         size = max(float(np.linalg.norm(attraction)), float(np.linalg.norm(repulsion)))
         return float(np.linalg.norm(attraction + repulsion)) / size if size > 0 else 0.0
 
@@ -134,26 +104,21 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
     >>> found.attraction[0].tolist(), found.repulsion[0].tolist(), found.imbalance(1)
     ([[-4.0]], [[4.0]], 0.0)
     """
-    found, images = admissible(problem, Z)
-    attraction, repulsion = force_arrays(found, images)
-    repulsion = [problem.derivative(z) * push for z, push in zip(found, repulsion, strict=False)]
-    pull = None if problem.loss is None else -problem.fit_gradient(found[-1]) / problem.lam
-    return Forces(
-        tuple(found), tuple(attraction), tuple(repulsion), pull, tuple(image.rank for image in images)
-    )
+    found, images = problem.admissible(Z)
+    attraction, push = _forces(found, images)
+    repulsion = tuple(problem.derivative(z) * p for z, p in zip(found, push, strict=False))
+    return Forces(tuple(attraction), repulsion, -problem.fit_gradient(found[-1]) / problem.lam)
 
 
-def force_arrays(
+def _forces(
     Z: Sequence[np.ndarray], images: Sequence[LayerImage]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the attractions of layers 1 … L, and the repulsions of layers 1 … L − 1 before the factor σ′(Z_ℓ)."""
-    pulled = [image.inverse_gram(z) for image, z in zip(images, Z, strict=True)]
-    attraction = [-2.0 * u for u in pulled]
-    repulsion = []
-    for layer in range(1, len(Z)):
-        weights = images[layer].weights(Z[layer])[: Z[layer - 1].shape[1]]  # Wᵀ without the bias row
-        repulsion.append(2.0 * pulled[layer] @ weights.T)
-    return attraction, repulsion
+    attraction = [-2.0 * image.inverse_gram(z) for image, z in zip(images, Z, strict=True)]
+    push = [
+        -attraction[ell] @ images[ell].weights(Z[ell])[: Z[ell - 1].shape[1]].T for ell in range(1, len(Z))
+    ]
+    return attraction, push
 
 
 def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
@@ -184,127 +149,146 @@ def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
     Examples
     --------
     >>> problem = RepresentationProblem([[1.0]], [4.0], lam=0.5, bias=0.0)
-    >>> [g.tolist() for g in gradient(problem, [[[2.0]], [[4.0]]])]
-    [[[0.0]], [[1.0]]]
+    >>> [g.tolist() for g in gradient(problem, [[[1.0]], [[4.0]]])]
+    [[[-15.0]], [[4.0]]]
     """
-    found, images = admissible(problem, Z)
-    return partial_gradient(problem, found, images)
-
-
-def partial_gradient(
-    problem: RepresentationProblem, Z: Sequence[np.ndarray], images: Sequence[LayerImage]
-) -> tuple[np.ndarray, ...]:
-    """∇𝓛ʳ from images already at hand."""
-    attraction, repulsion = force_arrays(Z, images)
-    total = [-problem.lam * a for a in attraction]
-    for layer, push in enumerate(repulsion):
-        total[layer] -= problem.lam * problem.derivative(Z[layer]) * push
-    total[-1] = total[-1] + problem.fit_gradient(Z[-1])
-    return tuple(total)
+    found = forces(problem, Z)
+    others = (*found.repulsion, found.pull)
+    return tuple(-problem.lam * (a + b) for a, b in zip(found.attraction, others, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class NeuronRays:
-    """Rays and the neurons near them.
+class Stationarity:
+    """Projected gradients of 𝓛ʳ and how to read them.
 
     Attributes
     ----------
-    directions : ndarray of shape (rays, N)
-        Unit vectors, the one with the most mass first.
-    labels : ndarray of shape (n,)
-        Index of each neuron's ray; −1 for neurons near none and −2 for silent ones.
-    angles_deg : ndarray of shape (n,)
-        Angle between each neuron and the nearest ray; NaN for silent ones.
-    mass : ndarray of shape (n,)
-        Squared norms of the neurons.
+    residuals : tuple of ndarray of shape (N, n_ℓ)
+        G_ℓ projected on Im A_{ℓ−1}; all zero at stationary points.
+    multipliers : tuple of ndarray of shape (N, n_ℓ)
+        The rest of G_ℓ.
+    partial : tuple of ndarray of shape (N, n_ℓ)
+        ∇_{Z_ℓ}𝓛ʳ with the other layers fixed: −λ(attraction + repulsion) for ℓ < L.
+    images : tuple of LayerImage
+        Of A₀ … A_{L−1}, with their ranks.
+    kink_distance : float
+        Smallest |entry| of the hidden representations, over neurons that are not zero and entries that are not
+        counted as kinks: σ is differentiable there.
+    slopes : tuple of ndarray of shape (N, n_ℓ)
+        σ′(Z_ℓ) as used, ℓ < L; at kinks the choice that makes the residual of the layer smallest.
+    n_kinks : int
+        Entries counted as kinks.
     """
 
-    directions: np.ndarray
-    labels: np.ndarray
-    angles_deg: np.ndarray
-    mass: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.directions)
-
-    @property
-    def n_live(self) -> int:
-        """Neurons that are not silent."""
-        return int((self.labels > -2).sum())
+    residuals: tuple[np.ndarray, ...]
+    multipliers: tuple[np.ndarray, ...]
+    partial: tuple[np.ndarray, ...]
+    images: tuple[LayerImage, ...]
+    kink_distance: float
+    slopes: tuple[np.ndarray, ...]
+    n_kinks: int
 
     @property
-    def share(self) -> float:
-        """Share of the live neurons that lie near a ray; 1 where none is alive."""
-        return float((self.labels >= 0).sum() / self.n_live) if self.n_live else 1.0
+    def norms(self) -> tuple[float, ...]:
+        """Frobenius norms of the residuals."""
+        return tuple(float(np.linalg.norm(r)) for r in self.residuals)
 
     @property
-    def mass_share(self) -> float:
-        """Share of the squared norm that lies near a ray; 1 where there is no mass."""
-        total = float(self.mass.sum())
-        return float(self.mass[self.labels >= 0].sum()) / total if total > 0 else 1.0
+    def value(self) -> float:
+        """The largest of the norms."""
+        return max(self.norms)
+
+    @property
+    def unbalanced(self) -> tuple[float, ...]:
+        """λ‖attraction + repulsion‖ of the hidden layers: at stationary points zero for full row rank only."""
+        return tuple(float(np.linalg.norm(p)) for p in self.partial[:-1])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every A_ℓ has full row rank N, so that each layer is free to move."""
+        return all(image.is_full for image in self.images)
 
 
-def neuron_rays(
-    Z: Any, *, n_rays: int | None = None, max_angle_deg: float = 5.0, silent: float = 1e-3
-) -> NeuronRays:
-    """Find rays that the columns of Z (one for each neuron) lie along: greedy, by the mass covered.
-
-    Neurons on one ray, with positive homogeneous σ, act as a single neuron. A greedy cover is no proof that
-    fewer rays would not do.
+def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.0) -> Stationarity:
+    r"""Measure how far representations are from a stationary point of 𝓛ʳ on its constraint set.
 
     Parameters
     ----------
-    Z : array_like of shape (N, n)
-    n_rays : int, optional
-        How many at most; by default as many as it takes to cover all neurons that are not silent.
-    max_angle_deg : float
-        A neuron within this angle is near the ray, below 90.
-    silent : float
-        Neurons of at most this share of the largest norm count as silent.
+    problem : RepresentationProblem
+    Z : sequence of ndarray of shape (N, n_ℓ)
+    kink_tol : float
+        Entries of a neuron below this share of its largest one are taken for kinks, where σ′ may be anything from a
+        to 1: the values that make the residual least are chosen, from the last layer to the first (with several
+        hidden layers another choice may do better still). Without it there are no kinks, and σ′ of an entry 0 is a.
 
     Returns
     -------
-    NeuronRays
+    Stationarity
+
+    Warns
+    -----
+    PrecisionWarning
+        Where a rank is not clear.
 
     Raises
     ------
     InputError
-        Where Z is not a finite matrix, or an option is out of range.
+        For representations that no network has, a ``kink_tol`` outside of [0, 1), and interpolation where A_{L−1}
+        lacks full row rank (moves that keep Z_L are not free).
 
     Examples
     --------
-    >>> found = neuron_rays([[1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, -3.0]])
-    >>> len(found), found.labels.tolist(), found.n_live
-    (2, [0, 0, -2, 1], 3)
+    Two samples, one neuron that is silent on the second: A₁ has rank 1, and the multiplier keeps Z₂ at 0 there.
+
+    >>> problem = RepresentationProblem([[1.0], [-1.0]], [1.0, 1.0], lam=0.2, bias=0.0)
+    >>> s = np.sqrt(1 - 2 * 0.2)
+    >>> found = stationarity(problem, [[[s], [-s]], [[s * s], [0.0]]])
+    >>> found.value < 1e-12, found.multipliers[1].round(9).tolist(), [image.rank for image in found.images]
+    (True, [[0.0], [-1.0]], [1, 1])
     """
-    matrix = np.asarray(Z, dtype=float)
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        raise InputError(f"Z must be a matrix (N, n) of finite numbers; received shape {matrix.shape}.")
-    check_number("max_angle_deg", max_angle_deg, "a positive number below 90", lambda a: 0 < a < 90)
-    if n_rays is not None:
-        check_count("n_rays", n_rays)
-    check_number("silent", silent, "a number in [0, 1)", lambda s: 0 <= s < 1)
-    neurons = matrix.T
-    norms = np.linalg.norm(neurons, axis=1)
-    live = norms > silent * norms.max(initial=0.0)
-    labels = np.where(live, -1, -2)
-    units = neurons / np.where(norms > 0, norms, 1.0)[:, None]
-    mass, bound = norms**2, np.cos(np.deg2rad(max_angle_deg))
-    directions: list[np.ndarray] = []
-    near = units @ units.T >= bound
-    while (labels == -1).any() and (n_rays is None or len(directions) < n_rays):
-        open_ = labels == -1
-        covered = np.where(open_, near @ (mass * open_), -np.inf)
-        centre = units[int(covered.argmax())]
-        group = open_ & (units @ centre >= bound)
-        mean = (mass[group, None] * units[group]).sum(axis=0)
-        mean /= np.linalg.norm(mean)
-        better = open_ & (units @ mean >= bound)
-        if mass[better].sum() >= mass[group].sum():
-            group, centre = better, mean
-        labels[group] = len(directions)
-        directions.append(centre)
-    rays = np.array(directions).reshape(len(directions), len(matrix))
-    cosines = np.clip(units @ rays.T, -1.0, 1.0).max(axis=1, initial=-1.0)
-    angles = np.where(live, np.rad2deg(np.arccos(cosines)), np.nan)
-    return NeuronRays(rays, labels, angles, mass)
+    check_number("kink_tol", kink_tol, "a number in [0, 1)", lambda t: 0 <= t < 1)
+    found, images = problem.admissible(Z)
+    return measure(problem, found, images, kink_tol)
+
+
+def measure(
+    problem: RepresentationProblem,
+    Z: Sequence[np.ndarray],
+    images: Sequence[LayerImage],
+    kink_tol: float = 0.0,
+) -> Stationarity:
+    """Compute :func:`stationarity` from images already at hand."""
+    attraction, repulsion = _forces(Z, images)
+    total = [-problem.lam * a for a in attraction]
+    total[-1] = total[-1] + problem.fit_gradient(Z[-1])
+    partial, slopes = list(total), [problem.derivative(z) for z in Z[:-1]]
+    kinks = [np.abs(z) < kink_tol * np.abs(z).max(axis=0) for z in Z[:-1]]
+    if problem.interpolates:
+        if not images[-1].is_full:
+            raise InputError(
+                f"the features of layer {len(Z) - 1} have rank {images[-1].rank} of {len(Z[0])}: moves that "
+                "keep the outputs at Y are not free then; use a small lam instead of interpolation."
+            )
+        total[-1] = np.zeros_like(total[-1])
+    for layer in range(len(Z) - 2, -1, -1):
+        weights = images[layer + 1].weights(Z[layer + 1])[: Z[layer].shape[1]]
+        push = -problem.lam * repulsion[layer]
+        moved, basis = push + total[layer + 1] @ weights.T, images[layer].basis
+        for j in np.flatnonzero(kinks[layer].any(axis=0)):
+            # the slopes in [a, 1] at the kinks of a neuron that make what is left of it in the image least
+            slope, free = slopes[layer][:, j], kinks[layer][:, j]
+            rest = basis.T @ (total[layer][:, j] + np.where(free, 0.0, slope) * moved[:, j])
+            columns = basis[free].T * moved[free, j]
+            slope[free] = lsq_linear(columns, -rest, (problem.slope, 1.0), method="bvls", tol=1e-14).x
+        partial[layer] = total[layer] + slopes[layer] * push
+        total[layer] = total[layer] + slopes[layer] * moved
+    residuals = tuple(image.project(g) for image, g in zip(images, total, strict=True))
+    multipliers = tuple(g - r for g, r in zip(total, residuals, strict=True))
+    away = [
+        np.abs(z[~kink & (np.abs(z).max(axis=0) > 0)]).min(initial=np.inf)
+        for z, kink in zip(Z, kinks, strict=False)
+    ]
+    return Stationarity(
+        residuals, multipliers, tuple(partial), tuple(images),
+        float(min(away, default=np.inf)), tuple(slopes), int(sum(kink.sum() for kink in kinks)),
+    )  # fmt: skip

@@ -12,6 +12,8 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
 
 from __future__ import annotations
 
+import reprlib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,20 +21,13 @@ import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice, check_number, check_positive
 from covopt.data.tabular import check_finite, to_matrix
-from covopt.errors import InputError
-from covopt.experiments.representations.images import (
-    ADMISSIBLE,
-    LayerImage,
-    LayerRank,
-    admissible,
-    as_matrices,
-    check_representations,
-)
-from covopt.losses import Loss, make_loss
+from covopt.errors import InputError, PrecisionWarning
+from covopt.experiments.representations.images import LayerImage, as_matrices
+from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 
 OUTPUT_BIASES = ("penalized", "none")
-MEETS = 1e-9  # share of max |Y| by which outputs may miss and still interpolate; absolute for Y = 0
+ADMISSIBLE = 1e-7  # share of ‖Z‖ outside of the image that passes for rounding
 
 
 class RepresentationProblem:
@@ -92,13 +87,10 @@ class RepresentationProblem:
         sample_weight: Any = None,
     ) -> None:
         inputs = to_matrix("X", X)[0]
-        inputs = inputs[:, None] if inputs.ndim == 1 else inputs
-        if inputs.ndim != 2 or len(inputs) == 0:
-            raise InputError(
-                f"X must be a table (N, d) with at least one row; received shape {inputs.shape}."
-            )
-        check_finite("X", inputs, None)
-        self.X = inputs
+        self.X = inputs[:, None] if inputs.ndim == 1 else inputs
+        if not len(self.X):
+            raise InputError("X must be a table (N, d) with at least one row.")
+        check_finite("X", self.X, None)
         self.bias = check_bias(bias)
         self.output_bias = check_choice("output_bias", output_bias, OUTPUT_BIASES)
         self.slope = check_number(
@@ -107,39 +99,28 @@ class RepresentationProblem:
         self.tikhonov = check_number(
             "tikhonov", tikhonov, "a finite number, 0 (none) or positive", lambda a: 0 <= a < np.inf
         )
-        self.rank_tol: float | None = None
+        self.rank_tol = rank_tol
         if rank_tol is not None:
-            self.rank_tol = check_number(
-                "rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1
-            )
+            check_number("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
         if Y is None and lam is not None:
             raise InputError("lam weighs the norm against the loss on targets; give Y too, or leave lam out.")
         if lam is None and (loss != "squared" or sample_weight is not None):
             raise InputError("a loss and sample_weight need lam; without it the targets are interpolated.")
         self.lam = 1.0 if lam is None else check_positive("lam", lam)
         self.loss: Loss | None = None
-        self.targets: np.ndarray | None = None
         if Y is not None:
-            self._bind(Y, make_loss(loss) if lam is not None else make_loss("squared"), lam, sample_weight)
-        self.input_image = LayerImage(0, self._lift(inputs), self.tikhonov, self.rank_tol)
-
-    def _bind(self, Y: Any, loss: Loss, lam: float | None, sample_weight: Any) -> None:
-        targets = loss.encode_targets(Y)
-        if len(targets) != len(self.X):
-            raise InputError(
-                f"Y has {len(targets)} rows but X has {len(self.X)}; give one target per sample."
-            )
-        if lam is None:
-            self.targets = targets
-            return
-        loss.encode_targets(Y, sample_weight)
-        self.loss = loss
+            self.loss = Interpolation() if lam is None else make_loss(loss)
+            targets = self.loss.encode_targets(Y, sample_weight)
+            if len(targets) != len(self.X):
+                raise InputError(
+                    f"Y has {len(targets)} rows but X has {len(self.X)}; give one target per sample."
+                )
 
     # ------------------------------------------------------------------ features
     @property
     def interpolates(self) -> bool:
         """Whether the problem is the minimal norm of a network through the targets."""
-        return self.targets is not None
+        return isinstance(self.loss, Interpolation)
 
     def activate(self, Z: np.ndarray) -> np.ndarray:
         """σ_a(Z).
@@ -172,12 +153,10 @@ class RepresentationProblem:
         Z : sequence of ndarray of shape (N, n_ℓ)
         layer : int
         """
-        if layer == 0:
-            if len(Z) == 1 and self.output_bias == "none":
-                return LayerImage(0, self.X, self.tikhonov, self.rank_tol)
-            return self.input_image
-        features = self._lift(self.activate(Z[layer - 1]), last=layer == len(Z) - 1)
-        return LayerImage(layer, features, self.tikhonov, self.rank_tol)
+        values = self.activate(Z[layer - 1]) if layer else self.X
+        return LayerImage(
+            layer, self._lift(values, last=layer == len(Z) - 1), self.tikhonov, self.rank_tol
+        )  # fmt: skip
 
     def images(self, Z: Sequence[np.ndarray]) -> list[LayerImage]:
         """Return the images of A₀ … A_{L−1}.
@@ -187,15 +166,6 @@ class RepresentationProblem:
         Z : sequence of ndarray of shape (N, n_ℓ)
         """
         return [self.image(Z, layer) for layer in range(len(Z))]
-
-    def ranks(self, Z: Any) -> tuple[LayerRank, ...]:
-        """Return rank, rank gap and Tikhonov size of A₀ … A_{L−1}.
-
-        Parameters
-        ----------
-        Z : sequence of ndarray of shape (N, n_ℓ)
-        """
-        return tuple(image.rank for image in self.images(self.check(Z)))
 
     def check(self, Z: Any) -> list[np.ndarray]:
         """Return representations as a list of finite float arrays (N, n_ℓ).
@@ -209,8 +179,62 @@ class RepresentationProblem:
         InputError
             Where there are none, rows are missing, entries are not finite, or Z_L has another width than Y.
         """
-        targets = self.targets if self.loss is None else self.loss.targets
-        return check_representations(Z, len(self.X), None if targets is None else targets.shape)
+        try:
+            found = [np.asarray(z, dtype=float) for z in Z]
+        except (TypeError, ValueError):
+            found = []
+        if not found:
+            raise InputError(
+                f"Z must be a sequence of numeric matrices Z_1 … Z_L; received {reprlib.repr(Z)}."
+            )
+        for layer, z in enumerate(found, start=1):
+            if z.ndim != 2 or len(z) != len(self.X) or not np.isfinite(z).all():
+                raise InputError(
+                    f"Z_{layer} must hold finite numbers in a row for each sample, ({len(self.X)}, width); its shape "
+                    f"is {z.shape}."
+                )
+        if self.loss is not None and found[-1].shape != self.loss.targets.shape:
+            raise InputError(
+                f"Z_{len(found)}, the outputs, has shape {found[-1].shape}; the targets have "
+                f"{self.loss.targets.shape}."
+            )
+        return found
+
+    def admissible(self, Z: Any) -> tuple[list[np.ndarray], list[LayerImage]]:
+        """Return representations that some network has, and the images of A₀ … A_{L−1}; with ε > 0 all are welcome.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+
+        Warns
+        -----
+        PrecisionWarning
+            On behalf of the caller's caller: of the first layer whose rank is not clear.
+
+        Raises
+        ------
+        InputError
+            With the first layer that is outside.
+        """
+        found = self.check(Z)
+        images = self.images(found)
+        for image, z in zip(images, found, strict=True):
+            if (defect := image.defect(z)) > ADMISSIBLE:
+                raise InputError(
+                    f"Z_{image.layer + 1} lies outside of the image of the layer before it, by {defect:.1e} of its "
+                    "norm: no network has these representations; use project(Z) first, or a positive tikhonov."
+                )
+        blurred = next((image for image in images if not image.is_clear), None)
+        if blurred is not None:
+            warnings.warn(
+                f"the rank {blurred.rank} of the features of layer {blurred.layer} is not clear: relative singular "
+                f"values {blurred.kept:.1e} (kept) and {blurred.dropped:.1e} (dropped); what uses their "
+                "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+        return found, images
 
     # ------------------------------------------------------------------ the maps
     def to_representations(self, network: Any) -> list[np.ndarray]:
@@ -226,19 +250,17 @@ class RepresentationProblem:
         InputError
             Where the network does not fit the data or the options.
         """
-        features = self.input_image.features
         matrices = as_matrices(network, self.bias, self.output_bias, self.slope)
         found: list[np.ndarray] = []
         for layer, matrix in enumerate(matrices, start=1):
-            if layer == 1 and len(matrices) == 1 and self.output_bias == "none":
-                features = self.X
+            values = self.activate(found[-1]) if found else self.X
+            features = self._lift(values, last=layer == len(matrices))
             if matrix.ndim != 2 or matrix.shape[1] != features.shape[1]:
                 raise InputError(
                     f"W_{layer} has shape {matrix.shape}; (width, {features.shape[1]}) is needed, "
                     f"{'the bias column included' if features.shape[1] and self.bias else 'without a bias column'}."
                 )
             found.append(features @ matrix.T)
-            features = self._lift(self.activate(found[-1]), last=layer == len(matrices) - 1)
         return self.check(found)
 
     def to_weights(self, Z: Any) -> list[np.ndarray]:
@@ -258,7 +280,7 @@ class RepresentationProblem:
         InputError
             For representations that no network has (without Tikhonov's ε): project them first.
         """
-        found, images = admissible(self, Z)
+        found, images = self.admissible(Z)
         return [image.weights(z).T for image, z in zip(images, found, strict=True)]
 
     def to_network(self, Z: Any) -> DeepReLUNetwork:
@@ -303,8 +325,8 @@ class RepresentationProblem:
         found = self.check(Z)
         for layer in range(len(found)):
             last = layer == len(found) - 1
-            if last and self.targets is not None:
-                found[layer] = self.targets.copy()
+            if last and self.loss is not None and self.interpolates:
+                found[layer] = self.loss.targets.copy()
             else:
                 found[layer] = self.image(found, layer).project(found[layer])
         return found
@@ -328,12 +350,10 @@ class RepresentationProblem:
         Z : sequence of ndarray of shape (N, n_ℓ)
         """
         found = self.check(Z)
-        return tuple(self._cost(image, z) for image, z in zip(self.images(found), found, strict=True))
-
-    def _cost(self, image: LayerImage, z: np.ndarray) -> float:
-        if self.tikhonov == 0 and image.defect(z) > ADMISSIBLE:
-            return np.inf
-        return image.cost(z)
+        return tuple(
+            image.cost(z) if image.defect(z) <= ADMISSIBLE else np.inf
+            for image, z in zip(self.images(found), found, strict=True)
+        )
 
     def objective(self, Z: Any) -> float:
         """𝓛ʳ(Z); infinite where no network has these representations (and ε = 0).
@@ -364,16 +384,15 @@ class RepresentationProblem:
         ----------
         outputs : ndarray of shape (N, k)
         """
-        if self.targets is not None:
-            size = float(np.abs(self.targets).max(initial=0.0))
-            return 0.0 if np.abs(outputs - self.targets).max(initial=0.0) <= MEETS * (size or 1.0) else np.inf
         return 0.0 if self.loss is None else self.loss.value(outputs)
 
     def fit_gradient(self, outputs: np.ndarray) -> np.ndarray:
-        """∇C(Z_L); zero without a loss.
+        """∇C(Z_L); zero without a loss and in interpolation.
 
         Parameters
         ----------
         outputs : ndarray of shape (N, k)
         """
-        return np.zeros_like(outputs) if self.loss is None else self.loss.gradient(outputs)
+        if self.loss is None or self.interpolates:
+            return np.zeros_like(outputs)
+        return self.loss.gradient(outputs)
