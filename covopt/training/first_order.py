@@ -118,34 +118,34 @@ class FirstOrder:
             return {"m": torch.zeros_like(theta), "v": torch.zeros_like(theta)}
         return {"m": torch.zeros_like(theta)} if self.phase.momentum else {}
 
-    def run(self, theta: Tensor, state: dict[str, Tensor], first: int, count: int) -> None:
-        """Do the steps first, …, first + count − 1 on ``theta``, in place."""
+    def run(self, theta: Tensor, state: dict[str, Tensor], first: int, count: int, since: int = 0) -> None:
+        """Do the steps first, …, first + count − 1 on ``theta``, in place; the state is that since a step."""
         gradient = torch.empty_like(theta)
         step = self._adam if self.phase.optimiser == "adam" else self._descend
         scratch = torch.empty_like(theta)
         for t in range(first, first + count):
             rows, noise = (None, None) if self._draws is None else self._draws.at(t)
             self.networks.gradient_(theta, gradient, rows, noise)
-            step(theta, gradient, scratch, state, t)
+            step(theta, gradient, scratch, state, t, t + 1 - since)
 
     def _descend(
-        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int
+        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int, age: int
     ) -> None:
         if self.phase.momentum:
             gradient = state["m"].mul_(self.phase.momentum).add_(gradient)
         theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
 
     def _adam(
-        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int
+        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int, age: int
     ) -> None:
         first, second = self.phase.betas
         m, v = state["m"], state["v"]
         m.lerp_(gradient, 1.0 - first)
         v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
-        root = math.sqrt(1.0 - second ** (t + 1))
+        root = math.sqrt(1.0 - second**age)
         torch.sqrt(v, out=scratch).add_(self.phase.eps * root).div_(self._rates)
-        theta.addcdiv_(m, scratch, value=-self.phase.factor(t) * root / (1.0 - first ** (t + 1)))
+        theta.addcdiv_(m, scratch, value=-self.phase.factor(t) * root / (1.0 - first**age))
 
 
 def rate_of(phase: Phase, member: Member) -> float:

@@ -92,24 +92,6 @@ class BatchedLBFGS:
         codes = self._torch.where(self.codes == _RUNNING, _STOPPED, self.codes)
         return np.array(STATUSES)[codes.cpu().numpy()]
 
-    # ------------------------------------------------------------------ stopping and going on
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that :meth:`load` needs to go on bit by bit as without an interruption."""
-        self.publish()
-        kept = {name: getattr(self, name).clone() for name in _PUBLIC}
-        kept |= {f"work.{name}": field.clone() for name, field in self._work.items()}
-        return kept | {f"search.{name}": field.clone() for name, field in self._searches.tensors().items()}
-
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up a state."""
-        place = {name: field.to(self.theta.device) for name, field in state.items()}
-        for name in _PUBLIC:
-            setattr(self, name, place[name].clone())
-        self._work = {n.removeprefix("work."): f.clone() for n, f in place.items() if n.startswith("work.")}
-        self._searches = Searches(
-            **{n.removeprefix("search."): f.clone() for n, f in place.items() if n.startswith("search.")}
-        )
-
     # ------------------------------------------------------------------ the run
     def start(self) -> None:
         """Evaluate the starting points and choose the first directions."""
@@ -261,6 +243,3 @@ class BatchedLBFGS:
         rows = live.nonzero()[:, 0]
         self._work = {name: field[rows] for name, field in self._work.items()}
         self._searches = self._searches.take(rows)
-
-
-_PUBLIC = ("theta", "value", "gradient_norm", "steps", "codes")

@@ -57,10 +57,6 @@ class Searches:
             zero.clone(), zero.clone(), off.clone(), torch.zeros_like(value, dtype=torch.int64), off.clone(),
         )  # fmt: skip
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the fields by name."""
-        return dict(vars(self))
-
     def take(self, rows: Tensor) -> Searches:
         """Return the searches of some networks."""
         return Searches(**{name: field[rows] for name, field in vars(self).items()})

@@ -85,12 +85,14 @@ class Runner:
         self.problem, self.schedule, self.weights = problem, schedule, weights
         self.tol_gradient, self.floors, self.tol_gap = tol_gradient, floors, tol_gap
         self.random_state, self.record_every = random_state, record_every
-        self.status = [RUNNING] * count
+        self.status = np.full(count, RUNNING, dtype="<U9")
         self.steps = np.zeros(count, dtype=int)
         self.times = np.zeros(count)
         self.objectives = np.full(count, np.nan)
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.phase, self.step, self.elapsed_s = 0, 0, 0.0
+        self._before = self.steps  # of the phase
+        self._since = 0  # the step of the phase at which its optimiser began
         self._is_slow = len(problem.inputs) * len(problem.members) > MANY
         self._pace = HEARD_S  # seconds of a step
         self.batches: list[Batch] = []
@@ -112,14 +114,19 @@ class Runner:
         ):
             while self.phase < len(self.schedule) and self.active:
                 if self._run_phase(pool, on_event):
-                    self._store()
+                    self.store()
                     return
-                self.phase, self.step = self.phase + 1, 0
+                self.phase, self.step, self._since = self.phase + 1, 0, 0
+
+    def goes_on(self, weights: list[list[np.ndarray]], phase: int, step: int, elapsed_s: float) -> None:
+        """Take up networks at a step of a phase: its optimiser remembers nothing."""
+        self.weights[:] = weights
+        self.phase, self.step, self._since, self.elapsed_s = phase, step, step, elapsed_s
 
     @property
     def active(self) -> list[int]:
         """Networks that still move."""
-        return [i for i, s in enumerate(self.status) if s == RUNNING]
+        return np.flatnonzero(self.status == RUNNING).tolist()
 
     @property
     def steps_done(self) -> int:
@@ -130,6 +137,7 @@ class Runner:
         phase = self.schedule[self.phase]
         if not self.batches:
             self._form(phase)
+            self._before = self.steps.copy()
             if self.phase == 0 and self.step == 0:
                 self.record()
         while self.step < phase.steps and self.active:
@@ -149,7 +157,7 @@ class Runner:
             self.record()
             if on_event(self) or self.interrupted():
                 return True
-        self._store()
+        self.store()
         self.batches = []
         return False
 
@@ -167,10 +175,12 @@ class Runner:
         groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
         self.batches = [self.problem.batch(group, [self.weights[i] for i in group]) for group in groups]
 
-    def _store(self) -> None:
-        """Copy the weights out of the batches."""
+    def store(self) -> None:
+        """Copy the weights out of the batches; those of the last check where they are not finite."""
         for batch in self.batches:
-            for i, layers in zip(batch.index, batch.networks.unpack(batch.theta), strict=True):
+            finite = torch.isfinite(batch.theta).all(1, keepdim=True)
+            theta = torch.where(finite, batch.theta, batch.last_good)
+            for i, layers in zip(batch.index, batch.networks.unpack(theta), strict=True):
                 self.weights[i] = layers
 
     def advance(self, batch: Batch, phase: Phase, target: int) -> float:
@@ -189,7 +199,7 @@ class Runner:
             members = [self.problem.members[i] for i in batch.index]
             batch.worker = FirstOrder(phase, self.phase, batch.networks, members, self.random_state)
             batch.state = batch.state or batch.worker.new_state(batch.theta)
-        batch.worker.run(batch.theta, batch.state, self.step, target - self.step)
+        batch.worker.run(batch.theta, batch.state, self.step, target - self.step, self._since)
 
     def _advance_lbfgs(self, batch: Batch, phase: Phase, target: int) -> None:
         if batch.worker is None:
@@ -197,15 +207,12 @@ class Runner:
                 batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
                 self.tol_gradient,
             )  # fmt: skip
-            if batch.state:
-                batch.worker.load(batch.state)
-            else:
-                batch.worker.start()
+            batch.worker.start()
         for _ in range(target - self.step):
             if batch.worker.done:
                 break
             batch.worker.advance()
-        batch.state = batch.worker.state()
+        batch.worker.publish()
         batch.theta = batch.worker.theta.clone()
 
     # ------------------------------------------------------------------ checks
@@ -259,15 +266,13 @@ class Runner:
         self.status[i] = status
 
     def _check_lbfgs(self, phase: Phase) -> None:
-        before = sum(p.steps for p in self.schedule[: self.phase])
         for batch in self.batches:
             run = batch.worker
-            run.publish()
             status, taken = run.status, run.steps.cpu().numpy()
             self.objectives[batch.index] = run.value.cpu().double().numpy()
             close = self._close(batch.index)
             for k, i in enumerate(batch.index):
-                self.steps[i] = before + int(taken[k])
+                self.steps[i] = self._before[i] + int(taken[k])
                 if status[k] == DIVERGED:
                     self.status[i] = DIVERGED
                 elif status[k] == CONVERGED or close[k]:

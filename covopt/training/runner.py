@@ -126,8 +126,9 @@ def train(
     checkpoint : path-like, optional
         A file that is replaced at least every ``checkpoint_every_s`` seconds, and at the end.
     resume : bool
-        Go on from the checkpoint, on the CPU bit by bit as without the interruption; where there is no such file yet,
-        start anew, so that the same call can be made again after a crash. Without it a file that exists is an error.
+        Go on from the checkpoint: its networks, at their step of the schedule; what the optimiser remembered begins
+        anew. Where there is no such file yet, start anew, so that the same call can be made again after a crash.
+        Without it a file that exists is an error.
     checkpoint_every_s : float
     tol_gradient : float
         A network has converged when ‖∇‖ ≤ tol · max(1, ‖W‖), looked at every 100 steps of full-batch phases.
@@ -197,13 +198,17 @@ def train(
         tol_gap=0.0 if reference is None else reference.tol, random_state=seed, record_every=record_every,
     )  # fmt: skip
     planned = sum(phase.steps for phase in phases)
-    fingerprint = {} if path is None else _fingerprint(task, runner, str(precision), scale)
+    asked = digest(
+        task.data.X, task.loss.targets, task.loss.weights, floors, *(w for layers in weights for w in layers),
+        {**task.loss.parameters(), "classes": None}, architecture, members, phases, str(precision), seed,
+        tol_gradient, record_every,
+    )  # fmt: skip
     written = time.perf_counter()
 
     def on_event(runner: Runner) -> bool:
         nonlocal written
         if path is not None and time.perf_counter() - written >= pause:
-            write(path, runner, fingerprint)
+            write(path, runner, asked)
             written = time.perf_counter()
         seen = runner.objectives[np.isfinite(runner.objectives)]
         phase = phases[runner.phase]
@@ -218,37 +223,18 @@ def train(
 
     with nullcontext() if path is None else locked(path):
         if path is not None and path.exists():
-            read(path, runner, fingerprint)
+            read(path, runner, asked)
         written = time.perf_counter()
         with progress_bar(progress, planned) as show:
             runner.run(on_event)
         if path is not None:
-            write(path, runner, fingerprint)
+            write(path, runner, asked)
     return TrainingRun(
         task.data.X, task.loss, architecture, members, runner.weights,
-        ["stopped" if status == "running" else status for status in runner.status], runner.steps, runner.times,
+        ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
         runner.gradient_norms(), floors, [_shown_rate(phases, member) for member in members], phases,
         runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
     )  # fmt: skip
-
-
-def _fingerprint(task: Task, runner: Runner, precision: str, scale: float) -> dict[str, Any]:
-    """Return what a checkpoint must have been written with."""
-    known = {
-        "table": digest(task.data.X, task.loss.targets, task.loss.weights),
-        "loss": task.loss.parameters() | {"classes": None},
-        "architecture": runner.problem.architecture,
-        "networks": list(runner.problem.members),
-        "schedule": runner.schedule,
-        "dtype": precision,
-        "scale": scale,
-        "start": digest(*(layer for layers in runner.weights for layer in layers)),
-        "random_state": runner.random_state,
-        "tol_gradient": runner.tol_gradient,
-        "record_every": runner.record_every,
-        "reference": digest(runner.floors),
-    }
-    return {name: str(value) for name, value in known.items()}
 
 
 def _check_loss(loss: Loss, phases: Sequence[Phase]) -> None:
