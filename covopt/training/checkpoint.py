@@ -32,6 +32,8 @@ def check_path(checkpoint: Any, resume: Any) -> Path | None:
     if not isinstance(checkpoint, str | os.PathLike):
         raise InputError(f"checkpoint must be a path; received {checkpoint!r}.")
     path = Path(os.fsdecode(checkpoint))
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write the checkpoint {path}: the folder {path.parent} does not exist.")
     if path.exists() and not resume:
         raise InputError(
             f"checkpoint {path} exists; go on from it with resume=True, or delete it to start anew."
