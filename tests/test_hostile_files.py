@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 import covopt
 from benchmarks.adversary.mutate import RAW, mutations, places
 from covopt.cli import app
-from covopt.cli.certificates import run_verify
 from covopt.completely_positive.graphs import read_graph
 from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
+from covopt.verification import verify
 from tests.cases import cases
 
 OLD = Path(__file__).parent / "data" / "v0_1_0"
@@ -43,7 +43,7 @@ def document(name: str) -> dict:
     return json.loads((OLD / f"{name}.json").read_text())
 
 
-def read(path: Path, reader=lambda path: run_verify(path, None)) -> str:
+def read(path: Path, reader=verify) -> str:
     """What the reader says: "verified", "failed", or the sentence of its refusal."""
     began = time.perf_counter()
     try:
@@ -59,7 +59,7 @@ def read(path: Path, reader=lambda path: run_verify(path, None)) -> str:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_mutated_files(name, tmp_path):
-    run_verify(OLD / f"{name}.json", None)  # compiles, the first time
+    verify(OLD / f"{name}.json")  # compiles, the first time
     content, path = document(name), tmp_path / "file.json"
     ways = mutations(content, np.random.default_rng(len(name)))
     said = set()
@@ -75,7 +75,7 @@ def test_mutated_files(name, tmp_path):
 @pytest.mark.parametrize("raw", ["null", "3.0", '"x"', "[[]]", "{}", "1" + "0" * 400])
 def test_every_field_as_something_else(name, raw, tmp_path):
     """Each name of the file once: nothing but covopt's own errors."""
-    run_verify(OLD / f"{name}.json", None)
+    verify(OLD / f"{name}.json")
     content, path = document(name), tmp_path / "file.json"
     fields = [place for place in places(content) if not isinstance(place[-1], int)]
     fields = {tuple(0 if isinstance(key, int) else key for key in place) for place in fields}

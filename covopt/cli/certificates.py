@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +16,27 @@ from covopt.errors import BudgetError, InputError
 
 def verify(given: SimpleNamespace) -> Answer:
     """Recompute everything a solution file claims, from the file and the data."""
+    import covopt
+    from covopt.certificates.stated import expectations
+    from covopt.checks.speaking import tell
+
+    asked = {"exact": given.exact, "proof": given.proof, "time_limit_s": given.time_limit}
     with progress(given, "verifying"):
-        found = run_verify(
-            given.solution, given.table, exact=given.exact, proof=given.proof, text=reading(given),
-            expect=given.expect or (), time_limit_s=given.time_limit,
-        )  # fmt: skip
+        loaded, named = covopt.load(given.solution), ()
+        asked["expect"] = expectations(given.expect or ())
+        if given.table is not None:
+            first = loaded[0] if isinstance(loaded, list) else loaded
+            named = _columns_of(first, given)
+            if isinstance(first, covopt.depth.DeepSolution):
+                loaded = first
+                asked.pop("proof")
+        found = covopt.verify(loaded, *named, **asked)
+        for check in found.checks:
+            said = f"{'ok' if check.ok else 'failed'} {check.name}: {check.detail}"
+            tell(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
+        tell(
+            logging.INFO, repr(found), "result", ok=found.ok, in_time=found.in_time, checks=len(found.checks)
+        )
     code = Exit.VERIFICATION_FAILED if found.failed else Exit.NOT_CERTIFIED
     return Answer(
         Exit.CERTIFIED if found.ok else code,
@@ -33,50 +47,22 @@ def verify(given: SimpleNamespace) -> Answer:
     )
 
 
-def run_verify(
-    solution: Path,
-    table: Path | None,
-    *,
-    text: Any = None,
-    expect: Sequence[str] = (),
-    time_limit_s: float | None = None,
-    **asked: Any,
-) -> Any:
-    """Verify a file of any format, against a table where one is given."""
-    import covopt
-    from covopt.certificates.stated import expectations
-    from covopt.checks.speaking import tell
-
-    loaded = covopt.load(solution)
-    named: tuple[Any, ...] = ()
-    asked |= {"expect": expectations(expect), "time_limit_s": time_limit_s}
-    if table is not None:
-        first = loaded[0] if isinstance(loaded, list) else loaded
-        named = _columns_of(first, solution, table, text)
-        if isinstance(first, covopt.depth.DeepSolution):
-            loaded = first
-            asked.pop("proof", None)
-    found = covopt.verify(loaded, *named, **asked)
-    for check in found.checks:
-        said = f"{'ok' if check.ok else 'failed'} {check.name}: {check.detail}"
-        tell(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
-    tell(logging.INFO, repr(found), "result", ok=found.ok, in_time=found.in_time, checks=len(found.checks))
-    return found
-
-
-def _columns_of(saved: Any, solution: Path, table: Path, text: Any) -> tuple[Any, Any]:
+def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
     """Return the columns of a table that a saved solution is about."""
     import covopt
     from covopt.data.table_files import read_table
 
     if not isinstance(saved, covopt.Solution | covopt.depth.DeepSolution):
-        raise InputError(f"{solution} carries what it is about ({type(saved).__name__}): leave {table} out")
+        raise InputError(
+            f"{given.solution} carries what it is about ({type(saved).__name__}): leave {given.table} out"
+        )
     data, loss = saved.data, saved.loss
     labels = loss is not None and loss.is_classification
     target = (loss.column,) if loss is not None and labels and loss.column else data.target_names
     read = read_table(
-        table, target=target, features=data.feature_names, labels=labels, text=text, drop_missing=True
-    )
+        given.table, target=target, features=data.feature_names, labels=labels, text=reading(given),
+        drop_missing=True,
+    )  # fmt: skip
     return read.features, read.targets
 
 
@@ -90,53 +76,39 @@ def prove(given: SimpleNamespace) -> Answer:
         raise InputError("say where the proof goes: --out PROOF.json, or --coq DIR")
     with progress(given, "proving"):
         loaded = covopt.load(given.solution)
-        if isinstance(loaded, list):
-            raise InputError(f"{given.solution} is a path: save one of its solutions and prove that")
-        if isinstance(loaded, covopt.CPRankCertificate):
-            raise InputError(
-                f"{given.solution} is a CP-rank certificate: verify checks its reasons, there is nothing to prove"
-            )
         if not isinstance(loaded, covopt.Solution):
-            raise InputError(
-                f"{given.solution} holds a {type(loaded).__name__}, no solution whose bound could be proved"
-            )
+            what = f"holds a {type(loaded).__name__}, no solution whose bound could be proved"
+            if isinstance(loaded, list):
+                what = "is a path: save one of its solutions and prove that"
+            elif isinstance(loaded, covopt.CPRankCertificate):
+                what = "is a CP-rank certificate: verify checks its reasons, there is nothing to prove"
+            raise InputError(f"{given.solution} {what}")
         stated = loaded.lower_bound
         try:
-            proof: Any = loaded.prove(
+            proof = loaded.prove(
                 max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit,
             )  # fmt: skip
         except BudgetError as error:
-            proof, message = None, str(error)
-        else:
-            keep(proof.save, given.out)
-            if given.coq is not None:
-                write_coq(proof.text, given.coq)
-    if proof is None:
-        if not given.as_json:
-            typer.echo(message, err=True)
-        found = {"message": message, "proves_what_is_stated": False, "stated": stated}
-        return Answer(Exit.NOT_CERTIFIED, found, saved="")
+            if not given.as_json:
+                typer.echo(str(error), err=True)
+            found = {"message": str(error), "proves_what_is_stated": False, "stated": stated}
+            return Answer(Exit.NOT_CERTIFIED, found, saved="")
+        keep(proof.save, given.out)
+        if given.coq is not None:
+            write_coq(proof.text, given.coq)
+    holds = bool(stated <= proof.lower_bound * (1.0 + 1e-9))
     found = {
         "proved": proof.lower_bound,
         "stated": stated,
-        "proves_what_is_stated": bool(stated <= proof.lower_bound * (1.0 + 1e-9)),
+        "proves_what_is_stated": holds,
         "boxes": proof.boxes,
     }
     tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {proof.boxes:,} boxes", "result", **found)
-    return Answer(
-        Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED,
-        found,
-        [
-            f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers",
-            f"{'stated':<10} {stated:.12g}",
-            *(
-                []
-                if given.coq is None
-                else [f"{'saved':<10} {given.coq}; make -C {given.coq} lets Coq check it"]
-            ),
-        ],
-        saved=f"{'saved':<10} {{}}",
-    )
+    lines = [f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers"]
+    lines.append(f"{'stated':<10} {stated:.12g}")
+    if given.coq is not None:
+        lines.append(f"{'saved':<10} {given.coq}; make -C {given.coq} lets Coq check it")
+    return Answer(Exit.CERTIFIED if holds else Exit.NOT_CERTIFIED, found, lines, saved=f"{'saved':<10} {{}}")
 
 
 def cp_rank(given: SimpleNamespace) -> Answer:
@@ -156,29 +128,15 @@ def cp_rank(given: SimpleNamespace) -> Answer:
                 f"{source} must end in .csv, .tsv or .txt (a matrix) or {' or '.join(GRAPH_SUFFIXES)} (a graph)."
             )
         matrix = read_graph(source) if suffix in GRAPH_SUFFIXES else read_csv(source)
-        found = run(
-            matrix,
-            tol=given.tol,
-            time_limit_s=given.time_limit,
-            random_state=given.seed,
-        )
+        found = run(matrix, tol=given.tol, time_limit_s=given.time_limit, random_state=given.seed)
+    said = ("lower", "upper", "is_exact", "residual", "notes", "time_s")
+    of_a_reason = ("side", "value", "method", "text", "vertices")
     record = {
         "status": found.status.code,
         "message": found.status.message,
         "n_rows": len(found.matrix),
-        "reasons": [
-            {name: getattr(reason, name) for name in ("side", "value", "method", "text", "vertices")}
-            for reason in found.reasons
-        ],
-        **{
-            name: getattr(found, name)
-            for name in ("lower", "upper", "is_exact", "residual", "notes", "time_s")
-        },
+        "reasons": [{name: getattr(reason, name) for name in of_a_reason} for reason in found.reasons],
+        **{name: getattr(found, name) for name in said},
     }
-    return Answer(
-        Exit.CERTIFIED if found.status.code in ("exact", "not_cp") else Exit.NOT_CERTIFIED,
-        record,
-        [found.summary()],
-        save=found.save,
-        saved=f"{'saved':<10} {{}}",
-    )
+    code = Exit.CERTIFIED if found.status.code in ("exact", "not_cp") else Exit.NOT_CERTIFIED
+    return Answer(code, record, [found.summary()], save=found.save, saved=f"{'saved':<10} {{}}")

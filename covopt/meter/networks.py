@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from covopt.checks.wording import counted, listed, one_line
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.network.state_dict import read_tensors
+from covopt.network.state_dict import linear_layers, read_tensors
 
 Layer = tuple[np.ndarray, np.ndarray | None]
 AGREES = 1e-4  # of the largest output, by which a module in single precision may differ from its layers
@@ -247,47 +246,8 @@ def _of_file(path: Path) -> Given:
 
 
 def chain(tensors: Mapping[str, np.ndarray], name: str) -> list[Layer]:
-    """Return the linear layers among named tensors, in the order of their names.
-
-    Parameters
-    ----------
-    tensors : mapping of str to ndarray
-        Matrices called ``….weight`` and vectors ``….bias``.
-    name : str
-        Whose they are, for messages.
-
-    Raises
-    ------
-    InputError
-        For tensors that belong to no linear layer.
-
-    Examples
-    --------
-    >>> layers = chain({"fc10.weight": np.ones((1, 3)), "fc2.weight": np.ones((3, 2)), "fc2.bias": np.ones(3)}, "it")
-    >>> [(w.shape, b is not None) for w, b in layers]
-    [((3, 2), True), ((1, 3), False)]
-    """
-    parts: dict[str, dict[str, np.ndarray]] = {}
-    for key, value in tensors.items():
-        prefix, _, kind = key.rpartition(".")
-        parts.setdefault(prefix, {})[kind] = value
-    layers: list[Layer] = []
-    for prefix in sorted(parts, key=_natural):
-        weight, bias = parts[prefix].get("weight"), parts[prefix].get("bias")
-        shapes = set(parts[prefix]) <= {"weight", "bias"} and weight is not None and weight.ndim == 2
-        if weight is None or not shapes or (bias is not None and bias.shape != (len(weight),)):
-            held = ", ".join(f"{kind} {value.shape}" for kind, value in sorted(parts[prefix].items()))
-            raise InputError(
-                f"{name}: {prefix or 'the tensors'} is no linear layer ({held}); matrices *.weight and vectors "
-                "*.bias are read."
-            )
-        layers.append((weight, bias))
-    return layers
-
-
-def _natural(name: str) -> list[tuple[int, int | str]]:
-    """Return a key that sorts fc2 before fc10."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
+    """Return the linear layers among named tensors, in the order of their names."""
+    return [(tensors[w], None if b is None else tensors[b]) for w, b in linear_layers(tensors, name)]
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:

@@ -11,15 +11,15 @@ from covopt.checks.optional import required
 from covopt.meter.findings import missing_neuron
 from covopt.oracles.base import heights
 from covopt.plotting import check_figure_path, save_figure
-from covopt.plotting.drawing import plain
-from covopt.plotting.pictures import label_of
+from covopt.plotting.drawing import draw as draw_picture
+from covopt.plotting.pictures import GREY, INK, PALE, SYMBOLS, Line, Picture, Points, label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from covopt.meter.report import Gap
 
-INK, ANGLES, MOST_POINTS = "0.15", 361, 3000
+ANGLES, MOST_POINTS = 361, 3000
 
 
 def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
@@ -42,9 +42,9 @@ def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
     figure = figure_class(figsize=(5.2 * columns, 4.2), layout="constrained")
     axes = figure.subplots(1, columns)
     _ladder(report, axes[0])
-    _outputs(report, axes[1])
+    draw_picture(_outputs(report), axes[1])
     if missing is not None:
-        _dual(report, missing[0], axes[2])
+        draw_picture(_dual(report, missing[0]), axes[2])
     if path is not None:
         save_figure(figure, os.fspath(path))
     return figure
@@ -65,25 +65,24 @@ def _ladder(report: Gap, ax: Axes) -> None:
     ax.set_title(f"from your network to the best one\n{said}", fontsize="medium")
 
 
-def _outputs(report: Gap, ax: Axes) -> None:
+def _outputs(report: Gap) -> Picture:
     given = report.networks["as given"].representations(report.X)[-1]
     best = np.asarray(report.best.network.predict(report.X)).reshape(given.shape)
     chosen = np.linspace(0, len(given) - 1, min(len(given), MOST_POINTS)).astype(int)
-    low, high = float(min(given.min(), best.min())), float(max(given.max(), best.max()))
-    ax.plot([low, high], [low, high], "--", color="0.45", lw=1.0, zorder=1)
-    for j, name in enumerate(report.best.data.target_names[:6]):
-        ax.plot(
-            best[chosen, j], given[chosen, j], "o^sDvP"[j], ms=4, mfc="white" if j else "0.75", mec=INK, mew=0.7,
-            ls="", label=plain(label_of(name)), zorder=2,
-        )  # fmt: skip
-    if given.shape[1] > 1:
-        ax.legend(fontsize="small")
-    ax.set(xlabel="output of the best network", ylabel="output of your network")
-    ax.set_title("both networks on the rows\n(dashed: equal)", fontsize="medium")
+    ends = np.array([min(given.min(), best.min()), max(given.max(), best.max())])
+    names = [label_of(name) for name in report.best.data.target_names[: len(SYMBOLS)]]
+    marks = [
+        Points(best[chosen, j], given[chosen, j], name, SYMBOLS[j], 4.0, "white" if j else PALE)
+        for j, name in enumerate(names)
+    ]
+    return Picture(
+        [Line(ends, ends, color=GREY, dash=1, width=1.0), *marks], "output of the best network",
+        "output of your network", "both networks on the rows\n(dashed: equal)", columns=3 if len(names) > 1 else 0,
+    )  # fmt: skip
 
 
-def _dual(report: Gap, place: np.ndarray, ax: Axes) -> None:
-    """Draw ‖Λᵀσ(X̃w)‖ along the great circle from the missing neuron through the nearest that there is."""
+def _dual(report: Gap, place: np.ndarray) -> Picture:
+    """Return ‖Λᵀσ(X̃w)‖ along the great circle from the missing neuron through the nearest that there is."""
     last = next(network for name, network in reversed(report.networks.items()))
     (w, b), _ = last.layers
     hidden = w if b is None or not report.best.data.bias else np.column_stack([w, b])
@@ -93,24 +92,16 @@ def _dual(report: Gap, place: np.ndarray, ax: Axes) -> None:
     other = near - (near @ place) * place
     size = float(np.linalg.norm(other))
     other = other / size if size > 1e-9 else np.linalg.svd(place[None])[2][-1]
-    angles = np.linspace(-np.pi, np.pi, ANGLES)
-    circle = np.cos(angles)[:, None] * place + np.sin(angles)[:, None] * other
-    dual = report.refit_dual
-    value = np.linalg.norm(heights(report.best.data.lifted, dual, circle), axis=1)
-    ax.plot(np.degrees(angles), value, color=INK, lw=1.4)
-    ax.axhline(1.0, color="0.45", ls="--", lw=1.0)
-    own = float(np.degrees(np.arctan2(near @ other, near @ place)))
-    ax.plot([0.0], [value[ANGLES // 2]], "o", mfc="white", mec=INK, ms=7, label="missing neuron")
-    ax.plot(
-        [own],
-        [np.interp(own, np.degrees(angles), value)],
-        "s",
-        color=INK,
-        ms=6,
-        label="nearest neuron you have",
-    )
-    ax.set(
-        xlabel="angle from the missing neuron (degrees)", ylabel="dual function ‖Λᵀσ(X̃w)‖", xlim=(-180, 180)
-    )
-    ax.set_title("a neuron above 1 lowers the objective\n(dashed: 1)", fontsize="medium")
-    ax.legend(fontsize="small")
+    angles = np.linspace(-180.0, 180.0, ANGLES)
+    circle = np.cos(np.radians(angles))[:, None] * place + np.sin(np.radians(angles))[:, None] * other
+    value = np.linalg.norm(heights(report.best.data.lifted, report.refit_dual, circle), axis=1)
+    own = np.degrees(np.arctan2([near @ other], [near @ place]))
+    layers = [
+        Line(angles, value, width=1.4),
+        Points(np.zeros(1), value[[ANGLES // 2]], "missing neuron", size=7.0),
+        Points(own, np.interp(own, angles, value), "nearest neuron you have", "s", 6.0, face=INK),
+    ]
+    return Picture(
+        layers, "angle from the missing neuron (degrees)", "dual function ‖Λᵀσ(X̃w)‖",
+        "a neuron above 1 lowers the objective", (-180, 180), bounds=(1,), xticks=range(-180, 181, 90),
+    )  # fmt: skip

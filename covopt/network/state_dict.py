@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from covopt.errors import InputError
 from covopt.files import check_archive, write_atomically
 from covopt.network.deep import DeepReLUNetwork
 
+Keys = tuple[str, str | None]
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
 OF_A_BYTE = 8  # bytes that reading and writing take for one of the file
-_KEY = re.compile(r"^(?P<prefix>(?:.*\.)?)(?P<index>\d+)\.(?P<kind>[A-Za-z_]\w*)$")
+_KEY = re.compile(r"((?:.*\.)?)\d+\.[A-Za-z_]\w*$")
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
 
@@ -40,7 +42,7 @@ class ModelFile:
     """
 
     network: DeepReLUNetwork
-    keys: tuple[tuple[str, str | None], ...]
+    keys: tuple[Keys, ...]
     dtypes: tuple[str, ...]
     format: str
     metadata: dict[str, str] = field(default_factory=dict)
@@ -76,7 +78,8 @@ def read_model(path: str | Path) -> ModelFile:
     """
     path = Path(path)
     tensors, dtypes, metadata = read_tensors(path)
-    keys = _layers(path, tensors, dtypes)
+    _check_turns(path, tensors, dtypes)
+    keys = tuple(linear_layers(tensors, str(path)))
     return ModelFile(
         _network(keys, tensors), keys, tuple(dtypes[w] for w, _ in keys), format_of(path), metadata
     )
@@ -145,7 +148,7 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     return _network(model.keys, rounded)
 
 
-def _network(keys: tuple[tuple[str, str | None], ...], tensors: dict[str, np.ndarray]) -> DeepReLUNetwork:
+def _network(keys: tuple[Keys, ...], tensors: dict[str, np.ndarray]) -> DeepReLUNetwork:
     return DeepReLUNetwork(
         [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
     )
@@ -227,36 +230,68 @@ def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     return {n: t.detach().to(torch.float64).numpy() for n, t in real.items()}, dtypes
 
 
-def _layers(
-    path: Path, tensors: dict[str, np.ndarray], dtypes: dict[str, str]
-) -> tuple[tuple[str, str | None], ...]:
+def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
+    """Return the keys of weight and bias of each linear layer among named tensors, in the order of their names.
+
+    Parameters
+    ----------
+    tensors : mapping of str to ndarray
+        Matrices called ``….weight`` and vectors ``….bias``.
+    name : str
+        Whose they are, for messages.
+
+    Raises
+    ------
+    InputError
+        For tensors that belong to no linear layer.
+
+    Examples
+    --------
+    >>> linear_layers({"fc10.weight": np.ones((1, 3)), "fc2.weight": np.ones((3, 2)), "fc2.bias": np.ones(3)}, "it")
+    [('fc2.weight', 'fc2.bias'), ('fc10.weight', None)]
+    """
+    parts: dict[str, dict[str, str]] = {}
+    for key in tensors:
+        prefix, _, kind = key.rpartition(".")
+        parts.setdefault(prefix, {})[kind] = key
+    found: list[Keys] = []
+    for prefix in sorted(parts, key=_natural):
+        shapes = {kind: tensors[key].shape for kind, key in sorted(parts[prefix].items())}
+        weight, bias = shapes.get("weight", ()), shapes.get("bias")
+        if set(shapes) - {"weight", "bias"} or len(weight) != 2 or bias not in (None, weight[:1]):
+            held = ", ".join(f"{kind} {shape}" for kind, shape in shapes.items())
+            where = f"module {prefix}" if prefix else "the file"
+            raise InputError(
+                f"{name}: {where} is no Linear layer ({held}); matrices *.weight and vectors *.bias are read."
+            )
+        found.append((parts[prefix]["weight"], parts[prefix].get("bias")))
+    return found
+
+
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """Return a key that sorts fc2 before fc10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _check_turns(path: Path, tensors: dict[str, np.ndarray], dtypes: dict[str, str]) -> None:
+    """Refuse what is not one nn.Sequential of Linear and ReLU in turn, as the names of its modules tell."""
     if not tensors:
         raise InputError(f"{path} holds no tensors; {_SAVE}.")
     matches = {name: _KEY.match(name) for name in tensors}
-    found: dict[int, dict[str, str]] = {}
-    for name, match in matches.items():
-        if match is None:
-            raise InputError(
-                f"{path}: tensor {name!r} is not one of an nn.Sequential of Linear and ReLU, whose names are "
-                "0.weight, 0.bias, 2.weight, …; wrap the layers in nn.Sequential."
-            )
-        found.setdefault(int(match["index"]), {})[match["kind"]] = name
-    prefixes = sorted({match["prefix"] for match in matches.values() if match})
+    other = next((name for name, match in matches.items() if match is None), None)
+    if other is not None:
+        raise InputError(
+            f"{path}: tensor {other!r} is not one of an nn.Sequential of Linear and ReLU, whose names are "
+            "0.weight, 0.bias, 2.weight, …; wrap the layers in nn.Sequential."
+        )
+    prefixes = sorted({match[1] for match in matches.values() if match})
     if len(prefixes) > 1:
-        listed = ", ".join(map(repr, prefixes))
-        raise InputError(f"{path} holds several modules ({listed}); save one nn.Sequential alone.")
-    keys: list[tuple[str, str | None]] = []
+        raise InputError(
+            f"{path} holds several modules ({', '.join(map(repr, prefixes))}); save one nn.Sequential alone."
+        )
     before = -2
-    for index, parts in sorted(found.items()):
-        shapes = {kind: tensors[name].shape for kind, name in sorted(parts.items())}
-        if set(parts) | {"bias"} != {"weight", "bias"} or [*map(len, shapes.values())][-1:] != [2] or (
-            shapes.get("bias", shapes["weight"][:1]) != shapes["weight"][:1]
-        ):  # fmt: skip
-            listed = ", ".join(f"{kind} {shape}" for kind, shape in shapes.items())
-            raise InputError(
-                f"{path}: module {index} is no Linear layer ({listed}); only Linear and ReLU in turn can be reduced."
-            )
-        weight = parts["weight"]
+    for weight, _ in linear_layers(tensors, str(path)):
+        index = int(weight[len(prefixes[0]) :].partition(".")[0])
         if "float" not in dtypes[weight]:
             raise InputError(f"{path}: {weight!r} is {dtypes[weight]}; floating-point weights are needed.")
         if index != before + 2:
@@ -268,6 +303,4 @@ def _layers(
             raise InputError(
                 f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
             )
-        keys.append((weight, parts.get("bias")))
         before = index
-    return tuple(keys)

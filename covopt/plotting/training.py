@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.pictures import INK
+from covopt.plotting.drawing import draw
+from covopt.plotting.pictures import GREY, INK, PALE, Line, Picture, Points
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-SHADE = "0.62"  # of what is many: seeds, single networks
-FLOOR = "0.25"
 
 
 def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
@@ -32,40 +29,36 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    required("matplotlib", "drawing", "plot")
-    from matplotlib.ticker import MaxNLocator
-
-    ax = _axes() if ax is None else ax
     table, floor = plateau.table, plateau.floor
     widths, best = table["width"].to_numpy(), table["best_cost"].to_numpy(dtype=float)
     finite = np.isfinite(best)
     top = _top(best[finite], floor)
-    _seeds(ax, table, top)
-    if finite.any():
-        ax.plot(widths[finite], best[finite], "-o", color=INK, lw=1.4, ms=5, label="best found", zorder=3)
+    low, high = widths.min() - 0.5, widths.max() + 0.5
+    x = np.concatenate([np.full(len(row.costs), row.width) for row in table.itertuples()])
+    y = np.concatenate([np.asarray(row.costs, dtype=float) for row in table.itertuples()])
+    shown = np.isfinite(y) & (y <= top)
     proved = "certified optimum" if plateau.certified else "certified lower bound"
-    ax.axhline(floor, color=FLOOR, lw=1.6, ls="--", label=f"{proved}, {floor:.6g}", zorder=2)
+    layers: list[Any] = [
+        Points(x[shown], y[shown], "every seed" if shown.any() else "", "_", 9.0, edge=GREY),
+        Line(np.array([low, high]), np.full(2, floor), f"{proved}, {floor:.6g}", dash=1),
+        Line(widths[finite], best[finite], "best found" if finite.any() else "", width=1.4, symbol="o"),
+    ]
     if plateau.starts_at is not None:
-        at = int(np.flatnonzero(widths == plateau.starts_at)[0])
-        ax.plot(
-            [plateau.starts_at], [best[at]], "o", ms=12, mfc="none", mec=INK, mew=1.6, ls="none",
-            label=f"starts at width {plateau.starts_at}",
-        )  # fmt: skip
+        at = widths == plateau.starts_at
+        layers.append(
+            Points(widths[at], best[at], f"starts at width {plateau.starts_at}", size=12.0, face="none")
+        )
     if not finite.all():
-        ax.plot(
-            widths[~finite], np.full((~finite).sum(), top), "x", color=INK, ms=7, ls="none", clip_on=False,
-            label="no network through the points found",
-        )  # fmt: skip
-    _bounds(ax, plateau, widths)
-    ax.set_ylim(floor - 0.06 * (top - floor), top)
-    ax.set_xlabel("width")
-    ax.set_ylabel("‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    # below the axes: it would hide seeds or the floor
-    ax.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
+        none = widths[~finite]
+        layers.append(Points(none, np.full(len(none), top), "no network through the points found", "x", 7.0))
+    walls, off = _bounds(plateau, low, high, (floor, top))
+    return draw(
+        Picture(
+            [*walls, *layers], "width", "‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}",
+            "\n".join(off), (low, high), (floor - 0.06 * (top - floor), top + 0.03 * (top - floor)), whole="x",
+        ),
+        ax,
+    )  # fmt: skip
 
 
 def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes | None = None) -> Axes:
@@ -83,36 +76,23 @@ def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes |
     -------
     matplotlib.axes.Axes
     """
-    ax = _axes() if ax is None else ax
     count = history["network"].nunique()
     history = history[np.isfinite(history["objective"])]  # the others have diverged
-    ends = history.sort_values("step").groupby("network")["objective"].last()
-    best = ends.idxmin() if len(ends) else None
-    others: str | None = "the others"
-    for network, part in history.groupby("network"):
-        dark = network == best
-        ax.plot(
-            part["step"], part["objective"], color=INK if dark else SHADE, lw=1.6 if dark else 0.7,
-            marker="o" if len(part) == 1 else None, ms=4, zorder=3 if dark else 1,
-            label=f"best of {counted(count, 'network')}" if dark else others,
-        )  # fmt: skip
-        others = others if dark else None
-    if floor is not None and floor > 0:
-        ax.axhline(floor, color=FLOOR, lw=1.4, ls="--", label=f"certified lower bound, {floor:.6g}")
-    if len(history) and (history["objective"] > 0).all():
-        ax.set_yscale("log")
-    ax.set_xlabel("step")
-    ax.set_ylabel("objective  C + λ‖W‖²")
-    if ax.lines:
-        ax.legend(frameon=False, fontsize="small")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
-
-
-def _axes() -> Axes:
-    Figure = required("matplotlib.figure", "drawing", "plot").Figure
-    return Figure(figsize=(7.2, 4.6), layout="constrained").subplots()
+    parts = [part for _, part in history.groupby("network")]
+    parts.sort(key=lambda part: -part.sort_values("step")["objective"].iloc[-1])  # the best one on top
+    layers: list[Any] = []
+    for place, part in enumerate(parts):
+        dark = place == len(parts) - 1
+        name = f"best of {counted(count, 'network')}" if dark else "" if place else "the others"
+        ends = part["step"].to_numpy(), part["objective"].to_numpy()
+        symbol = "o" if len(part) == 1 else ""
+        layers.append(Line(*ends, name, INK if dark else PALE, width=1.6 if dark else 0.7, symbol=symbol))
+    if floor is not None and floor > 0 and len(history):
+        steps = history["step"].to_numpy()[[0, -1]]
+        layers.append(Line(steps, np.full(2, floor), f"certified lower bound, {floor:.6g}", GREY, 1, 1.4))
+    logs = "y" if len(history) and (history["objective"] > 0).all() else ""
+    said = "every network has diverged"
+    return draw(Picture(layers, "step", "objective  C + λ‖W‖²", logs=logs, empty=said), ax)
 
 
 def _top(best: np.ndarray, floor: float) -> float:
@@ -121,34 +101,22 @@ def _top(best: np.ndarray, floor: float) -> float:
     return highest + 0.15 * (highest - floor) if highest > floor * (1 + 1e-9) else floor * 1.1 or 1.0
 
 
-def _seeds(ax: Axes, table: pd.DataFrame, top: float) -> None:
-    x = np.concatenate([np.full(len(row.costs), row.width) for row in table.itertuples()])
-    y = np.concatenate([np.asarray(row.costs, dtype=float) for row in table.itertuples()])
-    shown = np.isfinite(y) & (y <= top)
-    if not shown.any():
-        return
-    ax.plot(x[shown], y[shown], "_", color=SHADE, ms=9, ls="none", label="every seed", zorder=1)
-
-
-def _bounds(ax: Axes, plateau: Any, widths: np.ndarray) -> None:
-    """Draw the best lower and upper bound on the width; what is off the axis is written."""
+def _bounds(plateau: Any, low: float, high: float, ends: tuple[float, float]) -> tuple[list[Line], list[str]]:
+    """Return the best lower and upper bound on the width, and in words what is off the axis."""
     found = plateau.bounds.bounds
     lower = max((b.value for b in found if b.kind == "lower"), default=None)
     upper = min((b.value for b in found if b.kind == "upper"), default=None)
-    low, high = widths.min() - 0.5, widths.max() + 0.5
-    off = []
-    lines = [(lower, "at least", ":"), (upper, "at most", "-.")]
+    bounds = [(lower, "at least", 2), (upper, "at most", 3)]
     if lower is not None and lower == upper:
-        lines = [(lower, "exactly", "-.")]
-    for value, text, style in lines:
+        bounds = [(lower, "exactly", 3)]
+    walls, off = [], []
+    for value, text, dash in bounds:
         if value is None:
             continue
         needed = "" if text == "at least" else " is needed" if value == 1 else " are needed"
         label = f"theory: {text} {counted(value, 'neuron')}{needed}"
         if low <= value <= high:
-            ax.axvline(value, color=SHADE, lw=1.3, ls=style, label=label, zorder=0)
+            walls.append(Line(np.full(2, value), np.array(ends), label, GREY, dash, 1.3))
         else:
-            off.append(label)
-    for text in off:
-        ax.plot([], [], " ", label=f"{text} (off the axis)")
-    ax.set_xlim(low, high)
+            off.append(f"{label} (off the axis)")
+    return walls, off
