@@ -44,7 +44,7 @@ OF_A_LETTER, OF_A_NUMBER, OF_NPZ, OF_EXCEL = (
     10,
 )  # bytes of memory, the last two for a byte of the file
 NEVER_ASKED = 1 << 20  # bytes below which every machine has room
-FIRST, AT_ONCE = 1 << 16, 1 << 22  # letters
+FIRST = 1 << 16  # letters, of which the fields are counted
 
 
 def read_raw(path: Path, text: Text) -> Raw:
@@ -134,26 +134,18 @@ def check_unique(names: Sequence[str], path: Path) -> None:
 
 # ---------------------------------------------------------------------- text
 def _read_text(path: Path, suffix: str, text: Text) -> Raw:
-    encoding = "utf-8-sig" if text.encoding.lower() in ("utf-8", "utf8") else text.encoding
-    with _opened(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as stream:
-        return _frame_of(path, suffix, _all_of(path, stream), text)
-
-
-def _all_of(path: Path, stream: IO[str]) -> str:
-    """Return all letters of a table, where memory has room for them and their numbers."""
-    parts: list[str] = []
-    length, per_letter = 0, float(OF_A_LETTER)
-    on_disk = 0 if str(path) == STDIN or path.suffix.lower() in COMPRESSED else path.stat().st_size
-    while more := stream.read(AT_ONCE if parts else FIRST):
-        if not parts:
-            fields = max(map(more.count, (",", ";", "\t"))) + more.count("\n") + 1
-            per_letter += OF_A_NUMBER * fields / len(more)
-        parts.append(more)
-        length += len(more)
-        if path.suffix.lower() in COMPRESSED and length > MOST_INFLATED:
-            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
-        _check_size(path, per_letter * max(length, on_disk))
-    return "".join(parts)
+    packed = path.suffix.lower() in COMPRESSED
+    if str(path) != STDIN and not packed:
+        _check_size(path, OF_A_LETTER * path.stat().st_size)
+    with _opened(path) as stream:
+        raw = stream.read(MOST_INFLATED + 1 if packed else -1)
+    if packed and len(raw) > MOST_INFLATED:
+        raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+    content = raw.decode("utf-8-sig" if text.encoding.lower() in ("utf-8", "utf8") else text.encoding)
+    head = content[:FIRST]
+    fields = max(map(head.count, (",", ";", "\t"))) + head.count("\n") + 1
+    _check_size(path, (OF_A_LETTER + OF_A_NUMBER * fields / max(1, len(head))) * len(content))
+    return _frame_of(path, suffix, content, text)
 
 
 @contextmanager

@@ -127,23 +127,7 @@ def _column(name: str, series: Any, label: str | None, index: int = 0) -> np.nda
             f"{name} {_where(None, index, label)} holds dates or times ({dtype}); "
             "turn it into numbers (for instance days since a start) or leave it out."
         )
-    whole = {
-        "int64",
-        "uint64",
-        "object",
-        "category",
-        "str",
-        "string",
-    }  # as they are: what rounds them says so
-    if type(series).__module__.startswith("pandas") and dtype not in whole:
-        try:
-            array = series.to_numpy(
-                dtype=complex if dtype.startswith("complex") else np.float64, na_value=np.nan
-            )
-        except (TypeError, ValueError):
-            array = np.asarray(series, dtype=object)
-    else:
-        array = np.asarray(series.to_numpy())
+    array = np.asarray(series.to_numpy())
     return _to_float(name, array.reshape(-1, 1), (label,) if label else None, index)[:, 0]
 
 
