@@ -29,7 +29,7 @@ DEPENDENT = 1e-13  # squared relative distance to the span of earlier columns
 STALL = 1e-14  # relative decrease of the square in two sweeps that ends a descent
 GAIN = 1e-9  # relative gain of a tangent that another one may follow
 MOST_TANGENTS, MOST_TURNS = 100, 300
-MOST_SWEEPS, LEAST_SWEEPS = 200, 8  # of one tangent
+MOST_SWEEPS, LEAST_SWEEPS = 200, 8  # of one tangent; of the first ones
 ENDED = -1  # instead of the steps of a climb
 WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
 MANY_STARTS = 64  # from which on threads share them
@@ -181,11 +181,11 @@ def height(rows, mu, linear, w):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def make_room(n, r):
-    """Return what a descent over n rows and more writes to: columns, squares, low, high, x, Q, v and work."""
+    """Return what a descent over n rows and more writes to: columns, squares, low, high, x, Q, v, work, sweeps."""
     m = n + 2 * r  # the facets of a box join its rows
     return (
         np.empty((m, r)), np.empty(m), np.zeros(m), np.ones(m), np.empty(m), np.empty(r), np.empty(r),
-        np.empty((4, r, r)),
+        np.empty((4, r, r)), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -216,7 +216,9 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             put_column(room, m, mu[i], rows[i])
             m += 1
     columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
-    sweeps, goal = min(MOST_SWEEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
+    most_sweeps, goal = min(MOST_SWEEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
+    if taken == 0:  # a few sweeps will do while tangents gain; a single one is followed to its end
+        room[8][0] = most_sweeps if most == 1 else LEAST_SWEEPS
     looked = n
     for tangents in range(taken, most):
         if looked > budget:
@@ -237,7 +239,9 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             if share > 0.0:
                 for j in range(r):
                     Q[j] += share * mu[i] * rows[i, j]
-        looked += 2 * n + m * least_norm(columns, squares, low, high, x, Q, goal, sweeps, work)
+        sweeps = min(room[8][0], most_sweeps)
+        made = least_norm(columns, squares, low, high, x, Q, goal, sweeps, work)
+        looked += 2 * n + m * made
         last = value
         for j in range(r):
             v[j] = Q[j]
@@ -257,7 +261,9 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             if value > last + GAIN * abs(value):
                 break
         if not value > last + GAIN * abs(value):
-            return value, tangents + 1, True, looked
+            if made < sweeps or sweeps == most_sweeps:
+                return value, tangents + 1, True, looked
+            room[8][0] = 4 * sweeps
     return value, most, False, looked
 
 

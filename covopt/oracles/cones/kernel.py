@@ -297,7 +297,7 @@ def explore(rows, weights, linear, sizes, stack, growth, old, tree):
         0 for a leaf, j + 1 for a box cut along u_j.
     """
     r = rows.shape[1]
-    vectors, room = np.empty((6, r)), make_room(len(rows), r)
+    room, vectors = make_room(len(rows), r), np.empty((6, r))
     level, place_in_old, inside = stack.state[0], stack.state[3], stack.state[4]
     H = stack.level[0]
     node = 0

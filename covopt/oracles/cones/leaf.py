@@ -149,7 +149,7 @@ def corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, ell, corner)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(rows, weights, index, theta, room):
-    """Write the undecided rows with w_i < 0 and their θ to a descent's columns; return their number."""
+    """Write the undecided rows with w_i < 0 and their θ to the columns of a room; return their number."""
     m = np.int64(0)  # a literal would compile the call below once more
     minus = -1.0
     for k in range(len(index)):
