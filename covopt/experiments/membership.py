@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares, lsq_linear, nnls
+from scipy.optimize import lsq_linear, nnls
 from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
@@ -37,6 +37,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
 from covopt.exact.rounding import UNIT, allowance, gamma, up
 from covopt.oracles.vector.doubts import settle_doubts
+from covopt.widths.sigma_rank import descend
 
 DEFAULT_BUDGET = 300_000
 ROUNDING = 64 * UNIT  # of an entry, relative to N
@@ -133,6 +134,7 @@ ASYMMETRY = 1e-9
 NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
 EXACT = 1e-9
 SLIDES = 5  # iterations between two local descents on the atoms
+DESCENTS = 60  # evaluations of one
 
 
 class Place(StrEnum):
@@ -353,7 +355,8 @@ def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Descend from clusters of the atoms, coarse and fine; return unit points."""
-    found = []
+    n, found = points.shape[1], []
+    K, P = target.reshape(2, n, n)
     for angle in (0.3, 0.1):
         order = np.argsort(-masses)
         heads: list[list[int]] = []
@@ -367,31 +370,9 @@ def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.nda
         for group in heads:
             total = masses[group] @ points[group]
             start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
-        moved = _descend(np.array(start), target)
+        moved = descend(K, P, np.array(start).T, np.ones((n, len(start)), dtype=bool), DESCENTS, "trf").T
         lengths = np.linalg.norm(moved, axis=1)
         found.append(moved[lengths > 0] / lengths[lengths > 0, None])
         if np.linalg.norm(_atoms(moved).sum(axis=0) - target) <= EXACT:
             break
     return np.concatenate(found)
-
-
-def _descend(start: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Nonlinear least squares on the atoms: Σ (zzᵀ, σσᵀ) against the target."""
-    count, n = start.shape
-
-    def residual(flat: np.ndarray) -> np.ndarray:
-        return _atoms(flat.reshape(count, n)).sum(axis=0) - target
-
-    def jacobian(flat: np.ndarray) -> np.ndarray:
-        z = flat.reshape(count, n)
-        blocks = []
-        for values, mask in ((z, np.ones_like(z)), (np.maximum(z, 0.0), (z > 0).astype(float))):
-            outer = np.einsum("cn,nr,cm->cnmr", mask, np.eye(n), values)
-            both = outer + outer.transpose(0, 2, 1, 3)
-            blocks.append(both.transpose(1, 2, 0, 3).reshape(n * n, count * n))
-        return np.concatenate(blocks)
-
-    found = least_squares(
-        residual, start.ravel(), jac=jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=60
-    )
-    return np.asarray(found.x).reshape(count, n)

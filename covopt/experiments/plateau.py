@@ -18,12 +18,12 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_tol, is_whole
 from covopt.checks.wording import Brief
 from covopt.errors import InputError
-from covopt.losses import Loss, make_loss
+from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
 from covopt.training.grid import check_widths
-from covopt.training.results import differences
+from covopt.training.results import DIFFER, solves
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
 if TYPE_CHECKING:
@@ -272,12 +272,11 @@ def _floor(
         return found
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
-    task = Task(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)
-    differs = differences(reference, task) + (["lam"] if reference.lam != task.strengths(lam) else [])
-    if differs:
-        raise InputError(
-            f"reference is a solution of another problem: {', '.join(differs)} differ; leave it out."
-        )
+    task = Task(
+        X, Y, Interpolation() if lam is None else loss, bias, output_bias, None, "variation", "auto", 1e-6, None
+    )  # fmt: skip
+    if not solves(reference, task) or (lam is not None and reference.lam != task.strengths(lam)):
+        raise InputError(f"reference is a solution of another problem: lam, {DIFFER}; leave it out.")
     return reference
 
 

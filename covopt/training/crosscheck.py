@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
 from covopt.checks.claims import Check
 from covopt.checks.wording import Brief
-from covopt.data.tabular import to_matrix
 from covopt.depth.chain import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_one
-from covopt.losses import make_loss
+from covopt.losses import Interpolation, make_loss
 from covopt.meter.gap import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
@@ -27,7 +27,7 @@ from covopt.solution import Solution
 from covopt.sparsify.layer import least_outgoing
 from covopt.sparsify.merging import balance, drop_silent
 from covopt.training.grid import check_widths
-from covopt.training.results import TrainingRun
+from covopt.training.results import TrainingRun, solves
 from covopt.training.runner import train
 from covopt.training.schedule import Phase
 from covopt.verification import verify
@@ -318,29 +318,18 @@ def _check(solution: Any, X: Any, Y: Any, widths: Any) -> None:
             f"cross_check trains networks with ‖W‖², potential='variation'; the solution has "
             f"potential={solution.potential!r}."
         )
-    if X is not None:
-        _check_same("X", X, solution.data.X)
-    if Y is not None and solution.loss is not None and solution.loss.is_classification:
-        known = make_loss(solution.loss)
-        known.classes = solution.loss.classes
-        if not np.array_equal(known.encode_targets(Y), solution.data.Y):
-            raise InputError(
-                "Y has other labels than the solution's; leave it out to use the solution's own table."
-            )
-    elif Y is not None:
-        _check_same("Y", Y, solution.data.Y)
     if widths is not None and any(len(one) > 1 for one in check_widths(widths)):
         raise InputError(
             "widths must be those of one hidden layer: certificates are about two-layer networks; received "
             f"{widths!r}."
         )
-
-
-def _check_same(name: str, given: Any, own: np.ndarray) -> None:
-    values, _ = to_matrix(name, given)
-    values = values[:, None] if values.ndim == 1 else values
-    if values.shape != own.shape or not np.array_equal(values, own):
-        raise InputError(
-            f"{name} is not the solution's ({values.shape[0]} × {values.shape[1]} against {own.shape[0]} × "
-            f"{own.shape[1]} numbers, or other values); leave it out to use the solution's own table."
-        )
+    if X is not None or Y is not None:
+        own = solution.data
+        task = Task(
+            own.X if X is None else X, own.Y if Y is None else Y, solution.loss or Interpolation(), own.bias,
+            solution.output_bias, solution.sample_weight, "variation", "auto", 1e-6, None,
+        )  # fmt: skip
+        if not solves(solution, task):
+            raise InputError(
+                "X and Y are not the table of the solution; leave them out to use the solution's own."
+            )

@@ -199,40 +199,23 @@ def floors_of(
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
     if architecture.depth != 2:
         raise InputError("reference bounds two-layer networks only; leave it out for deep ones.")
-    differs = differences(reference, task)
-    if differs:
-        raise InputError(
-            f"reference is a solution of another problem: {', '.join(differs)} differ; train on its own table."
-        )
-    if reference.loss is not None:
-        lams = np.array([member.lam for member in members])
-        floors[lams == reference.lam] = reference.lower_bound
+    if not solves(reference, task):
+        raise InputError(f"reference is a solution of another problem: {DIFFER}; train on its own table.")
+    lams = np.array([member.lam for member in members])
+    floors[lams == reference.lam] = reference.lower_bound
     return floors
 
 
-def differences(reference: Solution, task: Task) -> list[str]:
-    """Return what of a solution's problem differs from a task's."""
-    found = []
-    data = reference.data
-    if data.X.shape != task.data.X.shape or not np.array_equal(data.X, task.data.X):
-        found.append("X")
-    if data.Y.shape != task.loss.targets.shape or not np.array_equal(data.Y, task.loss.targets):
-        found.append("Y")
-    if data.bias != task.data.bias:
-        found.append("bias")
-    if reference.output_bias != task.output_bias:
-        found.append("output_bias")
-    if reference.potential != "variation":
-        found.append("potential")
-    if reference.loss is not None:
-        mine, theirs = (
-            {name: value for name, value in loss.parameters().items() if name not in ("classes", "column")}
-            for loss in (task.loss, reference.loss)
-        )
-        if mine != theirs:
-            found.append("loss")
-        theirs_s, mine_s = reference.sample_weight, task.sample_weight
-        unweighted = theirs_s is None and mine_s is None
-        if not unweighted and (theirs_s is None or mine_s is None or not np.array_equal(theirs_s, mine_s)):
-            found.append("sample_weight")
-    return found
+DIFFER = "X, Y, bias, output_bias, potential, loss or sample_weight differ"
+
+
+def solves(solution: Solution, task: Task) -> bool:
+    """Whether a solution is of a task's problem, for some λ; the names of classes do not matter."""
+
+    def said(data: Any, asked: Any, targets: np.ndarray, loss: Loss | None) -> list[Any]:
+        own = {} if loss is None else {**loss.parameters(), "classes": None, "column": None}
+        return [data.X, targets, data.bias, asked.output_bias, asked.potential, asked.sample_weight, own]
+
+    mine = said(task.data, task, task.loss.targets, task.named_loss)
+    theirs = said(solution.data, solution, solution.data.Y, solution.loss)
+    return all(np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True))

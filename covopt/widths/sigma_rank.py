@@ -5,24 +5,86 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from covopt.checks.validation import check_time_limit, check_tol
+from covopt.checks.validation import check_bias, check_time_limit, check_tol
 from covopt.checks.wording import Brief
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.rank import cp_rank
 from covopt.completely_positive.reading import CPStatus
+from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError, PrecisionWarning
+from covopt.exact.rounding import gamma
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
-from covopt.widths.pair import read_pair
 
+ASYMMETRY = 1e-12
 EPS = 1e-15
 FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these stay zero from then on: minima lie on kinks
+
+
+def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
+    r"""Return K and :math:`P = K^\sigma - \beta^2 1 1^T` as symmetric arrays, and what the subtraction may have lost.
+
+    K and P are positive semidefinite, P ≥ 0 and P_ii ≤ K_ii, or the pair is outside S. Entries of P up to what was
+    lost, β² being rounded, are set to zero.
+
+    Parameters
+    ----------
+    K, K_sigma : array_like of shape (N, N)
+    bias : float
+    tol : float
+        Rounding allowed, against √(K_ii K_jj).
+
+    Raises
+    ------
+    InputError
+        With the condition that fails and where.
+
+    Examples
+    --------
+    >>> read_pair([[2.0]], [[2.0]], 1.0, 1e-9)
+    (array([[2.]]), array([[1.]]), 0.0)
+    """
+    beta = check_bias(bias)
+    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
+    if first.shape != second.shape:
+        raise InputError(
+            f"K has shape {first.shape} but K_sigma has {second.shape}; both belong to the same points."
+        )
+    P, whole = second - beta**2, beta.is_integer() and (second == np.round(second)).all()
+    # β², the entry of K_sigma that holds it and the difference are rounded
+    lost = 0.0 if beta == 0 or (whole and second.max() < 2**53) else gamma(4) * beta**2
+    roots = np.sqrt(np.maximum(np.diag(first), lost / tol))
+    named = "K_sigma − β²11ᵀ" if beta > 0 else "K_sigma"
+    below = P + tol * np.outer(roots, roots) < 0.0
+    if below.any():
+        i, j = (int(v) for v in np.argwhere(below)[0])
+        raise InputError(
+            f"the pair is outside S: {named} has a negative entry, {P[i, j]:.6g} at ({i}, {j}) (counting from 0); "
+            "σ(z)σ(z)ᵀ has none."
+        )
+    excess = np.diag(P) - np.diag(first) - tol * roots**2
+    if (excess > 0).any():
+        i = int(excess.argmax())
+        raise InputError(
+            f"the pair is outside S: at diagonal entry {i} {named} is {P[i, i]:.6g} but K is {first[i, i]:.6g}; "
+            "σ(z)² cannot exceed z²."
+        )
+    scale = np.where(roots > 0, roots, roots.max(initial=0.0) or 1.0)
+    for name, matrix in (("K", first), (named, P)):
+        least = float(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0])
+        # what eigenvalues and quotients round comes on top of what the entries may be off by
+        if least < -len(matrix) * (tol + gamma(8 * (len(matrix) + 8))):
+            raise InputError(
+                f"the pair is outside S: {name} is not positive semidefinite; scaled by the diagonal of K its least "
+                f"eigenvalue is {least:.3g}."
+            )
+    return first, np.where(np.abs(P) <= lost, 0.0, P), lost
 
 
 def pair_residual(Z: np.ndarray, K: np.ndarray, P: np.ndarray) -> float:
@@ -88,16 +150,21 @@ def decompose(
         mixing = np.linalg.qr(rng.standard_normal((max(width, len(K)), max(width, len(K)))))[0]
         Z = factor @ mixing[: len(K), :width]
         for size in FREEZE:
-            Z = _descend(unit, active, Z, np.abs(Z) > size, max_iter)
+            Z = descend(unit, active, Z, np.abs(Z) > size, max_iter)
             if pair_residual(Z, unit, active) <= tol:
                 return Z * roots[:, None]
     return None
 
 
-def _descend(
-    unit: np.ndarray, active: np.ndarray, Z: np.ndarray, mask: np.ndarray, max_iter: int
+def descend(
+    unit: np.ndarray,
+    active: np.ndarray,
+    Z: np.ndarray,
+    mask: np.ndarray,
+    max_iter: int,
+    method: Literal["lm", "trf"] = "lm",
 ) -> np.ndarray:
-    """Least squares on the entries in the mask; the others are zero."""
+    """Return Z moved towards ZZᵀ = K, σ(Z)σ(Z)ᵀ = P by least squares on the entries in the mask, the others zero."""
     i, j = np.triu_indices(len(Z))
     rows = np.arange(len(i))
     missing = max(0, int(mask.sum()) - 2 * len(i))  # method "lm" wants as many errors as unknowns
@@ -123,7 +190,7 @@ def _descend(
     if not mask.any():
         return np.zeros_like(Z)
     return full(least_squares(
-        errors, Z[mask], jacobian, method="lm", xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter
+        errors, Z[mask], jacobian, method=method, xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter
     ).x)  # fmt: skip
 
 
@@ -211,8 +278,8 @@ def sigma_rank(
     ------
     InputError
         For matrices that are not square, symmetric, finite and of one shape, and for a pair that is proved to
-        lie outside S: an indefinite matrix, a negative entry of Kᵠ − β²11ᵀ, one that is not completely positive,
-        entries of K that σ does not allow.
+        lie outside S: an indefinite matrix, a negative entry of Kᵠ − β²11ᵀ, a diagonal above that of K, one that is
+        not completely positive. :func:`covopt.cone_membership` decides the others, with a certificate either way.
 
     Examples
     --------
@@ -225,55 +292,41 @@ def sigma_rank(
     tol = check_tol(tol)
     limit = check_time_limit(time_limit_s)
     end = began + (3600.0 if limit is None else limit)
-    pair = read_pair(K, K_sigma, bias, tol)
-    alive = np.diag(pair.K) > 0
-    n = len(pair.K)
+    whole, P, lost = read_pair(K, K_sigma, bias, tol)
+    alive = np.diag(whole) > 0
+    n = len(whole)
     if not alive.any():
         return SigmaRank(0, 0, np.zeros((n, 0)), 0.0, ("= 0: K vanishes",))
-    kept = np.ix_(alive, alive)
-    first, P = pair.K[kept], pair.P[kept]
+    first, inner = whole[np.ix_(alive, alive)], P[np.ix_(alive, alive)]
     roots = np.sqrt(np.diag(first))
-    unit, active = first / np.outer(roots, roots), P / np.outer(roots, roots)
+    unit, active = first / np.outer(roots, roots), inner / np.outer(roots, roots)
     rank = rank_bound(SymmetricMatrix(unit), tol)
     reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
-    lower, Z, size = rank, None, len(unit)
-    share = _CP_SHARE * (end - began)
     # points whose activations the subtraction of β² blurs by more than tol bound nothing
-    heard = np.flatnonzero((np.diag(active) > tol) & (tol * np.diag(P) >= pair.lost))
+    heard = np.flatnonzero((np.diag(active) > tol) & (tol * np.diag(inner) >= lost))
     low, factor, said = 0, None, "it vanishes"
     if len(heard):
         # what the subtraction of β² leaves open is passed on as open: tiny, not zero
-        cautious = np.where(np.abs(P) <= pair.lost, pair.lost, P)[np.ix_(heard, heard)]
-        low, factor, said = _cp_bounds(cautious, "K_sigma − β²11ᵀ", tol, share, random_state)
+        cautious = np.where(np.abs(inner) <= lost, lost, inner)[np.ix_(heard, heard)]
+        low, factor, said = _cp_bounds(cautious, tol, _CP_SHARE * (end - began), random_state)
     reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
-    lower = max(lower, low)
-    positive, negative = np.diag(first) == np.diag(P), np.diag(P) == 0
-    signed = np.flatnonzero(positive | negative) if pair.lost == 0 else np.array([], dtype=int)
-    if negative[signed].any():
-        flip = np.where(negative, -1.0, 1.0)
-        name = "K on the points where no neuron changes sign, its inactive points negated,"
-        flipped = (first * np.outer(flip, flip))[np.ix_(signed, signed)]
-        low, factor, said = _cp_bounds(flipped, name, tol, share, random_state)
-        reasons.append(f"≥ {low}: CP-rank of {name} {said}")
-        lower = max(lower, low)
-    else:
-        flip = np.ones(size)
-    if factor is not None and len(signed) == size:
-        Z = flip[:, None] * factor.T / roots[:, None]
+    lower, enough, Z = max(rank, low), enough_neurons(rank, len(unit)), None
+    if factor is not None and lost == 0 and np.array_equal(first, inner):
+        Z = factor.T / roots[:, None]
         reasons.append(f"≤ {Z.shape[1]}: no neuron changes sign on any point: a nonnegative factor")
     if Z is None or pair_residual(Z, unit, active) > tol:
-        Z, said = _search(unit, active, lower, enough_neurons(rank, size), tol, end, random_state)
+        Z, said = _search(unit, active, lower, enough, tol, end, random_state)
         if Z is not None:
             reasons.append(f"≤ {Z.shape[1]}: {said}")
     if Z is None or pair_residual(Z, unit, active) > tol:
         reasons.append(
-            f"if the pair lies in S, {enough_neurons(rank, size)} neurons are enough (Carathéodory; FL22 Lemma 10, "
+            f"if the pair lies in S, {enough} neurons are enough (Carathéodory; FL22 Lemma 10, "
             "sharpened to r(r+1)/2 + N(N+1)/2); no decomposition was found, so whether it does is undecided"
         )
         return SigmaRank(lower, None, None, None, tuple(reasons))
     full = np.zeros((n, Z.shape[1]))
     full[alive] = Z * roots[:, None]
-    return SigmaRank(lower, Z.shape[1], full, pair_residual(full, pair.K, pair.P), tuple(reasons))
+    return SigmaRank(lower, Z.shape[1], full, pair_residual(full, whole, P), tuple(reasons))
 
 
 def enough_neurons(rank: int, n: int) -> int:
@@ -288,7 +341,7 @@ def enough_neurons(rank: int, n: int) -> int:
 
 
 def _cp_bounds(
-    A: np.ndarray, name: str, tol: float, time_limit_s: float, random_state: int | None
+    A: np.ndarray, tol: float, time_limit_s: float, random_state: int | None
 ) -> tuple[int, np.ndarray | None, str]:
     """Return a lower bound on the CP-rank, a factor where one was found, and the reason."""
     roots = np.sqrt(np.diag(A))
@@ -301,7 +354,7 @@ def _cp_bounds(
         found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
     if found.status is CPStatus.NOT_CP:
         against = next((r.text for r in found.reasons if r.side == "not_cp"), found.status.message)
-        raise InputError(f"the pair is outside S: {name} is not completely positive: {against}")
+        raise InputError(f"the pair is outside S: K_sigma − β²11ᵀ is not completely positive: {against}")
     best = max((r for r in found.reasons if r.side == "lower"), key=lambda r: r.value or 0, default=None)
     return found.lower or 0, found.factor, best.text if best is not None else "its certificate"
 

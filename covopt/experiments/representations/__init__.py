@@ -10,18 +10,15 @@ from covopt.experiments.representations.forces import (
 )
 from covopt.experiments.representations.images import LayerImage
 from covopt.experiments.representations.problem import RepresentationProblem
-from covopt.experiments.representations.rays import NeuronRays, neuron_rays
 
 __all__ = [
     "DescentResult",
     "Forces",
     "LayerImage",
-    "NeuronRays",
     "RepresentationProblem",
     "Stationarity",
     "forces",
     "gradient",
-    "neuron_rays",
     "projected_gradient_descent",
     "stationarity",
 ]
