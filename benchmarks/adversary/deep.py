@@ -25,7 +25,7 @@ from covopt.depth.bounds import Asked, Bound, closed_bounds, recompute_bound, tr
 from covopt.depth.descent import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.pairs import CASES, TITLES
+from covopt.depth.pairs import TITLES
 from covopt.errors import InputError
 from covopt.losses import make_loss
 from tests.depth.bank.exact import ExactNetwork, fractions
@@ -324,7 +324,9 @@ def _other_pair(rng: np.random.Generator, pair: Any, given: Rival) -> Any:
         return replace(pair, kind=str(rng.choice(list(TITLES))))
     if way == 2:
         return replace(pair, channel=not pair.channel)
-    return replace(pair, rows=tuple(int(i) for i in rng.integers(0, n, 2)), kind=str(rng.choice(list(CASES))))
+    return replace(
+        pair, rows=tuple(int(i) for i in rng.integers(0, n, 2)), kind=str(rng.choice(list(TITLES)))
+    )
 
 
 def _numbers(rng: np.random.Generator, count: int) -> list[float]:

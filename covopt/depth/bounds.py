@@ -15,8 +15,7 @@ from covopt.depth.families import Family
 from covopt.depth.gram_chain import GramChain, gram_bound
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
-from covopt.depth.level import MOST_ROWS as LEVEL_ROWS
-from covopt.depth.pairs import PairBound, pair_bounds, recompute
+from covopt.depth.pairs import LEVEL_ROWS, PairBound, pair_bounds, recompute
 from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import MOST_LAYERS, tree_bound
 from covopt.depth.tree_search import TreeSearch

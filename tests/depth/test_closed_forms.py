@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.data import Data
 from covopt.depth import (
     Expansion,
     linear_cost,
@@ -20,10 +20,12 @@ from covopt.depth import (
     of_sum,
     schatten_between,
 )
-from covopt.depth.acute import acute_value
-from covopt.depth.level import obtuse_value
-from covopt.depth.pairs import pair_bounds, recompute
+from covopt.depth import two_rows as formulas
+from covopt.depth.pairs import PairBound, pair_bounds, recompute
+from covopt.depth.two_rows import two_rows_cost
 from covopt.exact.singular import singular_values_between
+from tests.depth.bank.tables import TABLES, two_rows
+from tests.depth.test_bank_of_networks import known
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -98,44 +100,68 @@ def test_expansions_are_those_of_the_cost_and_rules_say_which_condition_failed()
 # ---------------------------------------------------------------- one and two rows
 
 
-def test_the_acute_bound_is_the_least_over_two_numbers():
+def test_acute_rows_with_opposite_targets_cost_the_least_over_two_numbers():
     rng = np.random.default_rng(0)
     for depth in (2, 3, 6):
         A = np.abs(rng.standard_normal((2, 2)))
         G, y = A @ A.T, rng.uniform(0.2, 2.0, 2)
         first, second = map(Fraction, y.tolist())
         gram = Fraction(G[0, 0]), Fraction(G[1, 1]), Fraction(G[0, 1])
-        value = acute_value(gram, (first**2, second**2, -first * second), depth)
+        value = two_rows_cost(gram, (first**2, second**2, -first * second), depth)
         inverse = np.linalg.inv(G)
         if depth == 2:
-            assert value == pytest.approx(2 * (y * np.sqrt(np.diag(inverse))).sum(), rel=1e-6)
+            assert value == pytest.approx(2 * (y * np.sqrt(np.diag(inverse))).sum(), rel=1e-9)
         for a, b in np.exp(rng.normal(0.0, 1.5, (200, 2))):
             root = np.diag(np.sqrt([a, b]))
             s = np.linalg.eigvalsh(root @ inverse @ root)
             there = (depth - 1) * (s ** (1 / (depth - 1))).sum() + y[0] ** 2 / a + y[1] ** 2 / b
             assert value <= there
-        assert acute_value((gram[0], gram[1], -gram[2]), (first, first, -first), depth) == 0.0
-
-
-def obtuse_rows(angle, Y):
-    rows = np.array([[1.0, 0.0], [1.3 * np.cos(angle), 1.3 * np.sin(angle)]])
-    return Data.validate(rows, Y, bias=0.0)
 
 
 @pytest.mark.parametrize("depth", [2, 6])
-def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
+def test_the_slope_off_the_diagonal_decides(depth):
     # two alike rows: the best M is a multiple of the identity, and the slope there vanishes at one −y₁·y₂
     cosine, size, p = 0.4, 3.0, 1.0 / (depth - 1)
     low, high = 1.0 / (1.0 + cosine), 1.0 / (1.0 - cosine)
     a = (2.0 * size / (low**p + high**p)) ** (1.0 / (1.0 + p))
     edge = a**2 * cosine / (1.0 - cosine**2) * a ** (p - 1.0) * (high**p - low**p) / (high - low)
     assert edge < size  # else no two targets are like that
+    diagonal = (depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a
     gram, square = (Fraction(1), Fraction(1), Fraction(cosine)), Fraction(size)
-    inside, outside = (
-        acute_value(gram, (square, square, -Fraction(edge * (1.0 + turn))), depth) for turn in (1e-7, -1e-7)
-    )
-    assert inside == pytest.approx((depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a, rel=1e-8)
-    assert outside == 0.0
+    for turn in (0.1, 1e-7, -1e-7, -0.1):  # further out, and further in, where a linear map is the best
+        moment = edge * (1.0 + turn)
+        value = two_rows_cost(gram, (square, square, -Fraction(moment)), depth)
+        linear = [(size - sign * moment) / (1.0 + sign * cosine) for sign in (1.0, -1.0)]
+        expected = diagonal if turn > 0 else depth * sum(s ** (1.0 / depth) for s in linear)
+        assert value == pytest.approx(expected, rel=1e-9) and value <= diagonal * (1.0 + 1e-12)
+
+
+ALONE = [given for given in TABLES if given.bias == 0.0 and len(given.X) == 2 and given.lam is None]
+
+
+def known_of_two_rows():
+    """Yield X, Y, the depth and what the best network costs."""
+    for table in ALONE:
+        yield table.X, table.Y, table.depth, known(table.name)
+    X, Y = two_rows(1.7), np.array([[1.0], [0.7]])  # k = 1: L(R₂/2)^{2/L}
+    shallow = covopt.min_norm(X, Y, bias=0.0, tol=1e-9).objective
+    yield X, Y, 3, 3.0 * (shallow / 2) ** (2 / 3) * (1.0 + 1e-8)
+
+
+def test_no_multipliers_make_two_rows_cost_more_than_they_do(monkeypatch):
+    honest = formulas._multipliers
+    for X, Y, depth, least in known_of_two_rows():
+        for place, turn in product(range(4), (0.0, -1e-3, 1e-3, 1.0)):
+
+            def moved(gram, moments, depth, place=place, turn=turn):
+                size = (1 / gram[0], 1 / gram[1], 1 / max(gram[:2]), max(moments[:2]))[place]
+                for found in honest(gram, moments, depth):
+                    yield tuple(m + Fraction(turn) * size * (k == place) for k, m in enumerate(found))
+
+            monkeypatch.setattr(formulas, "_multipliers", moved)
+            for kind in ("rows", "quadrant"):  # the second in files of older versions, for some angles
+                value = recompute(PairBound(1.0, kind, (0, 1)), X, Y, depth, 0.0, "none")
+                assert value <= least and (turn != 0.0 or value >= 0.999999 * float(least))
 
 
 def worth(bound, X, Y, bias=0.0, **change):
@@ -145,40 +171,27 @@ def worth(bound, X, Y, bias=0.0, **change):
 
 def test_a_bound_whose_conditions_fail_is_worth_nothing():
     X, Y = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])
-    apart = pair_bounds(X, Y, 3, 0.0, "none")[0]
+    rows = pair_bounds(X, Y, 3, 0.0, "none")[0]
     rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
-    assert (apart.kind, apart.value) == (
-        "apart",
-        pytest.approx(3 * float((rates ** (2 / 3)).sum()), rel=1e-12),
-    )
-    assert worth(apart, X, np.abs(Y)) == worth(apart, X, Y, 1.0) == 0.0
+    assert (rows.kind, rows.value) == ("rows", pytest.approx(3 * float((rates ** (2 / 3)).sum()), rel=1e-12))
+    assert worth(rows, X, Y, 1.0) == worth(rows, X, Y, rows=(0,)) == worth(rows, X, Y, channel=True) == 0.0
+    assert worth(rows, X, np.abs(Y)) < rows.value  # another table has another bound
     assert [b.kind for b in pair_bounds(X, Y, 3, 1.0, "free")] == ["lipschitz"]
-    square = [[1.0, 0.2], [0.3, 1.0]], [[1.0, 2.0], [0.5, 1.0]]
-    quadrant = next(b for b in pair_bounds(*map(np.array, square), 3, 0.0, "none") if b.kind == "quadrant")
-    expected = linear_cost(np.linalg.solve(*map(np.array, square)).T, 3)
-    assert quadrant.value == pytest.approx(expected, rel=1e-12) and worth(quadrant, X, Y) == 0.0
-    for last, kind in (([-0.9, 0.5], "acute"), ([-0.3, 1.0], "quadrant")):
-        data = obtuse_rows(1.0, [[1.0, 0.2], last])
-        best = pair_bounds(data.X, data.Y, 3, 0.0, "none")[0]
-        assert best.kind == kind and worth(best, data.X, np.abs(data.Y), kind="acute") == 0.0
-        if kind == "quadrant":  # the slope off the diagonal is negative: the diagonal is not the best
-            assert worth(best, data.X, data.Y, kind="acute") == 0.0
+    square = np.array([[1.0, 0.2], [0.3, 1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])
+    expected = linear_cost(np.linalg.solve(*square).T, 3)
+    assert worth(rows, *square) == pytest.approx(expected, rel=1e-12)
+    assert worth(rows, np.array([[1.0, 2.0], [2.0, 4.0]]), Y) == 0.0  # on one ray
 
 
-def test_the_obtuse_bound_agrees_with_one_output_scales_and_needs_its_conditions():
+def test_obtuse_rows_agree_with_one_output_and_scales():
     # k = 1: L(R₂/2)^{2/L}, the shallow optimum is 3.0769…
-    data = obtuse_rows(2.2, [1.0, 0.7])
-    shallow = covopt.min_norm(data.X, data.Y, bias=0.0, tol=1e-9).objective
+    X, Y = two_rows(2.2), np.array([[1.0], [0.7]])
+    shallow = covopt.min_norm(X, Y, bias=0.0, tol=1e-9).objective
     for depth in (3, 8):
-        obtuse = {b.kind: b for b in pair_bounds(data.X, data.Y, depth, 0.0, "none")}["obtuse"]
+        obtuse = next(b for b in pair_bounds(X, Y, depth, 0.0, "none") if b.kind == "rows")
         assert obtuse.value == pytest.approx(depth * (shallow / 2) ** (2 / depth), rel=1e-7)
-    for X, Y, change in (
-        (np.abs(data.X), data.Y, {}), (data.X, data.Y * [[1], [-1]], {}), (data.X, data.Y, {"kind": "apart"}),
-        (data.X, data.Y, {"rows": (0,)}),
-    ):  # fmt: skip
-        assert worth(obtuse, X, Y, **change) == 0.0
-    one = obtuse_value((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
+    one = two_rows_cost((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
     for power in (-300, 0, 300):
         unit = Fraction(4) ** power
-        scaled = obtuse_value((unit, 2 * unit, -unit), (3 * unit, 2 * unit, unit), 4)
+        scaled = two_rows_cost((unit, 2 * unit, -unit), (3 * unit, 2 * unit, unit), 4)
         assert scaled == pytest.approx(one, rel=1e-11)

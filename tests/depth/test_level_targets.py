@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import covopt
 from covopt.data import Data
 from covopt.depth.bounds import Asked, bound_from_dict, closed_bounds, recompute_bound, too_large
-from covopt.depth.level import dearest_level, level_again, level_value
+from covopt.depth.two_rows import level_value
 
 
 def cheapest(start, target, depth, penalized):
@@ -44,9 +44,9 @@ def test_a_bound_by_one_target_is_about_rows_that_share_it():
         value = recompute_bound(moved, Asked(data, 4, "none", 9.0))[0]
         assert 0.0 < value < bound.value if alone else value == 0.0
     assert recompute_bound(again, Asked(Data.validate(X, Y, bias=0.0), 4, "none", 9.0))[0] == 0.0
-    assert dearest_level(X, Y, 1.0) == (0, 1)
-    for targets, output_bias in ((Y, "free"), (0.0 * Y, "none")):
-        assert level_again((0, 1), X, targets, 4, 1.0, output_bias) == 0.0
+    for targets, output_bias in ((Y, "free"), (np.array([[0.0], [0.0], [1.0]]), "none")):
+        asked = Asked(Data.validate(X, targets, bias=1.0), 4, output_bias, 9.0)
+        assert recompute_bound(again, asked)[0] == 0.0
 
 
 def test_what_is_too_large_for_a_bound_is_said():
