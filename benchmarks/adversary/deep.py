@@ -254,7 +254,7 @@ def decayed(rng: np.random.Generator) -> Outcome:
     if best > upper * (1 + AGREES):
         return refuted(f"{best!r} is above a network of {upper!r}")
     for bound in bounds:
-        changed = _other_fit_bound(rng, bound)
+        changed = _other_trees(rng, bound)
         asked = Asked(data, depth, output_bias, upper, loss, lam)
         again, _ = recompute_bound(bound, asked)
         with np.errstate(all="ignore"):
@@ -266,7 +266,7 @@ def decayed(rng: np.random.Generator) -> Outcome:
     return held(1 - best / upper if upper > 0 else 0.0)
 
 
-def _other_fit_bound(rng: np.random.Generator, bound: Bound) -> Bound:
+def _other_trees(rng: np.random.Generator, bound: Bound) -> Bound:
     trees = list(bound.proof)
     if trees:
         at = int(rng.integers(len(trees)))
@@ -302,7 +302,7 @@ def forged(rng: np.random.Generator) -> Outcome:
         if bound.kind == "pair":
             changed = replace(changed, proof=_other_pair(rng, bound.proof, given))
         else:
-            changed = replace(changed, proof=tuple(_other_family(rng, f) for f in bound.proof))
+            changed = replace(_other_trees(rng, bound), value=0.0)
         with np.errstate(all="ignore"):
             found, _ = recompute_bound(changed, given.asked)
         if not found <= float(given.cost):  # floats compare: a bound may be the cutoff itself

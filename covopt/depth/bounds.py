@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 
 from covopt.data import Data
-from covopt.depth.dual_trees import DualTree, dual_bound
+from covopt.depth.dual_trees import DualTree, dual_bound, tree_of
 from covopt.depth.families import Family
 from covopt.depth.gram_chain import GramChain, gram_bound
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
 from covopt.depth.pairs import LEVEL_ROWS, PairBound, pair_bounds, recompute
 from covopt.depth.structs import from_json, to_json
-from covopt.depth.tree import MOST_LAYERS, tree_bound
+from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
-from covopt.limits import TimeUp, seconds_left
+from covopt.limits import TimeUp
 from covopt.losses import Loss
-
-MAX_BOXES = 3000  # of the tree bound
-TOL = 1e-3  # of its minimum over c
+from covopt.losses.interpolation import Interpolation
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Asked:
     upper : float
         Of some network: nothing above it is looked for.
     loss : Loss or None
-        With its targets.
+        With its targets; None where the networks go through the points.
     lam : float
     """
 
@@ -48,7 +46,7 @@ class Asked:
     output_bias: str
     upper: float
     loss: Loss | None = None
-    lam: float = 0.0
+    lam: float = 1.0
 
     @property
     def table(self) -> tuple[np.ndarray, np.ndarray, int, float, str]:
@@ -75,30 +73,23 @@ class Kind:
     value: Callable[[Any, Asked], float]
 
 
-def _tree_value(families: tuple[Family, ...], asked: Asked) -> float:
-    return tree_bound(list(families), *asked.table, cutoff=asked.upper, tol=TOL, max_boxes=MAX_BOXES)
-
-
 def _dual_value(trees: tuple[DualTree, ...], asked: Asked) -> float:
-    assert asked.loss is not None
-    return dual_bound(
-        trees, asked.data, asked.loss, asked.lam, asked.depth, asked.output_bias, upper=asked.upper
-    )
+    loss = asked.loss or Interpolation.of(asked.data.Y)
+    return dual_bound(trees, asked.data, loss, asked.lam, asked.depth, asked.output_bias, upper=asked.upper)
 
 
 def _gone(proof: Any, asked: Asked) -> float:
     raise ValueError("it rests on a kind of proof that is no longer read; compute the bracket again")
 
 
-def _seen(families: list[Family]) -> str:
-    rows = {row for family in families for row in family.rows}
+def _seen(trees: tuple[DualTree, ...]) -> str:
+    rows = {row for tree in trees for row in tree.rows}
     return f"tree bound on {len(rows)} rows: copies of the lower layers for each neuron"
 
 
 # by the name under which what it rests on stands in a file
 KINDS: dict[str, Kind] = {
     "pair": Kind(PairBound, lambda pair: pair.title, lambda pair, asked: recompute(pair, *asked.table)),
-    "families": Kind(tuple[Family, ...], lambda families: _seen(list(families)), _tree_value),
     "chain": Kind(
         GramChain,
         lambda chain: (
@@ -108,7 +99,7 @@ KINDS: dict[str, Kind] = {
     ),
     "trees": Kind(
         tuple[DualTree, ...],
-        lambda trees: _seen([t.family for t in trees]) if trees else "what the loss alone must be",
+        lambda trees: _seen(trees) if trees else "what the loss alone must be",
         _dual_value,
     ),
     "shares": Kind(object, lambda _: "branch and bound over shares, of an older version", _gone),
@@ -154,6 +145,14 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
     ValueError, TypeError, LookupError
         Where the content is something else.
     """
+    if content.get(
+        "families"
+    ):  # of older versions: trees of the best dual along one direction of the outputs
+        families = from_json(tuple[Family, ...], content["families"])
+        trees = [tree_of(family, len(family.direction or (1.0,))) for family in families]
+        content = {name: part for name, part in content.items() if name != "families"} | {
+            "trees": to_json(trees)
+        }
     present = [kind for kind in KINDS if content.get(kind) is not None and content[kind] != []]
     present = present or [kind for kind in ("trees",) if kind in content]
     if len(present) != 1:
@@ -184,7 +183,7 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
     """
     if bound.cutoff is not None:
         asked = replace(asked, upper=bound.cutoff)
-    if (bound.kind == "trees") != (asked.loss is not None):
+    if bound.kind != "trees" and asked.loss is not None:
         return 0.0, "; it is about another problem"
     try:
         return KINDS[bound.kind].value(bound.proof, asked), ""
@@ -221,7 +220,7 @@ def tree_bounds(
     upper: float,
     weights: np.ndarray | None = None,
 ) -> list[Bound]:
-    """Return the tree bound, by families for a few sizes of the layers.
+    """Return the tree bound, by duals for a few sizes of the layers.
 
     Parameters
     ----------
@@ -238,13 +237,9 @@ def tree_bounds(
     list of Bound
         One, or none where nothing was found in time.
     """
-    families = tree_families(data, depth, output_bias, upper=upper, weights=weights)
-    if not families:
-        return []
-    value = tree_bound(
-        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, tol=TOL, max_boxes=MAX_BOXES
-    )
-    return [Bound(value, "families", tuple(families), upper)] if value > 0 else []
+    trees = tuple(dual_trees(data, depth, output_bias, upper=upper, weights=weights))
+    value = _dual_value(trees, Asked(data, depth, output_bias, upper)) if trees else 0.0
+    return [Bound(value, "trees", trees, upper)] if value > 0 else []
 
 
 def chain_bounds(
@@ -278,15 +273,15 @@ def chain_bounds(
     return [] if found is None else [Bound(found[0], "chain", found[1], upper)]
 
 
-def tree_families(
+def dual_trees(
     data: Data,
     depth: int,
     output_bias: str,
     *,
     upper: float,
     weights: np.ndarray | None = None,
-) -> list[Family]:
-    """Return families of multipliers for a few sizes of the layers.
+) -> list[DualTree]:
+    """Return duals with their trees for a few sizes of the layers.
 
     Parameters
     ----------
@@ -300,20 +295,19 @@ def tree_families(
     if not targets.any() or not lifted.any():
         return []
     free = output_bias == "free" and data.bias > 0
-    families: list[Family] = []
+    found: list[DualTree] = []
     try:
         search = TreeSearch(lifted, targets, data.bias, free=free)
         scales = LEVELS if depth <= MANY_LAYERS else LOW_LEVELS
         levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)
-            found, value = search.multipliers()
-            if value > 0 and found.any():
-                families.append(search.family(rows, direction, found))
+            dual, value = search.multipliers()
+            if value > 0 and dual.any():
+                found.append(tree_of(search.family(rows, direction, dual), data.n_outputs))
     except TimeUp:
-        if seconds_left() <= 0 and not families:
-            return []
-    return families
+        pass
+    return found
 
 
 def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from covopt.certificates.conjugate import conjugate_above
+from covopt.certificates.conjugate import balanced, conjugate_above
 from covopt.data import Data
 from covopt.depth.exactly import dot, exactly
 from covopt.depth.families import Family, Recursion
@@ -36,7 +36,6 @@ from covopt.losses import Loss
 
 TOL = 3e-5  # of the least over c
 MAX_BOXES = 3000
-FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,34 @@ class DualTree:
     directions: np.ndarray
     family: Family
     places: tuple[tuple[int, float], ...]
+
+
+def tree_of(family: Family, n_outputs: int) -> DualTree:
+    """Return the dual that a family has at its root, along its direction of the outputs, and nothing beside.
+
+    Parameters
+    ----------
+    family : Family
+    n_outputs : int
+
+    Raises
+    ------
+    ValueError
+        Where the root or the direction is none.
+    """
+    if not 0 <= family.root < len(family.members):
+        raise ValueError("the root is none of the members")
+    root = family.members[family.root]
+    along = np.array((1.0,) if family.direction is None else family.direction)
+    if along.shape != (n_outputs,) or not np.isfinite(along).all() or not along.any():
+        raise ValueError(f"the direction is none of {n_outputs} outputs")
+    along = np.ldexp(along, -int(np.frexp(np.abs(along).max())[1]))
+    dual = root[:, None] * along
+    if not sum(exactly(root), Fraction(0)):
+        dual = balanced(dual)
+    directions = np.linalg.svd(along[None])[2]
+    place = family.root, abs(float(directions[0] @ along))
+    return DualTree(family.rows, dual, directions, family, (place, *[(0, 0.0)] * (n_outputs - 1)))
 
 
 def dual_bound(
@@ -100,9 +127,8 @@ def dual_bound(
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
         return floor
-    most = MAX_BOXES if depth - 2 <= FEW_AXES or data.bias == 0.0 else FEW_BOXES
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
-    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, most))
+    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, MAX_BOXES))
 
 
 class DualHeights:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
 from covopt.checks import memory
-from covopt.depth.exactly import dot, exactly
 from covopt.depth.structs import Listed
-from covopt.exact.rounding import allowance, dot_bounds, gamma, lengths_up, up
+from covopt.exact.rounding import allowance, dot_bounds, gamma, up
 from covopt.oracles.pricing import price
 
 LAYER_BYTES = 40.0  # of a number of a layer and what is made of it
@@ -249,26 +247,6 @@ def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
         stack.append(([cube for cube in here if not cube[0] & row], rest & ~row, empty))
         stack.append(([cube for cube in here if (cube[0] | cube[1]) & row], rest & ~row, False))
     return True
-
-
-def along_direction(direction: tuple[float, ...] | None, Y: np.ndarray) -> tuple[list[Fraction], Fraction]:
-    """Return Yu for the u given, of any length, and a number that is not below that length.
-
-    Raises
-    ------
-    ValueError
-        Where it is no direction of the outputs.
-    """
-    if direction is None:
-        if Y.shape[1] != 1:
-            raise ValueError("a direction of the outputs is missing")
-        return exactly(Y[:, 0]), Fraction(1)
-    u = np.array(direction)
-    if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
-        raise ValueError(f"the direction is none of {Y.shape[1]} outputs")
-    u = np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
-    along = [dot(exactly(row), exactly(u)) for row in Y]
-    return along, Fraction(float(lengths_up(u[None])[0]))
 
 
 def _gauge(lifted: np.ndarray, member: np.ndarray) -> float:

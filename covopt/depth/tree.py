@@ -34,18 +34,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
 
-from covopt.depth.exactly import dot, exactly
-from covopt.depth.families import Family, Recursion, along_direction
-from covopt.exact.rounding import above, below, down, root_down, up
+from covopt.exact.rounding import down, up
 from covopt.limits import checkpoint
 
+MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
 LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
 
 
@@ -224,115 +221,3 @@ def minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) 
         else:
             ceiling = guess
     return np.clip(logs + 0.5 * (floor + ceiling), low, high)
-
-
-MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
-MOST_NUMBERS = 2**26  # held at once
-
-
-def tree_bound(
-    families: list[Family],
-    X: np.ndarray,
-    Y: np.ndarray,
-    depth: int,
-    bias: float,
-    output_bias: str,
-    *,
-    cutoff: float,
-    tol: float = 1e-3,
-    max_boxes: int = 20_000,
-) -> float:
-    """Return a lower bound on R_L by families of multipliers, valid whatever they are.
-
-    Parameters
-    ----------
-    families : list of Family
-        On each box of c the best of them counts.
-    X : ndarray of shape (N, d)
-    Y : ndarray of shape (N, k)
-    depth : int
-        L ≥ 2.
-    bias : float
-    output_bias : {"none", "penalized", "free"}
-    cutoff : float
-        Σc beyond it need not be looked at: the bound returned is at most this.
-    tol : float
-        How close to the minimum over c, relatively.
-    max_boxes : int
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        Where a family is damaged.
-    """
-    terms = [t for t in (_Term.of(f, X, Y, depth, bias, output_bias) for f in families) if t is not None]
-    if not terms:
-        return 0.0
-    if depth == 2:
-        none = np.zeros((0, 1))
-        return min(
-            cutoff, max(t.at(min(2.0 / max(float(t.heights(none)[0]), 1e-300), t.best)) for t in terms)
-        )
-    if bias == 0.0:
-        return min(cutoff, max(t.closed_form() for t in terms))
-    if depth > MOST_LAYERS or 2.0 ** (depth - 2) * max(t.recursion.size for t in terms) > MOST_NUMBERS:
-        return 0.0
-    return Search(terms, 1.0, depth, bias, cutoff).run(tol, max_boxes)
-
-
-@dataclass(frozen=True)
-class _Term:
-    """⟨λ, y⟩ from below, β²(λ·1)² from above, and the recursion of one family."""
-
-    inner: float
-    penalty: float
-    recursion: Recursion
-
-    @classmethod
-    def of(
-        cls, family: Family, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
-    ) -> _Term | None:
-        rows = list(family.rows)
-        if any(not 0 <= i < len(X) for i in rows) or len(set(rows)) != len(rows):
-            raise ValueError("the rows are not rows of the table")
-        lifted = X[rows] if bias == 0.0 else np.column_stack([X[rows], np.full(len(rows), bias)])
-        root = family.members[family.root]
-        if len(root) != len(rows):
-            raise ValueError("the members speak of another number of rows")
-        weights = exactly(root)
-        along, length = along_direction(family.direction, Y[rows])
-        inner = below(dot(weights, along) / length)
-        if not inner > 0.0:
-            return None
-        total = abs(sum(weights, Fraction(0)))
-        if output_bias == "free" and bias > 0.0 and total != 0:
-            return None  # what λ·1 misses by, any offset could exploit
-        shift = above(total * Fraction(bias))
-        penalty = up(shift * shift) if output_bias == "penalized" else 0.0
-        return cls(inner, penalty, Recursion(family, lifted, bias, depth))
-
-    @property
-    def best(self) -> float:
-        """Where D is greatest."""
-        return 2.0 * self.inner / self.penalty if self.penalty > 0.0 else math.inf
-
-    def heights(self, c: np.ndarray) -> np.ndarray:
-        """Return h at the columns of c."""
-        return self.recursion.gauge(c)
-
-    def at(self, p: float) -> float:
-        """D(p) = p⟨λ, y⟩ − p²·penalty/4 from below: multiples of λ are multipliers, too."""
-        gain, loss = p * self.inner, up(up(p * p) * self.penalty / 4.0)
-        return gain - loss - 2.0**-44 * (gain + loss)
-
-    def closed_form(self) -> float:
-        """Min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""
-        depth = self.recursion.depth
-        height = float(self.recursion.gauge(np.ones((depth - 2, 1)))[0])
-        if not 0.0 < height < math.inf:
-            return 0.0
-        return below(depth * Fraction(root_down((Fraction(self.inner) / Fraction(height)) ** 2, depth)))

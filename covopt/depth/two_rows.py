@@ -106,7 +106,7 @@ def two_rows_cost(gram: Three, moments: Three, depth: int) -> float:
     if min(a, b) <= 0 or a * b < c * c or max(p, q) <= 0 or (c >= 0 and a * b == c * c):
         return 0.0
     best = 0.0
-    for first, second, shared, moment in _multipliers(gram, moments, depth):
+    for first, second, shared, moment in multipliers(gram, moments, depth):
         # S ⪰ 0 with no smaller an entry off the diagonal than YYᵀ
         if moment >= r and moment**2 <= p * q and _holds(gram, (first, second, shared)):
             trace = first * p + second * q + 2 * shared * moment
@@ -130,7 +130,7 @@ def _holds(gram: Three, multipliers: Three) -> bool:
     return min(apart) >= 0 and (rest >= 0 or rest**2 <= apart[0] * apart[1])
 
 
-def _multipliers(
+def multipliers(
     gram: Three, moments: Three, depth: int
 ) -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]]:
     """Yield Λ₁₁, Λ₂₂, Λ₁₂ and S₁₂ that may be the best, found in doubles."""

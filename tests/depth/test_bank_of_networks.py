@@ -10,13 +10,12 @@ import pytest
 from covopt.depth.bounds import Asked, chain_bounds, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.exact.rounding import above
 from covopt.losses import make_loss
 from tests.cases import cases
 from tests.depth.bank.exact import ExactNetwork, fractions
-from tests.depth.bank.tables import TABLES
+from tests.depth.bank.tables import TABLES, tree_bound
 
 BY_NAME = {given.name: given for given in TABLES}
 THROUGH = [given.name for given in TABLES if given.lam is None]
@@ -53,17 +52,18 @@ def trees(name):
     """Return the tree bound, and the same in smaller boxes with multipliers for the layers of the network."""
     given, upper = BY_NAME[name], above(known(name))
     found = tree_bounds(given.data, given.depth, given.output_bias, upper=upper)
-    families = [family for bound in found for family in bound.proof]
+    families = []
     free = given.output_bias == "free"
     if given.Y.shape[1] == 1 and len(given.X) <= 5:
         search = TreeSearch(given.data.lifted, given.Y[:, 0], given.bias, free=free)
         search.use(float(np.sum(np.square(given.network[0]))))
         families.append(search.family(tuple(range(len(given.X))), None, search.multipliers()[0]))
-    fine = tree_bound(
-        families, given.X, given.Y, given.depth, given.bias, given.output_bias, cutoff=2.0 * upper, tol=1e-5,
-        max_boxes=3000,
-    )  # fmt: skip
-    return [*(bound.value for bound in found), fine]
+    values = [bound.value for bound in found]
+    return (
+        [*values, tree_bound(families, given.data, given.depth, given.output_bias, 2.0 * upper)]
+        if families
+        else values
+    )
 
 
 @cache

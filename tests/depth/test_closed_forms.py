@@ -149,7 +149,7 @@ def known_of_two_rows():
 
 
 def test_no_multipliers_make_two_rows_cost_more_than_they_do(monkeypatch):
-    honest = formulas._multipliers
+    honest = formulas.multipliers
     for X, Y, depth, least in known_of_two_rows():
         for place, turn in product(range(4), (0.0, -1e-3, 1e-3, 1.0)):
 
@@ -158,7 +158,7 @@ def test_no_multipliers_make_two_rows_cost_more_than_they_do(monkeypatch):
                 for found in honest(gram, moments, depth):
                     yield tuple(m + Fraction(turn) * size * (k == place) for k, m in enumerate(found))
 
-            monkeypatch.setattr(formulas, "_multipliers", moved)
+            monkeypatch.setattr(formulas, "multipliers", moved)
             for kind in ("rows", "quadrant"):  # the second in files of older versions, for some angles
                 value = recompute(PairBound(1.0, kind, (0, 1)), X, Y, depth, 0.0, "none")
                 assert value <= least and (turn != 0.0 or value >= 0.999999 * float(least))

@@ -12,12 +12,13 @@ import covopt
 from covopt.data import Data
 from covopt.depth import DeepSolution, rank_one_tour, representation_cost
 from covopt.depth.bounds import KINDS, Asked, Bound, closed_bounds, recompute_bound, tree_bounds
+from covopt.depth.dual_trees import tree_of
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.solution import FORMAT, SCHEMA
-from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
+from tests.depth.bank.tables import tree_bound
 
 X, Y = np.array([[0.0], [1.0], [2.5]]), np.array([[1.0], [-1.0], [0.5]])
 
@@ -40,7 +41,7 @@ def test_a_bound_of_a_kind_that_is_gone_is_read_and_not_verified(kind):
 
 
 def bound(family):
-    return tree_bound([family], X, Y, 3, 1.0, "none", cutoff=100.0, max_boxes=100)
+    return tree_bound([family], Data.validate(X, Y, bias=1.0), 3, "none", 100.0)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -66,7 +67,7 @@ def test_a_child_of_infinite_height_counts_as_infinite(family):
     forged, data = replace(family, members=members), Data.validate(X, Y, bias=1.0)
     for output_bias in ("none", "penalized", "free"):
         asked = Asked(data, 3, output_bias, 100.0)
-        assert recompute_bound(Bound(1.0, "families", (forged,)), asked)[0] == 0.0
+        assert recompute_bound(Bound(1.0, "trees", (tree_of(forged, 1),)), asked)[0] == 0.0
 
 
 @pytest.mark.parametrize(("depth", "weights"), [(1, [[[1.0]]]), (0, [])])
@@ -100,10 +101,10 @@ def test_an_inner_product_over_a_tiny_height_does_not_overflow_into_a_proof():
     points, targets = np.array([[1e-200]]), np.array([[1e200]])
     search = TreeSearch(points * 1e200, np.ones(1), 0.0)
     family = search.family((0,), None, np.ones(1))
-    found = tree_bound([family], points, targets, 3, 0.0, "none", cutoff=1e300)
+    found = tree_bound([family], Data.validate(points, targets, bias=0.0), 3, "none", 1e300)
     assert (Fraction(found) / 3) ** 3 <= Fraction(1e200) ** 2 / Fraction(1e-200) ** 2
-    assert found == pytest.approx(3 * 10.0 ** (800 / 3), rel=1e-9)
-    assert recompute(PairBound(1.0, "row", (0,)), points, targets, 3, 0.0, "none") == pytest.approx(found)
+    alone = recompute(PairBound(1.0, "row", (0,)), points, targets, 3, 0.0, "none")
+    assert alone == pytest.approx(3 * 10.0 ** (800 / 3), rel=1e-9)
 
 
 # ------------------------------------------------------------------ training with weight decay

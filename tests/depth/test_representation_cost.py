@@ -11,16 +11,18 @@ import covopt
 from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import DeepSolution, representation_cost
+from covopt.depth.bounds import bound_from_dict, recompute_bound
 from covopt.depth.cost import Stop
 from covopt.depth.descent import descend, polish, trim
 from covopt.depth.families import Recursion, needs
 from covopt.depth.layers import Layout
-from covopt.depth.tree import tree_bound
+from covopt.depth.structs import to_json
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, SolutionFileError
 from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.status import Status
+from tests.depth.bank.tables import tree_bound
 
 
 @pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
@@ -71,9 +73,10 @@ def test_at_depth_two_the_tree_bound_is_the_shallow_one():
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
     solution = covopt.min_norm(X, y, tol=1e-9)
-    search = TreeSearch(np.column_stack([X, np.ones(4)]), y, 1.0)
-    family = search.family((0, 1, 2, 3), None, solution.dual)
-    bound = tree_bound([family], X, y[:, None], 2, 1.0, "none", cutoff=1e3)
+    lifted = np.column_stack([X, np.ones(4)])
+    family = TreeSearch(lifted, y, 1.0).family((0, 1, 2, 3), None, solution.dual)
+    height = float(Recursion(family, lifted, 1.0, 2).gauge(np.zeros((0, 1)))[0])
+    bound = 2.0 * float(family.members[family.root] @ y) / height
     assert bound == pytest.approx(solution.cost, rel=1e-6)
     assert bound <= solution.cost
 
@@ -107,7 +110,7 @@ def test_a_family_that_lacks_a_child_or_forges_one_is_refused():
 
     def bound(children=None, **changes):
         changed = replace(family, **({} if children is None else {"children": children}), **changes)
-        return tree_bound([changed], X, y[:, None], 3, 1.0, "none", cutoff=100.0)
+        return tree_bound([changed], Data.validate(X, y, bias=1.0), 3, "none", 100.0)
 
     honest = bound()
     with pytest.raises(ValueError, match="children are missing or invalid"):
@@ -153,10 +156,22 @@ def test_files_come_back_and_forged_ones_fail(bracket, tmp_path):
     assert "interpolation" in failed(lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0))
     assert "network" in failed(lambda f: f.update(depth=4))
     damaged = copy.deepcopy(bracket)
-    tree = next(bound for bound in bracket.bounds if bound.kind == "families")
-    damaged.bounds = [replace(tree, proof=tuple(replace(f, children=[]) for f in tree.proof))]
+    bound = next(bound for bound in bracket.bounds if bound.kind == "trees")
+    damaged.bounds = [
+        replace(bound, proof=tuple(replace(t, family=replace(t.family, children=[])) for t in bound.proof))
+    ]
     assert any(
         "children are missing" in check.detail for check in covopt.verify(damaged).checks if not check.ok
+    )
+    # older versions wrote a family for each size of the layers
+    older = {
+        "value": bound.value,
+        "families": to_json([t.family for t in bound.proof]),
+        "cutoff": bound.cutoff,
+    }
+    assert recompute_bound(bound_from_dict(older), bracket.asked()) == (
+        pytest.approx(bound.value, rel=1e-12),
+        "",
     )
     assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
     assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7

@@ -15,12 +15,12 @@ from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.gram_cells import LOST, step
 from covopt.depth.gram_trees import Cells
 from covopt.depth.pairs import PairBound, recompute
-from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.two_rows import two_rows_cost
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
+from tests.depth.bank.tables import tree_bound
 from tests.depth.test_bank_of_networks import BY_NAME, bounds, known
 
 seeds = st.integers(0, 2**32 - 1)
@@ -153,7 +153,7 @@ def test_what_a_child_misses_of_its_member_is_paid_for(factor):
     other = [replace(child, scale=factor * child.scale) for child in family.children]
     for children in (family.children, other):
         made = replace(family, children=children)
-        assert tree_bound([made], given.X, given.Y, 3, 1.0, "none", cutoff=50.0) <= known(given.name)
+        assert tree_bound([made], given.data, 3, "none", 50.0) <= known(given.name)
 
 
 # ------------------------------------------------------------------ two rows, files that claim what does not hold

@@ -9,7 +9,7 @@ import covopt
 from covopt.checks.memory import memory_left, memory_limited, room
 from covopt.completely_positive.moments import moment_bound
 from covopt.data import Data
-from covopt.depth.bounds import tree_families
+from covopt.depth.bounds import dual_trees
 from covopt.depth.families import LAYER_BYTES, Recursion
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
@@ -192,7 +192,7 @@ def test_moments_and_deep_networks_leave_out_what_is_too_large():
 
 def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
     data = Data.validate([[1.0], [-0.5]], [1.0, 0.5], bias=1.0)
-    family = tree_families(data, 4, "none", upper=8.0)[0]
+    family = dual_trees(data, 4, "none", upper=8.0)[0].family
     recursion = Recursion(family, data.lifted, 1.0, 4)
     c = np.random.default_rng(0).uniform(0.1, 2.0, (2, 500))
     whole = recursion.gauge(c)

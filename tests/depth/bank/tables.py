@@ -10,6 +10,9 @@ import numpy as np
 
 from benchmarks.depth.brackets import COUNT, table
 from covopt.data import Data
+from covopt.depth.bounds import Asked, Bound, recompute_bound
+from covopt.depth.dual_trees import tree_of
+from covopt.depth.families import Family
 from tests.cases import cases
 from tests.depth.bank.exact import Layers
 
@@ -141,3 +144,12 @@ def _fits() -> list[DeepTable]:
 
 
 TABLES = [*_docs(), *_without_biases(), *_with_biases(), *_more_rows(), *_fits()]
+
+
+def tree_bound(families: list[Family], data: Data, depth: int, output_bias: str, upper: float) -> float:
+    """Return the tree bound by families of multipliers, each along its direction of the outputs."""
+    trees = tuple(tree_of(family, data.n_outputs) for family in families)
+    value, why = recompute_bound(Bound(0.0, "trees", trees), Asked(data, depth, output_bias, upper))
+    if why:
+        raise ValueError(why)
+    return value
