@@ -6,8 +6,7 @@ Rows with negative weight make F concave. For a linear part b and such rows J
 
 (μ_j σ(t) = min_θ θ μ_j t for μ_j < 0, then minimax on compact convex sets). Every θ on the right is an upper bound,
 whether or not the descent has converged, and the maximiser on the left is the minimiser Q/‖Q‖. Rows with 0 < θ_j < 1
-vanish at it: it is the projection of a gradient on a flat (Bach 2017 §2). Over the cone of directions of a box,
-{u : n_k·u ≥ 0}, multipliers α_k ≥ 0 of the n_k join the θ.
+vanish at it: it is the projection of a gradient on a flat (Bach 2017 §2).
 
 A climb replaces the rows of positive weight by their tangent at w, a minorant that is exact there, and moves to the
 maximiser of what is left. No step descends, and there are finitely many tangents: three or four are taken mostly.
@@ -181,10 +180,9 @@ def height(rows, mu, linear, w):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def make_room(n, r):
-    """Return what a descent over n rows and more writes to: columns, squares, low, high, x, Q, v, work, sweeps."""
-    m = n + 2 * r  # the facets of a box join its rows
+    """Return what a descent over n rows writes to: columns, squares, low, high, x, Q, v, work, sweeps."""
     return (
-        np.empty((m, r)), np.empty(m), np.zeros(m), np.ones(m), np.empty(m), np.empty(r), np.empty(r),
+        np.empty((n, r)), np.empty(n), np.zeros(n), np.ones(n), np.empty(n), np.empty(r), np.empty(r),
         np.empty((4, r, r)), np.zeros(1, np.int64),
     )  # fmt: skip
 

@@ -16,7 +16,6 @@ once the centre of its half would need more than 53 bits. In units of ε/2:
 - g_j is off by 2A_j: the second double takes every rounding of the sum, and rounds itself by O(N²ε²)A_j ≤ A_j.
 - f is a sum of m + r products, q_j one of m + 1, in partial sums below B and A_j: (2m + 2r + 3)B.
 - the last line, 3r terms below B + rH: (8r + 8)(B + rH); and ‖p‖ ≤ 1 + (r + 3)ε/2 where ‖u‖ ≤ √r: (r + 3)√r H.
-- the corners: sums of m + 3, r and m terms, below the ones above.
 
 Together less than ε [(m + 7r + 12) B + (5r² + 8r) H] =: ``margin``, with more than the second-order terms to spare
 while N ≤ 10⁶. A box counts as closed when its computed bound plus the margin is ≤ 0; then it is closed in exact
@@ -36,15 +35,13 @@ from numba import njit
 
 from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import ascend, height, make_room, settle
-from covopt.oracles.cones.leaf import affine_bound, corner_bound, gather, relax, tighten, touch
+from covopt.oracles.cones.leaf import affine_bound, gather, relax, tighten, touch
 
 LEVELS = 100  # halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS
 PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
-ROUNDS = 2  # changes of θ per box
 DEEP = 8  # levels per dimension after which it is found by least norm in any case
 FEW = 8  # undecided rows up to which θ is found by least norm at once
-CORNERS = 256.0  # most corners times rows for the bound by corners
 TANGENTS = 60  # of a climb from a point above H
 
 
@@ -173,7 +170,7 @@ def gaps(rows, weights, index, centre, radius, theta, u, score):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def average(rows, weights, index, theta, u, turn):
+def average(rows, weights, index, theta, u):
     """Move θ towards the answer to u: cheaper than the least norm where many rows are undecided."""
     for k in range(len(index)):
         i = index[k]
@@ -181,7 +178,7 @@ def average(rows, weights, index, theta, u, turn):
             t = 0.0
             for j in range(rows.shape[1]):
                 t += rows[i, j] * u[j]
-            theta[k] += ((1.0 if t > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
+            theta[k] += ((1.0 if t > 0.0 else 0.0) - theta[k]) / 3.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -214,8 +211,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
     """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, its bound b, and H."""
     r = rows.shape[1]
     g, q, u, Q = vectors[0], vectors[1], vectors[2], vectors[3]
-    corner, score = vectors[4], vectors[5]
-    a = stack.state[2]
+    score, a = vectors[4], stack.state[2]
     begin, end = stack.first[level], stack.first[level + 1]
     index, theta = stack.rows[begin:end], stack.theta[begin:end]
     centre, radius = stack.centre[begin:end], stack.radius[begin:end]
@@ -224,8 +220,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
         g[j] = stack.g[level, j] + stack.g_low[level, j]
     allowance = margin(end - begin, sizes, u0, s, H)
     bound = np.inf
-    turn = 0
-    violated = False
+    turned = violated = False
     while True:
         f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
         norm = touch(q, u0, s, H, u)
@@ -238,7 +233,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
             top += q[j] * (u[j] - u0[j])
             Q[j] = u[j]
         above_H = top - by_theta - by_chords
-        if turn > 0 and by_theta > 0.0 and above_H <= allowance < top - by_chords:
+        if turned and by_theta > 0.0 and above_H <= allowance < top - by_chords:
             m = gather(rows, weights, index, theta, room)  # θ is lost where rows do not quite vanish
             settle(room[0][:m], room[2][:m], room[3][:m], room[4][:m], Q, room[7])
             above_H = height(rows, weights, linear, Q) - H * np.sqrt((Q * Q).sum())
@@ -246,17 +241,14 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
             violated = True
             H = record(rows, weights, linear, stack, Q, H, growth, room)
             break
-        if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
+        if turned or by_theta == 0.0 or top - by_theta > 0.0:
             break  # C(u) > 0: this box is not closed by any θ
-        turn += 1
+        turned = True
         if end - begin <= FEW or level > DEEP * r:
-            tighten(rows, weights, index, theta, f, q, u0, s, a, turn > 1, H, room)
+            tighten(rows, weights, index, theta, f, q, u0, a, H, room)
         else:
-            average(rows, weights, index, theta, u, turn)
+            average(rows, weights, index, theta, u)
     closed = bound <= 0.0
-    if not closed and not violated and (end - begin) * 2.0 ** (r - 1) <= CORNERS:
-        worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, corner)
-        closed = worst + allowance <= 0.0
     axis = -1
     if not closed:
         best = -1.0
@@ -297,7 +289,7 @@ def explore(rows, weights, linear, sizes, stack, growth, old, tree):
         0 for a leaf, j + 1 for a box cut along u_j.
     """
     r = rows.shape[1]
-    room, vectors = make_room(len(rows), r), np.empty((6, r))
+    room, vectors = make_room(len(rows), r), np.empty((5, r))
     level, place_in_old, inside = stack.state[0], stack.state[3], stack.state[4]
     H = stack.level[0]
     node = 0

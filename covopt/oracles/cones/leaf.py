@@ -25,7 +25,7 @@ from numba import njit
 from covopt.oracles.ascent import least_norm, put_column
 
 GOAL = 0.999  # of H: small enough to close the box
-CYCLES = 20  # sweeps over θ and facets
+CYCLES = 20  # sweeps over θ
 SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
 STILL = 1e-3
 
@@ -105,49 +105,6 @@ def affine_bound(f, q, u0, s, H, u, norm):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, ell, corner):
-    """Maximum over the corners of the box of the bound that keeps the rows with w_i > 0 as they are.
-
-    With θ and p fixed it is convex in u, hence largest at a corner. Stops at the first corner above zero.
-    """
-    r = rows.shape[1]
-    k = H / norm
-    for j in range(r):
-        ell[j] = g[j] - k * u[j]
-    for k in range(len(index)):
-        i = index[k]
-        if weights[i] < 0.0:
-            for j in range(r):
-                ell[j] -= theta[k] * rows[i, j]
-    free = 0
-    for j in range(r):
-        if s[j] > 0.0:
-            free += 1
-    worst = -np.inf
-    for mask in range(1 << free):
-        rest = mask
-        value = 0.0
-        for j in range(r):
-            corner[j] = u0[j]
-            if s[j] > 0.0:
-                corner[j] += s[j] if rest & 1 else -s[j]
-                rest >>= 1
-            value += ell[j] * corner[j]
-        for k in range(len(index)):
-            i = index[k]
-            if weights[i] > 0.0:
-                t = 0.0
-                for j in range(r):
-                    t += rows[i, j] * corner[j]
-                if t > 0.0:
-                    value += t
-        worst = max(worst, value)
-        if worst > 0.0:
-            break
-    return worst
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def gather(rows, weights, index, theta, room):
     """Write the undecided rows with w_i < 0 and their θ to the columns of a room; return their number."""
     m = np.int64(0)  # a literal would compile the call below once more
@@ -161,36 +118,19 @@ def gather(rows, weights, index, theta, room):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tighten(rows, weights, index, theta, f, q, u0, s, a, facets, H, room):
-    """Change θ such that the affine bound f + q·δ on the chart, written as Q·u, has a smaller norm.
-
-    With ``facets`` it need only be small on the cone over the box: the normals of its facets are added to Q.
-    """
-    r = rows.shape[1]
+def tighten(rows, weights, index, theta, f, q, u0, a, H, room):
+    """Change θ such that the affine bound f + q·δ on the chart, written as Q·u, has a smaller norm."""
     Q, work = room[5], room[7]
     m = gather(rows, weights, index, theta, room)
-    count, one = m, 1.0
-    if facets:
-        for j in range(r):
-            for sign in (1.0, -1.0):
-                if s[j] > 0.0:  # the facet sign (u_j − u⁰_j) ≥ −s_j
-                    normal = room[6]
-                    normal[:] = 0.0
-                    normal[j] = sign
-                    normal[a] = u0[a] * (s[j] - sign * u0[j])
-                    put_column(room, count, one, normal)
-                    room[3][count], room[4][count] = np.inf, 0.0
-                    count += 1
     Q[a] = f
-    for j in range(r):
+    for j in range(rows.shape[1]):
         if j != a:
             Q[j] = q[j]
             Q[a] -= q[j] * u0[j]
     Q[a] *= u0[a]
     least_norm(
-        room[0][:count], room[1][:count], room[2][:count], room[3][:count], room[4][:count], Q, GOAL * H,
-        np.int64(CYCLES), work,
-    )  # fmt: skip
+        room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, GOAL * H, np.int64(CYCLES), work
+    )
     m = 0
     for k in range(len(index)):
         if weights[index[k]] < 0.0:

@@ -1,4 +1,4 @@
-"""One root of a cover, or a half of one that has been split off: the path to the current box and the cuts so far."""
+"""One root of a cover: the path to the current box and the cuts so far."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from covopt.oracles.cones.kernel import LEVELS, Stack, cut
+from covopt.oracles.cones.kernel import LEVELS, Stack
 
-PARTS = 64  # that long searches are split into
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
 
 
@@ -42,24 +41,6 @@ class Root:
     def stopped(self, growth: float) -> bool:
         """No more to do, or no room for points of a search that collects them."""
         return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
-
-    def split(self, rows: np.ndarray) -> Root | None:
-        """Give the half that comes last to a root of its own; None where no half waits."""
-        level = -1 if self.done else int(self.stack.state[0])
-        waiting = np.flatnonzero(self.stack.stage[: max(level, 0)] == 1)
-        if not len(waiting):
-            return None
-        top, (place, inside) = int(waiting[0]), self.stack.state[3:5]
-        old = np.zeros(0, np.uint8)
-        if top < inside and place < len(self.old):
-            known = int(level <= inside) + int((waiting[1:] < inside).sum())
-            old = self.old[_behind(self.old, int(place), known) :]
-        stack = Stack(*(array.copy() for array in self.stack))
-        cut(rows, self.weights, stack, top, True)
-        self.stack.stage[top] = 2
-        stack.state[[0, 1, 3, 4]] = top + 1, 0, 0, top + 1
-        stack.level[1] = 0.0
-        return Root(self.weights, self.linear, old, stack)
 
     def take_points(self) -> np.ndarray:
         """Points found since the last call."""
@@ -105,32 +86,9 @@ def make_stack(n: int, r: int, n_points: int) -> Stack:
     )
 
 
-def _behind(old: np.ndarray, place: int, count: int) -> int:
-    """Return where so many subtrees of a preorder have ended that begin at ``place``."""
-    while count and place < len(old):
-        count += 1 if old[place] else -1
-        place += 1
-    return place
-
-
 def longer(stack: Stack) -> Stack:
     """Double the list of rows."""
     lists = {
         name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
     }
     return stack._replace(**lists)
-
-
-def split_roots(roots: list[list[Root]], rows: np.ndarray, growth: float) -> list[Root]:
-    """Split unfinished parts in two until there are enough of them; return them in order."""
-    while True:
-        alive = sum(not part.stopped(growth) for parts in roots for part in parts)
-        before = alive
-        for parts in roots:
-            for place in range(len(parts) - 1, -1, -1):
-                half = None if alive >= PARTS or parts[place].stopped(growth) else parts[place].split(rows)
-                if half is not None:
-                    parts.insert(place + 1, half)
-                    alive += 1
-        if alive in (before, PARTS):
-            return [part for parts in roots for part in parts if not part.stopped(growth)]

@@ -2,7 +2,6 @@
 
 The roots are walked in slices, all unfinished roots one slice a round, and what a round does depends on the rounds
 before it only: the answer is the same for any number of threads.
-In a long search a root that is left with few others gives halves that wait to parts of their own.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import numpy as np
 
 from covopt.checks.speaking import tell
 from covopt.oracles.cones.kernel import explore, plant
-from covopt.oracles.cones.roots import PARTS, Root, longer, make_stack, split_roots
+from covopt.oracles.cones.roots import Root, longer, make_stack
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
-LARGEST_ROUND = 1 << 22  # boxes, once roots are split
 FIRST_SLICE = 2048
 MOST_POINTS = 64
 
@@ -121,52 +119,44 @@ def search(
     n, r = rows.shape
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
     old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
-    roots: list[list[Root]] = []
+    roots: list[Root] = []
     for sigma in sigmas:
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
                 root = Root(weights, sigma * linear, old[len(roots)], make_stack(n, r, n_points))
                 plant(rows, weights, root.linear, root.stack, a, side, H)
-                roots.append([root])
+                roots.append(root)
 
-    nodes, budget, arrays, rounds = 0, FIRST_SLICE, (rows, sizes), 0
+    nodes, budget, rounds = 0, FIRST_SLICE, 0
     points = [np.zeros((0, r))]
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None
-        alive = [part for parts in roots for part in parts]
+        alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
-            if budget == LARGEST_SLICE and len(alive) < PARTS:
-                alive = split_roots(roots, rows, growth)
-            most = budget if len(alive) <= 4 * r else LARGEST_ROUND // len(alive)
-            share = min(most, max(1, (max_nodes - nodes) // len(alive)))
-            walk = partial(_walk, rows=arrays[0], sizes=arrays[1], growth=growth, budget=share)
+            share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
+            walk = partial(_walk, rows=rows, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             budget = min(2 * budget, LARGEST_SLICE)
             rounds += 1
-            text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} parts"
+            text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} roots"
             tell(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
-            every = [part for parts in roots for part in parts]
             if growth > 0.0:
-                points.extend(part.take_points() for part in alive)
-                H = max(part.stack.level[0] for part in every)
-                for part in alive:
-                    part.stack.level[0] = H
-            alive = [part for part in every if not part.stopped(growth)]
-            if stops and any(part.stack.state[1] for part in every):
+                points.extend(root.take_points() for root in alive)
+                H = max(root.stack.level[0] for root in roots)
+                for root in alive:
+                    root.stack.level[0] = H
+            alive = [root for root in roots if not root.stopped(growth)]
+            if stops and any(root.stack.state[1] for root in roots):
                 break
 
-    every = [part for parts in roots for part in parts]
-    points.extend(part.take_points() for part in every)
+    points.extend(root.take_points() for root in roots)
     raised, trees = 0.0, []
-    for parts in roots:
-        cuts = []
-        for part in parts:
-            left, closing = part.pending()
-            H = max(H, part.stack.level[0])
-            raised = max(raised, left, part.stack.level[1])
-            cuts += [*part.slices, closing]
-        trees.append(np.concatenate(cuts))
+    for root in roots:
+        left, closing = root.pending()
+        H = max(H, root.stack.level[0])
+        raised = max(raised, left, root.stack.level[1])
+        trees.append(np.concatenate([*root.slices, closing]))
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
-    finished = all(part.done for part in every)
+    finished = all(root.done for root in roots)
     return Search(upper, nodes, finished, np.concatenate(points), trees)
