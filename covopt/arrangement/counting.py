@@ -232,7 +232,7 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
     if r == 0:
         return 1
     if r in (2, n):  # independent hyperplanes, or lines through the origin of a plane
-        Run(reduced, 0).warn()
+        Run(reduced).warn()
         return 2**n if n == r else 2 * n
     if reduced.exact:
         return _count_exactly(reduced, budget)
@@ -243,7 +243,7 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
             f"vertices, more than the budget of {budget:.2g}; there are at most twice as many cells, with "
             "equality in general position"
         )
-    run = Run(reduce(*table), 0)
+    run = Run(reduce(*table))
     count = 2 * sum(half for _, half in half_blocks(run, size=_BLOCK, n_jobs=1, keep=False))
     run.warn()
     return count

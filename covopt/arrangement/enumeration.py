@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
-from covopt.errors import PrecisionWarning
+from covopt.errors import InputError, PrecisionWarning
 from covopt.limits import checkpoint
 from covopt.parallel import check_n_jobs, map_tasks
 
 _TRUSTED_ZERO, _TRUSTED_NONZERO = 1e-12, 1e-10  # rounding reaches 1e-13; what is between could be either
-# Rows whose minors are below this have nonzero minors far above rounding, relative to the largest.
-_TRUSTED_MINOR = 1e9
-_SEEDS = (0, 1, 2)
 _BLOCK = 1 << 20
 _LARGEST_PART = 1 << 22  # half-cells that one process makes at a time: about a second
 _NO_PREFIX: tuple[int, ...] = ()
+_TOO_LARGE = (
+    "X: double precision cannot tell on which side of each other these integers are; give columns with fewer digits "
+    "(count_cells takes them)"
+)
 _STREAM = "covopt.arrangement.iter_cells gives them in blocks, covopt cells --out FILE.npy writes them."
 
 
@@ -86,9 +86,9 @@ class Arrangement:
 class Run:
     """A reduced arrangement on its flag, and the record of the zero tests made so far."""
 
-    def __init__(self, reduced: Reduced, seed: int):
+    def __init__(self, reduced: Reduced):
         self.reduced = reduced
-        self.rows = np.ascontiguousarray(flag_coordinates(reduced.rows, seed)[:, 1:])
+        self.rows = np.ascontiguousarray(flag_coordinates(reduced.rows)[:, 1:])
         self.masks = np.ascontiguousarray(reduced.masks[1:])
         self.largest_zero = reduced.largest_zero
         self.smallest_nonzero = reduced.smallest_nonzero
@@ -188,29 +188,25 @@ def _trim(words: np.ndarray, reduced: Reduced) -> np.ndarray:
     return kept.view(np.uint8).reshape(len(words), n_bytes)
 
 
-def _by_big_integers(reduced: Reduced) -> np.ndarray:
-    """Enumerate in Python integers: for integer rows that floating point cannot tell apart."""
-    assert reduced.integers is not None
-    rows = [tuple(int(a) for a in row) for row in reduced.integers]
-    points = interior_points(rows)
-    positive = np.array([[sum(a * b for a, b in zip(x, w, strict=True)) > 0 for x in rows] for w in points])
-    patterns = np.repeat(reduced.base[None], len(points), axis=0)
-    for j in range(len(rows)):
-        patterns[~positive[:, j]] ^= reduced.masks[j]
-    return _trim(patterns, reduced)
-
-
 def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
     return np.zeros((1, -(-reduced.n_samples // 8)), dtype=np.uint8)
 
 
 def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield words of half-cells and their number; the record goes to ``run``."""
+    """Yield words of half-cells and their number; the record goes to ``run``.
+
+    Raises
+    ------
+    InputError
+        For integers that double precision cannot tell apart.
+    """
     calls = ((*part, keep) for part in tasks(run.rows.shape[1], run.reduced.rank, size))
     found = 0
     for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays)):
         checkpoint()  # compiled code hears no alarm
         run.record(stats)
+        if run.reduced.exact and run.unresolved:
+            raise InputError(_TOO_LARGE)
         found += 2 * int(stats[-1])
         tell(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
         yield half, int(stats[-1])
@@ -254,8 +250,9 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     Raises
     ------
     InputError
-        If X is not a finite table with at least one row, ``bias`` or ``n_jobs`` is not usable, or the cells would
-        take more memory than there may be (four fifths of what is free).
+        If X is not a finite table with at least one row, ``bias`` or ``n_jobs`` is not usable, the cells would take
+        more memory than there may be (four fifths of what is free), or integers have so many digits that double
+        precision cannot tell signs.
 
     Warns
     -----
@@ -296,18 +293,12 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
         if not reduced.exact:  # in general position, as a rule; integers may have far fewer
             plan(needed, limit, _STREAM)
         size = min(size, _BLOCK)
-    for seed in _SEEDS:
-        run = Run(reduced, seed)
-        blocks, found = [], 0
-        for half, count in half_blocks(run, size=size, n_jobs=n_jobs, keep=True):
-            found += 2 * count
-            plan(cell_bytes(found, reduced.n_samples), limit, _STREAM)
-            blocks.append(half)
-        if not (reduced.exact and run.unresolved):
-            packed = _as_bytes(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), reduced)
-            break
-    else:
-        packed = _by_big_integers(reduced)
+    run, blocks, found = Run(reduced), [], 0
+    for half, count in half_blocks(run, size=size, n_jobs=n_jobs, keep=True):
+        found += 2 * count
+        plan(cell_bytes(found, reduced.n_samples), limit, _STREAM)
+        blocks.append(half)
+    packed = _as_bytes(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), reduced)
     run.warn()
     return Arrangement(packed, reduced.n_samples, reduced.rank, run.separation, reduced.exact)
 
@@ -332,7 +323,7 @@ def iter_cells(
     Raises
     ------
     InputError
-        As :func:`enumerate_cells`; at once, not at the first block.
+        As :func:`enumerate_cells`; at once, not at the first block, but for integers of too many digits.
 
     Examples
     --------
@@ -345,37 +336,13 @@ def iter_cells(
 
 
 def _blocks(reduced: Reduced, chunk_size: int, n_jobs: int) -> Iterator[np.ndarray]:
-    seed = _settled_seed(reduced, chunk_size, n_jobs)
-    run = None if seed is None else Run(reduced, seed)
-    if run is None:
-        packed = _by_big_integers(reduced) if reduced.rank else _nothing_to_cut(reduced)
-        yield from (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
+    if not reduced.rank:
+        yield _nothing_to_cut(reduced)
         return
+    run = Run(reduced)
     step = max(1, chunk_size // 2)
     for half, _ in half_blocks(run, size=step, n_jobs=n_jobs, keep=True):
         for i in range(0, len(half), step):
             packed = _as_bytes(half[i : i + step], reduced)
             yield from (packed[k : k + chunk_size] for k in range(0, len(packed), chunk_size))
     run.warn()
-
-
-def _settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
-    """Return a flag on which no sign of integer rows is in doubt: a block once given cannot be taken back.
-
-    Small integers need no look: their nonzero minors are far above rounding.
-    """
-    if not reduced.rank:
-        return None
-    if reduced.integers is None:
-        return _SEEDS[0]
-    largest = float(np.abs(reduced.integers).max())
-    if (np.sqrt(reduced.rank) * largest) ** reduced.rank < _TRUSTED_MINOR:
-        return _SEEDS[0]
-    for seed in _SEEDS:
-        run = Run(reduced, seed)
-        for _ in half_blocks(run, size=max(1, chunk_size // 2), n_jobs=n_jobs, keep=True):
-            if run.unresolved:
-                break
-        if not run.unresolved:
-            return seed
-    return None

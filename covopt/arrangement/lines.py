@@ -18,7 +18,6 @@ from covopt.arrangement.tableau import (
     UNRESOLVED,
     is_zero,
     padded,
-    sort_crossings,
     sort_pairs,
 )
 
@@ -46,7 +45,7 @@ def make_line(n):
         np.empty(n),
         np.empty(n, dtype=np.int64),
         np.empty(padded(n + 1)),
-        np.empty(n + 16),
+        np.empty(n),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
     )
@@ -291,7 +290,7 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1
     m, n_inside = _start(problem, tableau, state, scale, level, free, up, line, pattern)
-    sort_crossings(line.key, order, m, line.key2, line.order2, line.group_end)
+    sort_pairs(line.key, order, m)
     closest = _closest(line, m)
     if closest > DOUBT:
         test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], closest)

@@ -275,13 +275,13 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = 
     )
 
 
-def flag_coordinates(rows: np.ndarray, seed: int) -> np.ndarray:
+def flag_coordinates(rows: np.ndarray) -> np.ndarray:
     """Return the rows in a random orthonormal flag whose first vector is the first row.
 
     ``rows`` is (rank, n), unit columns; so is the result, with first column (1, 0, …, 0).
     """
     rank = len(rows)
-    frame = np.random.default_rng(seed).standard_normal((rank, rank))
+    frame = np.random.default_rng(0).standard_normal((rank, rank))
     frame[:, 0] = rows[:, 0]
     q, _ = np.linalg.qr(frame)
     q[:, 0] = rows[:, 0]

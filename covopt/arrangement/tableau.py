@@ -222,43 +222,6 @@ def sort_pairs(key, order, m):
         gap //= 3
 
 
-@njit(cache=True, fastmath=FAST)
-def _ranks(key, m, padded, ranks):
-    # quadratic, but without a branch, and in whole vectors: faster than sorting while m is small
-    total = 0
-    for i in range(m):
-        k = key[i]
-        below = 0
-        for j in range(padded):
-            below += key[j] < k
-        ranks[i] = below
-        total += below
-    return total
-
-
-@njit(cache=True)
-def sort_crossings(key, order, m, spare_key, spare_order, ranks):
-    """Sort ``order[:m]`` by the floats ``key[:m]``, both moved along.
-
-    The last three are overwritten; ``spare_key`` has 16 entries more than ``key``.
-    """
-    if 8 < m <= 64:
-        padded = (m + 15) // 16 * 16
-        for i in range(m):
-            spare_key[i] = key[i]
-            spare_order[i] = order[i]
-        for i in range(m, padded):
-            spare_key[i] = np.inf
-        # equal keys share a rank and lower the sum
-        if _ranks(spare_key, m, padded, ranks) == m * (m - 1) // 2:
-            for i in range(m):
-                at = ranks[i]
-                key[at] = spare_key[i]
-                order[at] = spare_order[i]
-            return
-    sort_pairs(key, order, m)
-
-
 @njit(cache=True)
 def wholly_opposite(half, full):
     """Return the complements (within ``full``) of the patterns whose complement is not in ``half``."""

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.enumeration import Run, half_blocks, tasks
 from covopt.arrangement.exact import as_integers, dependent, eliminate_mod, primes_below, primes_for
 from covopt.arrangement.reduction import lift, reduce
-from covopt.arrangement.tableau import sort_crossings, sort_pairs, wholly_opposite
+from covopt.arrangement.tableau import sort_pairs, wholly_opposite
 from tests.arrangement import families as fam
 
 matrices = st.integers(1, 5).flatmap(
@@ -41,7 +40,7 @@ def sweep_twin(rows):
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (6, 2), (7, 3), (9, 4), (40, 3)])
 def test_sweep_against_its_numpy_twin(n, d):
     reduced = reduce(*lift(np.random.default_rng(n).standard_normal((n, d)), 0.0))
-    run = Run(reduced, 0)
+    run = Run(reduced)
     words = np.concatenate([half for half, _ in half_blocks(run, size=10**6, n_jobs=1, keep=True)])
     signs = np.unpackbits(words.view(np.uint8), axis=1, count=n).astype(bool)
     flagged = np.hstack([np.eye(d)[:, :1], run.rows]).T
@@ -52,7 +51,7 @@ def test_sweep_against_its_numpy_twin(n, d):
 
 def test_counting_mode_meets_as_many():
     for X in (fam.resonance(4), fam.braid(5), np.random.default_rng(0).standard_normal((12, 4))):
-        run = Run(reduce(*lift(X, 0.0)), 1)
+        run = Run(reduce(*lift(X, 0.0)))
         kept = sum(len(half) for half, _ in half_blocks(run, size=50, n_jobs=1, keep=True))
         assert kept == sum(count for _, count in half_blocks(run, size=50, n_jobs=1, keep=False))
 
@@ -93,15 +92,11 @@ def test_enough_primes():
 @pytest.mark.parametrize("m", [0, 1, 2, 9, 40, 64, 65, 300])
 def test_sorting(m):
     key = np.round(np.random.default_rng(m).standard_normal(m), 1)
-    for sort, spare in (
-        (sort_pairs, ()),
-        (sort_crossings, (np.empty(m + 16), np.empty(m, dtype=int), np.empty(m, dtype=int))),
-    ):
-        k, o = key.copy(), np.arange(m)
-        sort(k, o, m, *spare)
-        assert np.array_equal(k, np.sort(key))
-        assert np.array_equal(key[o], k)
-        assert np.array_equal(np.sort(o), np.arange(m))
+    k, o = key.copy(), np.arange(m)
+    sort_pairs(k, o, m)
+    assert np.array_equal(k, np.sort(key))
+    assert np.array_equal(key[o], k)
+    assert np.array_equal(np.sort(o), np.arange(m))
 
 
 @pytest.mark.parametrize("n_bits", [3, 6, 70])
@@ -123,16 +118,6 @@ def test_opposites(n_bits):
     got = np.unpackbits(got.view(np.uint8), axis=1, count=n_bits).astype(bool)
     assert set(map(bytes, got)) == expected
     assert len(got) == len(expected)
-
-
-@pytest.mark.parametrize("X", [fam.resonance(3), fam.braid(4), fam.type_b(3), fam.threshold(3)])
-def test_big_integers_find_the_same_cells(X):
-    points = np.array(interior_points([tuple(map(int, x)) for x in X]))
-    reduced = reduce(*lift(X, 0.0))
-    run = Run(reduced, 0)
-    half = sum(len(h) for h, _ in half_blocks(run, size=10**6, n_jobs=1, keep=True))
-    assert len(points) == 2 * half == len(np.unique(points @ X.T > 0, axis=0))
-    assert (points @ X.T != 0).all()
 
 
 def test_what_counts_as_integers():
