@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -101,67 +100,62 @@ def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple
     return Named(data.X, data.feature_names), targets, scaling.by_name(data)
 
 
-class _Callback:
-    """Say where training is; ask to stop when the time is up."""
-
-    def __init__(self, progress: Progress, time_limit_s: float | None) -> None:
-        from covopt.checks.validation import check_time_limit
-        from covopt.limits import now
-
-        limit = check_time_limit(time_limit_s)
-        self._progress, self._now = progress, now
-        self._end = inf if limit is None else now() + limit
-
-    def left(self) -> float | None:
-        """Return the seconds that a solver may take: half of what is left, none where there is no limit."""
-        return None if self._end == inf else max(1e-3, 0.5 * (self._end - self._now()))
-
-    def __call__(self, state: Any) -> bool:
-        self._progress.say(
-            f"{state.optimiser} {state.step} of {state.n_steps} steps   "
-            f"{state.n_active} of {state.n_networks} networks   best {state.best_objective:.6g}"
-        )
-        return self._now() >= self._end
-
-
 def _run(
     given: SimpleNamespace, sizes: list[Any], lams: list[Any], options: dict[str, Any], shown: Progress
 ) -> Answer:
     """Ask one of two questions: plain training, or training against the certified optimum."""
     from covopt import training
+    from covopt.api.stopping import Clock
+    from covopt.checks.validation import check_time_limit
+    from covopt.limits import now
 
-    callback, proved = _Callback(shown, given.time_limit), True
+    clock = Clock(check_time_limit(given.time_limit), now())
+
+    def seen(state: Any) -> bool:
+        shown.say(
+            f"{state.optimiser} {state.step} of {state.n_steps} steps   "
+            f"{state.n_active} of {state.n_networks} networks   best {state.best_objective:.6g}"
+        )
+        return clock.limit is not None and now() - clock.began >= clock.limit
+
     trained: dict[str, Any] = {
-        "seeds": given.seeds, "device": given.device, "dtype": given.dtype, "random_state": given.seed,
-        "schedule": _schedule(given.optimiser, given.steps), "learning_rate": given.learning_rate,
+        "widths": sizes, "seeds": given.seeds, "device": given.device, "dtype": given.dtype,
+        "random_state": given.seed, "schedule": _schedule(given.optimiser, given.steps),
+        "learning_rate": given.learning_rate, "callback": seen,
+        "record_every": None if given.plot is None else max(1, (given.steps or 2000) // 100),
     }  # fmt: skip
-    every = None if given.plot is None else max(1, (given.steps or 2000) // 100)
-    place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
+    proved, floor = True, None
     if given.cross_check:
         shown.say("certifying the optimum")
-        solution = _certify(lams, {**options, "time_limit_s": callback.left(), "callback": shown})
+        solution = _certify(lams, {**options, "time_limit_s": clock.half(), "callback": shown})
         if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
             raise KeyboardInterrupt
-        found: Any = training.cross_check(
-            solution, widths=sizes, record_every=every, callback=callback, contradiction_file=place, **trained
-        )
+        place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
+        found: Any = training.cross_check(solution, contradiction_file=place, **trained)
         more, proved = {name: getattr(found, attribute) for name, attribute in SAID.items()}, found.proved
-        floor = None if solution.loss is None else found.floor
-        draw = partial(_draw_curves, found.run, floor)
+        run, floor = found.run, None if solution.loss is None else found.floor
         lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
     else:
-        found = training.train(
-            widths=sizes, lam=lams if lams else 0.0, callback=callback, record_every=every,
-            checkpoint=given.checkpoint, resume=given.resume, checkpoint_every_s=given.checkpoint_every,
-            **options, **trained,
+        run = found = training.train(
+            lam=lams if lams else 0.0, checkpoint=given.checkpoint, resume=given.resume,
+            checkpoint_every_s=given.checkpoint_every, **options, **trained,
         )  # fmt: skip
-        table = found.table
-        draw = partial(_draw_curves, found, None)
-        counts = table["status"].value_counts().to_dict()
+        counts = found.table["status"].value_counts().to_dict()
         more = {"best": None if set(counts) == {"diverged"} else found.best}
         said = ", ".join(f"{count} {status}" for status, count in counts.items())
-        lines = [*_rows(table), f"{len(table)} networks (heuristic): {said}, {found.time_s:.2f} s"]
+        lines = [
+            *_rows(found.table),
+            f"{len(found.table)} networks (heuristic): {said}, {found.time_s:.2f} s",
+        ]
         lines += [] if found.complete else ["stopped before the end of the schedule"]
+
+    def draw(path: Path) -> None:
+        from covopt.plotting import save_figure
+        from covopt.plotting.training import plot_losses
+
+        figure: Any = plot_losses(run.history, floor=floor).figure
+        save_figure(figure, path)
+
     return Answer(
         Exit.CERTIFIED if found.complete and proved else Exit.NOT_CERTIFIED,
         {"complete": found.complete, "time_s": found.time_s, **more, "networks": found.table.to_dict("records")},
@@ -210,11 +204,3 @@ def _rows(table: pd.DataFrame, by: str = "objective") -> list[str]:
     if len(table) > SHOWN:
         lines.append(f"the best {SHOWN} of {len(table)} networks; --out saves all")
     return lines
-
-
-def _draw_curves(run: Any, floor: float | None, path: Path) -> None:
-    from covopt.plotting import save_figure
-    from covopt.plotting.training import plot_losses
-
-    figure: Any = plot_losses(run.history, floor=floor).figure
-    save_figure(figure, path)
