@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,13 +11,14 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
-from covopt.network.inputs import check_inputs
+from covopt.network.export import Exports, Layers
+from covopt.network.inputs import check_inputs, pairs_at_a_time
 
 _SWEEPS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DeepReLUNetwork:
+class DeepReLUNetwork(Exports):
     r"""The network :math:`Z_\ell = \sigma_a(Z_{\ell-1}) W_\ell^T + \beta 1 b_\ell^T`, no σ on inputs and outputs.
 
     Parameters
@@ -127,9 +127,8 @@ class DeepReLUNetwork:
         return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
 
     @property
-    def _folded(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """The layers with β in the biases, as other frameworks have them."""
-        return [(w, None if b is None else self.bias * b) for w, b in self.layers]
+    def _exported(self) -> tuple[Layers, float]:
+        return [(w, None if b is None else self.bias * b) for w, b in self.layers], self.slope
 
     def representations(self, X: Any) -> list[np.ndarray]:
         """Return the pre-activations Z_1 … Z_L on the data, of shapes (N, n_ℓ).
@@ -166,8 +165,6 @@ class DeepReLUNetwork:
         InputError
             When X has another number of columns, or entries that are not finite.
         """
-        from covopt.network.inputs import pairs_at_a_time
-
         features, widest = check_inputs(X, self.n_inputs), max(len(w) for w in self.weights)
         length = max(1, pairs_at_a_time(2 * len(features) * widest) // (2 * widest))
         parts = []
@@ -178,52 +175,6 @@ class DeepReLUNetwork:
             parts.append(z)
         outputs = np.concatenate(parts)
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
-
-    def to_torch(self) -> Any:
-        """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
-
-        β is folded into the biases; with a slope there is LeakyReLU in the place of ReLU. The module takes (N, d) and
-        returns (N, k), also for one output. A layer without neurons gets a silent one.
-
-        Raises
-        ------
-        InputError
-            When PyTorch is not installed.
-
-        Examples
-        --------
-        >>> net = DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))])
-        >>> list(net.to_torch().state_dict())
-        ['0.weight', '2.weight']
-        """
-        from covopt.network.export import to_torch
-
-        return to_torch(self._folded, self.slope)
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
-
-        Parameters
-        ----------
-        path : path-like
-            Ends in ``.onnx``; written whole or not at all.
-
-        Raises
-        ------
-        InputError
-            When onnx is not installed or the path cannot be written.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
-        >>> DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))]).to_onnx(path)
-        >>> path.exists()
-        True
-        """
-        from covopt.network.export import to_onnx
-
-        to_onnx(self._folded, path, self.slope)
 
     def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.

@@ -21,6 +21,64 @@ FORMAT_VERSION = 8
 LARGEST_FILE = 2**31 - 2**16  # protocol buffers stop at 2 GiB
 
 
+class Exports:
+    """What networks of any depth are written as; β is folded into the biases."""
+
+    @property
+    def _exported(self) -> tuple[Layers, float]:
+        """The layers as other frameworks have them, and the slope."""
+        raise NotImplementedError
+
+    def to_torch(self) -> Any:
+        """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
+
+        The biases are β times those of the network; with a slope there is LeakyReLU in the place of ReLU. The module
+        takes (N, d) and returns (N, k), also for one output. A layer without neurons gets a silent one. ‖W‖² is that
+        of the parameters for β = 1; for another β see ``squared_norm``.
+
+        Returns
+        -------
+        torch.nn.Sequential
+
+        Raises
+        ------
+        InputError
+            When PyTorch is not installed.
+
+        Examples
+        --------
+        >>> import covopt
+        >>> net = covopt.ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]]), bias=2.0)
+        >>> {name: p.tolist() for name, p in net.to_torch().state_dict().items()}
+        {'0.weight': [[1.0]], '0.bias': [-1.0], '2.weight': [[2.0]], '2.bias': [0.0]}
+        """
+        return to_torch(*self._exported)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.onnx``; written whole or not at all.
+
+        Raises
+        ------
+        InputError
+            When onnx is not installed or the path cannot be written.
+
+        Examples
+        --------
+        >>> import covopt, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
+        >>> covopt.ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]])).to_onnx(path)
+        >>> path.exists()
+        True
+        """
+        layers, slope = self._exported
+        to_onnx(layers, path, slope)
+
+
 def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Return contiguous double arrays, with one silent neuron in a layer that has none.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,12 +13,13 @@ from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
+from covopt.network.export import Exports, Layers
 from covopt.network.inputs import by_name, check_inputs
 from covopt.network.inputs import outputs as outputs_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReLUNetwork:
+class ReLUNetwork(Exports):
     r"""The network :math:`f(x) = \sum_j \sigma(w_j\cdot(x, \beta))\, v_j + \beta b`.
 
     Parameters
@@ -253,56 +253,9 @@ class ReLUNetwork:
         inner, outer = self.bias * self.hidden_weights[:, -1], self.bias * self.output_bias
         return (self.hidden_weights[:, :-1], inner), (self.output_weights.T, outer)
 
-    def to_torch(self) -> Any:
-        """Return the network as ``nn.Sequential(Linear, ReLU, Linear)`` in float64, its weights copied.
-
-        β is folded into the biases: they are β times the last hidden weights, and β b. The module takes (N, d) and
-        returns (N, k), also for one output. Without neurons there is a silent one. ‖W‖² is that of the parameters
-        for β = 1; for another β see :attr:`squared_norm`.
-
-        Returns
-        -------
-        torch.nn.Sequential
-
-        Raises
-        ------
-        InputError
-            When PyTorch is not installed.
-
-        Examples
-        --------
-        >>> net = ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]]), bias=2.0)
-        >>> {name: p.tolist() for name, p in net.to_torch().state_dict().items()}
-        {'0.weight': [[1.0]], '0.bias': [-1.0], '2.weight': [[2.0]], '2.bias': [0.0]}
-        """
-        from covopt.network.export import to_torch
-
-        return to_torch(self.layers)
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
-
-        Parameters
-        ----------
-        path : path-like
-            Ends in ``.onnx``; written whole or not at all.
-
-        Raises
-        ------
-        InputError
-            When onnx is not installed or the path cannot be written.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
-        >>> ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]])).to_onnx(path)
-        >>> path.exists()
-        True
-        """
-        from covopt.network.export import to_onnx
-
-        to_onnx(self.layers, path)
+    @property
+    def _exported(self) -> tuple[Layers, float]:
+        return self.layers, 0.0
 
     def reduce(self, X: np.ndarray, *, preserve: str = "covariances") -> ReLUNetwork:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
