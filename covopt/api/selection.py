@@ -22,6 +22,7 @@ from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
 from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
+from covopt.solution.summary import judged
 from covopt.solvers.descent import Descent
 from covopt.status import Status
 
@@ -227,13 +228,4 @@ def _judged(task: Task, network: ReLUNetwork, rows: np.ndarray) -> tuple[float, 
         weights = np.ones(len(rows))
     loss.weights = (weights / weights.sum())[:, None]
     outputs = network.predict(task.table.X[rows]).reshape(Y.shape)
-    if not loss.is_classification:
-        spread = loss.weights[:, 0] @ (Y - loss.weights[:, 0] @ Y) ** 2
-        missed = loss.weights[:, 0] @ (Y - outputs) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return loss.value(outputs), float(
-                np.where(spread > 0.0, 1.0 - missed / spread, missed == 0.0).mean()
-            )
-    one = Y.shape[1] == 1
-    right = (outputs > 0) == (Y > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
-    return loss.value(outputs), float(np.ravel(right) @ loss.weights[:, 0])
+    return loss.value(outputs), judged(loss, Y, outputs, loss.weights[:, 0])[1]

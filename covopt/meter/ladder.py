@@ -72,25 +72,15 @@ def rungs(
 
 def top(network: DeepReLUNetwork, X: np.ndarray) -> HiddenLayer:
     """Return the last hidden layer on what enters it."""
-    *before, (w, b), (out, offset) = network.layers
-    entering = X
-    if before:
-        entering = network.activate(network.representations(X)[-3])
-    if b is not None:
-        entering, w = np.column_stack([entering, np.full(len(X), network.bias)]), np.column_stack([w, b])
-    constant = 0.0 if offset is None else network.bias
-    return HiddenLayer(entering, w, out.T, constant, offset, not network.counts_output_bias)
+    deep = len(network.widths) > 1
+    entering = network.activate(network.representations(X)[-3]) if deep else X
+    layer: HiddenLayer = network.hidden_layer(entering, len(network.widths) - 1)
+    return layer
 
 
 def with_top(network: DeepReLUNetwork, layer: HiddenLayer) -> DeepReLUNetwork:
     """Return a network with another last hidden layer."""
-    weights, biases = list(network.weights), list(network.biases or [None] * len(network.weights))
-    if biases[-2] is None:
-        weights[-2] = layer.incoming
-    else:
-        weights[-2], biases[-2] = layer.incoming[:, :-1], layer.incoming[:, -1]
-    weights[-1], biases[-1] = layer.outgoing.T, layer.offset
-    return replace(network, weights=weights, biases=biases)
+    return network.with_layer(layer, len(network.widths) - 1)
 
 
 def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:

@@ -262,22 +262,47 @@ class DeepReLUNetwork(Exports):
                 yield found
 
     def _sweep(self, features: np.ndarray, preserve: str) -> Iterator[DeepReLUNetwork]:
-        from covopt.sparsify.layer import HiddenLayer
         from covopt.sparsify.reduction import reductions
 
-        layers = [(w, b) for w, b in self.layers]
-        for ell in range(len(layers) - 1):
-            (w, b), (after, shift) = layers[ell], layers[ell + 1]
-            lifted = features if b is None else np.column_stack([features, np.full(len(features), self.bias)])
-            incoming = w if b is None else np.column_stack([w, b])
-            constant = 0.0 if shift is None else self.bias
-            free = ell + 2 == len(layers) and not self.counts_output_bias
-            layer = HiddenLayer(lifted, incoming, after.T, constant, shift, free, self.slope)
-            silent = np.zeros((1, incoming.shape[1])), np.zeros((1, len(after)))
+        network = self
+        for ell in range(len(self.widths)):
+            layer = network.hidden_layer(features, ell)
+            silent = [np.zeros((1, part.shape[1])) for part in (layer.incoming, layer.outgoing)]
             for smaller in chain([layer], reductions(layer, preserve=preserve)):
                 layer = smaller if len(smaller) else smaller.with_neurons(*silent)  # frameworks want a neuron
-                into = layer.incoming
-                layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
-                layers[ell + 1] = (layer.outgoing.T, layer.offset)
-                yield replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])
+                network = network.with_layer(layer, ell)
+                yield network
             features = layer.activations
+
+    def hidden_layer(self, features: np.ndarray, ell: int) -> Any:
+        """Return a hidden layer on what enters it, as :mod:`covopt.sparsify` takes it.
+
+        Parameters
+        ----------
+        features : ndarray of shape (N, n_ℓ)
+        ell : int
+            Counted from 0.
+        """
+        from covopt.sparsify.layer import HiddenLayer
+
+        (w, b), (out, offset) = self.layers[ell : ell + 2]
+        if b is not None:
+            features = np.column_stack([features, np.full(len(features), self.bias)])
+            w = np.column_stack([w, b])
+        free = ell + 2 == len(self.weights) and not self.counts_output_bias
+        constant = 0.0 if offset is None else self.bias
+        return HiddenLayer(features, w, out.T, constant, offset, free, self.slope)
+
+    def with_layer(self, layer: Any, ell: int) -> DeepReLUNetwork:
+        """Return the network with another hidden layer in its place.
+
+        Parameters
+        ----------
+        layer : HiddenLayer
+        ell : int
+            Counted from 0.
+        """
+        layers, into = list(self.layers), layer.incoming
+        layers[ell] = (into, None) if layers[ell][1] is None else (into[:, :-1], into[:, -1])
+        layers[ell + 1] = layer.outgoing.T, layer.offset
+        return replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])

@@ -34,14 +34,24 @@ def quality(solution: Any) -> tuple[str, float]:
     ('R²', 1.0)
     """
     network = solution.network if solution.scaling is None else solution.network.bare()
-    outputs = network.predict(solution.data.X)
-    loss, Y, weights = solution.loss, solution.data.Y, solution.sample_weight
+    return judged(solution.loss, solution.data.Y, network.predict(solution.data.X), solution.sample_weight)
+
+
+def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple[str, float]:
+    """Return the name and the value of R², or of the accuracy for classes, of outputs at some rows.
+
+    Parameters
+    ----------
+    loss : Loss or None
+    Y : ndarray of shape (N, k)
+        As the loss encodes targets.
+    outputs : ndarray of shape (N,) or (N, k)
+    weights : ndarray of shape (N,) or None
+    """
     if loss is None or not loss.is_classification:
-        if len(Y) < 2:
-            return "R²", float("nan")
-        return "R²", explained(Y, outputs.reshape(Y.shape), weights)
+        return "R²", explained(Y, outputs.reshape(Y.shape), weights) if len(Y) > 1 else float("nan")
     one = Y.shape[1] == 1
-    right = (outputs > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
+    right = (outputs.ravel() > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
     return "accuracy", float(np.average(right, weights=weights))
 
 
