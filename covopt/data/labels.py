@@ -12,6 +12,19 @@ from covopt.errors import InputError
 SHOWN = 6
 
 
+def codes_of(scores: np.ndarray) -> np.ndarray:
+    """Return the class of each row of scores, or of encoded targets, counted from 0.
+
+    Examples
+    --------
+    >>> codes_of(np.array([-1.0, 1.0])).tolist(), codes_of(np.eye(3)).tolist()
+    ([0, 1], [0, 1, 2])
+    """
+    scores = scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
+    found: np.ndarray = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return found
+
+
 def _as_labels(Y: Any) -> np.ndarray:
     """Return the labels as given: one dimension, or a matrix of numbers for one-hot rows."""
     labels = np.asarray(Y)

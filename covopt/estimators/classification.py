@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from covopt.api.lambdas import DEFAULT_LAMBDA
 from covopt.checks.validation import check_choice
+from covopt.data.labels import codes_of
 from covopt.errors import InputError
 from covopt.estimators.base import LossEstimator, check_weights
 
@@ -116,9 +117,12 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         ----------
         X : array_like of shape (n_samples, n_features)
         """
+        return self.classes_[codes_of(self._outputs(X))]
+
+    def _exponents(self, X: Any) -> np.ndarray:
+        """Return a score for each class, of two classes zero for the first."""
         scores = self._outputs(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
+        return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -128,10 +132,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         ----------
         X : array_like of shape (n_samples, n_features)
         """
-        scores = self._outputs(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return softmax(scores, axis=1)
+        return softmax(self._exponents(X), axis=1)
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -141,7 +142,4 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         ----------
         X : array_like of shape (n_samples, n_features)
         """
-        scores = self._outputs(X)
-        if scores.ndim == 1:
-            return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-        return log_softmax(scores, axis=1)
+        return log_softmax(self._exponents(X), axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from covopt.estimators.base import LossEstimator
 from covopt.estimators.classification import ReLUClassifier
 from covopt.estimators.regression import ReLURegressor
 from covopt.losses import Loss
-from covopt.network import ReLUNetwork
 from covopt.parallel import check_n_jobs, map_tasks
 from covopt.solution import Solution
 
@@ -47,10 +47,11 @@ class _AlongThePath(LossEstimator):
             X, targets, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
         )  # fmt: skip
         self.lams_ = self._grid(task, limit)
-        tasks = [(task, train, self.lams_, limit) for train, _ in splits]
+        tasks = [(task, train, self.lams_) for train, _ in splits]
+        networks_of = partial(fold_networks, time_limit_s=limit)
         self.scores_ = np.empty((len(self.lams_), len(splits)))
         cut = 0
-        for fold, (networks, late) in enumerate(map_tasks(_networks, tasks, n_jobs=self.n_jobs)):
+        for fold, (networks, late) in enumerate(map_tasks(networks_of, tasks, n_jobs=self.n_jobs)):
             cut += late
             test = splits[fold][1]
             for j, network in enumerate(networks):
@@ -97,12 +98,6 @@ class _AlongThePath(LossEstimator):
         return self
 
     _default_scoring = "neg_mean_squared_error"
-
-
-def _networks(
-    task: Task, train: np.ndarray, lams: np.ndarray, limit: float | None
-) -> tuple[list[ReLUNetwork], int]:
-    return fold_networks(task, train, lams, time_limit_s=limit)
 
 
 class ReLURegressorCV(_AlongThePath, ReLURegressor):

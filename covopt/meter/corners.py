@@ -57,42 +57,25 @@ def solve_corners(
     if bounds is None or features.size > MOST:
         return None
     n, m = features.shape
-    rows = [
-        sparse.csr_array(features.T),
-        sparse.csr_array(-features.T),
-        sparse.eye_array(n),
-        -sparse.eye_array(n),
-    ]
-    right = [np.full(2 * m, 2.0 * lam), bounds[1].ravel(), -bounds[0].ravel()]
-    cones, n_more = [clarabel.NonnegativeConeT(2 * (m + n))], 0
-    if constant > 0.0:  # the sum is one unknown more, where it has a price
-        rows, right, cones = (
-            [*rows, np.full((1, n), constant)],
-            [*right, np.zeros(1)],
-            [*cones, clarabel.ZeroConeT(1)],
-        )
-        n_more = int(price > 0.0)
-    matrix = sparse.vstack(rows)
-    if n_more:
-        matrix = sparse.hstack([matrix, np.eye(1, matrix.shape[0], matrix.shape[0] - 1).T * -1.0])
-    quadratic = sparse.diags_array([*np.zeros(n), *np.full(n_more, 0.5 / price if n_more else 0.0)])
-    linear = [*loss.conjugate_gradient(np.zeros((n, 1))).ravel(), *np.zeros(n_more)]
+    # the unknowns are U and s = β Uᵀ1; where the offset is free, s is not in that equation, and zero
+    parts = [features.T, -features.T, sparse.eye_array(n), -sparse.eye_array(n), np.full((1, n), constant)]
+    share = np.zeros((2 * (m + n) + 1, 1))
+    share[-1] = -1.0 if price > 0.0 else 0.0
+    matrix = sparse.csc_matrix(
+        sparse.hstack([sparse.vstack([sparse.csr_array(part) for part in parts]), share])
+    )
+    right = np.concatenate([np.full(2 * m, 2.0 * lam), bounds[1].ravel(), -bounds[0].ravel(), [0.0]])
+    quadratic = sparse.csc_matrix(([0.5 / price if price > 0.0 else 1.0], ([n], [n])), shape=(n + 1, n + 1))
+    linear = np.append(loss.conjugate_gradient(np.zeros((n, 1))), 0.0)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = ACCURACY
     settings.time_limit = min(LONGEST_S, max(0.05, seconds_left()))
-    answer = clarabel.DefaultSolver(
-        sparse.csc_matrix(quadratic),
-        np.array(linear),
-        sparse.csc_matrix(matrix),
-        np.concatenate(right),
-        cones,
-        settings,
-    ).solve()
+    cones = [clarabel.NonnegativeConeT(2 * (m + n)), clarabel.ZeroConeT(1)]
+    answer = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()
     slope, multipliers = np.asarray(answer.x)[:n], np.asarray(answer.z)
     if not (np.isfinite(slope).all() and np.isfinite(multipliers).all()):
         return None
-    weights, offset = multipliers[m : 2 * m] - multipliers[:m], np.zeros(1)
-    if constant > 0.0:
-        offset = -multipliers[-1:]
+    weights = multipliers[m : 2 * m] - multipliers[:m]
+    offset = -multipliers[-1:] if constant > 0.0 else np.zeros(1)
     return Refitted(weights[:, None], offset, slope[:, None])

@@ -12,6 +12,7 @@ from covopt.api.fit_targets import aligned
 from covopt.api.lambdas import parse_lam
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
+from covopt.data.labels import codes_of
 from covopt.data.scaling import Scaling, standardise
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss, make_loss
@@ -180,5 +181,4 @@ def strength_of(
 def labels_of(loss: Loss, targets: np.ndarray) -> list[Any]:
     """Return the labels of encoded targets."""
     assert loss.classes is not None
-    places = (targets[:, 0] > 0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)
-    return [loss.classes[place] for place in places]
+    return [loss.classes[place] for place in codes_of(targets)]

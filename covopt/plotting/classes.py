@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.data.labels import codes_of
 from covopt.plotting.drawing import draw
 from covopt.plotting.function import KINKS_2D, kinks_in, kinks_of, plane_of
 from covopt.plotting.pictures import (
@@ -45,17 +46,6 @@ def classes_of(solution: Any) -> list[str]:
     return [label_of(name) for name in found]
 
 
-def codes_of(solution: Any) -> np.ndarray:
-    """Return the class of each sample, counted from 0.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
-    Y = solution.data.Y
-    return (Y[:, 0] > 0).astype(int) if Y.shape[1] == 1 else Y.argmax(axis=1)
-
-
 def chances_of(solution: Any, X: np.ndarray) -> np.ndarray:
     """Return probabilities (N, classes); without a model of probabilities 1 for the class that is predicted.
 
@@ -68,8 +58,7 @@ def chances_of(solution: Any, X: np.ndarray) -> np.ndarray:
     chances = solution.loss.probabilities(scores[:, 0] if scores.shape[1] == 1 else scores)
     if chances is not None:
         return chances
-    codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return np.eye(max(2, scores.shape[1]))[codes]
+    return np.eye(max(2, scores.shape[1]))[codes_of(scores)]
 
 
 def is_sure(solution: Any) -> bool:
@@ -89,7 +78,7 @@ def title_of(solution: Any) -> str:
 
 def _samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
     """Return the data, marks and tones by class."""
-    codes, found = codes_of(solution), []
+    codes, found = codes_of(solution.data.Y), []
     for k, name in enumerate(classes_of(solution)):
         of = np.flatnonzero(codes == k)
 
@@ -148,7 +137,7 @@ def probabilities(solution: Any, marked: Marked) -> Picture:
         Line(grid, chances[:, k], f"P({names[k]})" if sure else names[k], dash=rank, reads=reads)
         for rank, k in enumerate(drawn)
     ]
-    layers += _samples(solution, X[:, 0], -0.08 - 0.05 * codes_of(solution))
+    layers += _samples(solution, X[:, 0], -0.08 - 0.05 * codes_of(solution.data.Y))
     kinks = kinks_of(marked.hidden, solution.network.bias)
     inside = np.flatnonzero((kinks > low) & (kinks < high))
     if len(inside):
@@ -169,7 +158,7 @@ def scores(solution: Any) -> Picture:
     ----------
     solution : Solution
     """
-    names, codes = classes_of(solution), codes_of(solution)
+    names, codes = classes_of(solution), codes_of(solution.data.Y)
     chances = chances_of(solution, solution.data.X)
     best = chances.argmax(axis=1)
     layers = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.wording import counted, listed, one_line
+from covopt.data.labels import codes_of
 from covopt.data.scaling import differing_units
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
@@ -50,9 +51,7 @@ def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple
     """
     if loss is None or not loss.is_classification:
         return "R²", explained(Y, outputs.reshape(Y.shape), weights) if len(Y) > 1 else float("nan")
-    one = Y.shape[1] == 1
-    right = (outputs.ravel() > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
-    return "accuracy", float(np.average(right, weights=weights))
+    return "accuracy", float(np.average(codes_of(outputs) == codes_of(Y), weights=weights))
 
 
 def hint(solution: Solution) -> str:
@@ -317,8 +316,7 @@ def predict_columns(solution: Predicts, X: Any) -> dict[str, np.ndarray]:
     classes = list(loss.classes or range(max(2, solution.data.n_outputs)))
     labels = np.empty(len(classes), dtype=object)
     labels[:] = classes
-    codes = (outputs > 0).astype(int) if outputs.ndim == 1 else outputs.argmax(axis=1)
-    found: dict[str, np.ndarray] = {name: np.array(labels[codes].tolist())}
+    found: dict[str, np.ndarray] = {name: np.array(labels[codes_of(outputs)].tolist())}
     chances = loss.probabilities(outputs)
     if chances is not None:
         found |= {f"P({label})": column for label, column in zip(classes, chances.T, strict=True)}

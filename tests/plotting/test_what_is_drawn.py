@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import covopt
+from covopt.data.labels import codes_of
 from covopt.datasets import make_smooth
 from covopt.network import ReLUNetwork
 from covopt.plotting import (
@@ -24,7 +25,7 @@ from covopt.plotting import (
     plot_solution,
     plot_surface_2d,
 )
-from covopt.plotting.classes import chances_of, codes_of
+from covopt.plotting.classes import chances_of
 from covopt.plotting.drawing import untangle
 from covopt.plotting.dual import along_kinks, dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
@@ -108,7 +109,7 @@ def test_a_hinge_has_no_probabilities():
 
 def test_scores_count_what_is_right():
     solution = classified(3, 3)
-    right = chances_of(solution, solution.data.X).argmax(axis=1) == codes_of(solution)
+    right = chances_of(solution, solution.data.X).argmax(axis=1) == codes_of(solution.data.Y)
     ax = plot_scores(solution)
     assert ax.get_title() == f"kind: {right.mean():.1%} of the data right"
     assert texts(ax)[0].startswith("in: ")
