@@ -89,18 +89,6 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["s.json"]
 
 
-def test_a_number_that_json_does_not_know_leaves_the_old_file(tmp_path):
-    path = tmp_path / "s.json"
-    solution = example()
-    solution.save(path)
-    old = path.read_bytes()
-    solution.dual = solution.dual * np.nan
-    with pytest.raises(ValueError, match="JSON compliant"):
-        solution.save(path)
-    assert path.read_bytes() == old
-    assert os.listdir(tmp_path) == ["s.json"]
-
-
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '"text"', "\xff\xfe", "a,b\n1,2\n"])
 def test_other_files_are_not_solutions(text, tmp_path):
     path = tmp_path / "s.json"

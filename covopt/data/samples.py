@@ -286,19 +286,27 @@ def _of_target(names: Sequence[str], column: int) -> str:
     return f" of {names[column]!r}" if len(names) > 1 else ""
 
 
+def _contradiction(
+    Y: np.ndarray, first: np.ndarray, factor: np.ndarray
+) -> tuple[int, int, int, float, int] | None:
+    """Return where Y_j = factor_j Y_first[j] is missed most, what was expected, and in how many groups."""
+    scale = _target_scale(Y)
+    expected = factor[:, None] * Y[first]
+    difference = np.abs(Y / scale - expected / scale)
+    clash = (difference > _TARGET_RTOL).any(axis=1)
+    if not clash.any():
+        return None
+    j, column = (int(v) for v in np.unravel_index(int(difference.argmax()), difference.shape))
+    return int(first[j]), j, column, float(expected[j, column]), len(np.unique(first[clash]))
+
+
 def _check_same_point(
     first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames
 ) -> None:
-    repeated = np.flatnonzero(first != np.arange(len(X)))
-    if len(repeated) == 0:
+    found = _contradiction(Y, first, np.ones(len(Y)))
+    if found is None:
         return
-    scale = _target_scale(Y)
-    difference = np.abs(Y[repeated] / scale - Y[first[repeated]] / scale)
-    clash = (difference > _TARGET_RTOL).any(axis=1)
-    if not clash.any():
-        return
-    worst, column = (int(i) for i in np.unravel_index(int(difference.argmax()), difference.shape))
-    i, j = int(first[repeated[worst]]), int(repeated[worst])
+    i, j, column, _, groups = found
     remedy = 'Average them with duplicates="mean" (--duplicates mean)'
     if (first == 0).all() and len(X) > 1:
         low, high = float(Y[:, column].min()), float(Y[:, column].max())
@@ -307,14 +315,13 @@ def _check_same_point(
             f"{_of_target(names, column)} vary from {low:.10g} to {high:.10g}, "
             f"so no function passes through them. {remedy}, or give a feature that varies."
         )
-    groups = len(np.unique(first[repeated[clash]]))
     more = (
         f" {groups} points are contradicted like this; this is the largest difference." if groups > 1 else ""
     )
-    by = float(difference[worst, column] * scale[column])
     raise InputError(
         f"{called.two(i, j)}{called.of_x} are the same point {_point(X[i])} but their targets"
-        f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, by {by:.6g}."
+        f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, "
+        f"by {abs(Y[j, column] - Y[i, column]):.6g}."
         f"{more} {remedy}, drop one of them, or give a feature that tells them apart."
     )
 
@@ -322,9 +329,8 @@ def _check_same_point(
 def _check_rays(X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames) -> None:
     """Without bias f(c x) = c f(x) for c ≥ 0: refuse targets that say otherwise."""
     longest, factor = group_rays(X)
-    scale = _target_scale(Y)
     zero = longest < 0
-    wrong = zero[:, None] & (np.abs(Y) > _TARGET_RTOL * scale)
+    wrong = zero[:, None] & (np.abs(Y) > _TARGET_RTOL * _target_scale(Y))
     if wrong.any():
         i, column = (int(v) for v in np.argwhere(wrong)[0])
         where = "X is all zero" if zero.all() else f"{called.one(i)}{called.of_x} is all zero"
@@ -334,18 +340,15 @@ def _check_rays(X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowN
             f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. "
             "Use a positive bias (--bias 1), or drop the row."
         )
-    expected = np.where(zero[:, None], 0.0, factor[:, None] * Y[longest])
-    difference = np.abs(Y / scale - expected / scale)
-    if not (difference > _TARGET_RTOL).any():
+    found = _contradiction(Y, longest, np.where(zero, 0.0, factor))
+    if found is None:
         return
-    j, column = (int(v) for v in np.unravel_index(int(difference.argmax()), difference.shape))
-    i = int(longest[j])
-    rays = len(np.unique(longest[(difference > _TARGET_RTOL).any(axis=1)]))
+    i, j, column, expected, rays = found
     more = f" {rays} rays are contradicted like this; this is the largest difference." if rays > 1 else ""
     raise InputError(
         f"{called.two(i, j)}{called.of_x} lie on one ray "
         f"through the origin: {called.short(j)} is c = {factor[j]:.10g} times {called.short(i)}. "
         f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of {called.short(j)} "
-        f"should be {expected[j, column]:.10g}; "
+        f"should be {expected:.10g}; "
         f"received {Y[j, column]:.10g}.{more} Use a positive bias (--bias 1), or drop one of the rows."
     )

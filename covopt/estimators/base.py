@@ -166,6 +166,11 @@ class LossEstimator(CertifiedEstimator):
     def _choose(self, X: Any, y: Any, targets: np.ndarray, loss: Any, weights: Any) -> float | str:
         return self.lam
 
+    def _task(self, X: Any, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None) -> Task:
+        return Task(
+            X, Y, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
+        )
+
     def _train(
         self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float | str
     ) -> Solution:
@@ -173,9 +178,7 @@ class LossEstimator(CertifiedEstimator):
         began, limit = now(), check_time_limit(self.time_limit_s)
         if not is_chosen(lam):
             parse_lam(lam)  # before anything is computed
-        task = Task(
-            self._table(X), Y, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
-        )  # fmt: skip
+        task = self._task(self._table(X), Y, loss, weights)
         task.effort = BRIEF
         with threadpool_limits(1, user_api="blas"):
             return task.solve(task.strength(lam, limit), limit, None, None, began)

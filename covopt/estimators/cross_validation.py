@@ -43,9 +43,7 @@ class _AlongThePath(LossEstimator):
         check_n_jobs(self.n_jobs)
         limit = check_time_limit(self.time_limit_s)
         splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
-        task = Task(
-            X, targets, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
-        )  # fmt: skip
+        task = self._task(X, targets, loss, weights)
         self.lams_ = self._grid(task, limit)
         tasks = [(task, train, self.lams_) for train, _ in splits]
         networks_of = partial(fold_networks, time_limit_s=limit)

@@ -72,15 +72,6 @@ def test_exports_agree_with_predict(name, tmp_path):
         assert (np.abs(got - expected) <= AGREE * size).all()
 
 
-def test_a_solution_exports_and_still_interpolates(tmp_path):
-    X = np.random.default_rng(2).standard_normal((8, 1))
-    Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] ** 2])
-    network = covopt.min_norm(X, Y, bias=0.7, output_bias="penalized").network
-    network.to_onnx(str(tmp_path / "solution.onnx"))
-    assert np.abs(run_torch(network.to_torch(), X) - Y).max() < 1e-9
-    assert np.abs(run_onnx(tmp_path / "solution.onnx", X) - Y).max() < 1e-9
-
-
 def test_the_module_owns_its_weights_and_leaves_the_generator_alone():
     network = shallow(1.0, 1)
     torch.manual_seed(0)
