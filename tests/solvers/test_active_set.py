@@ -45,9 +45,8 @@ def test_columns_in_pairs_and_repeated(seed):
     atoms = np.ascontiguousarray(np.maximum(units @ rows.T, 0.0))
     targets = 30.0 * rng.standard_normal(12)
     point = solve_sparse(atoms, targets)
+    assert point.solved
     check_optimal(atoms, targets, point, tol=1e-7)
-    used = atoms[point.weights != 0]
-    assert np.linalg.matrix_rank(used) == len(used)
 
 
 @given(seed=st.integers(0, 10**6), share=st.floats(0, 1))
@@ -67,11 +66,10 @@ def test_nothing_to_do():
     assert solve_sparse(np.zeros((0, 3)), np.ones(3)).weights.shape == (0,)
 
 
-def test_a_column_that_cannot_enter_is_not_passed_over():
-    """Within rounding it depends on an active one, and yet it violates its bound: not solved, but harmless."""
+def test_a_column_that_nearly_depends_on_an_active_one_takes_its_place():
     atoms = np.array([[1.0, 0.0], [1.0, 1e-6]])
     targets = np.array([10.0, 1e5])
     point = solve_sparse(atoms, targets, np.array([9.0, 0.0]))
-    assert np.abs(atoms @ point.residual).max() > 1.01
-    assert not point.solved
+    assert point.solved
+    check_optimal(atoms, targets, point)
     assert value(atoms, targets, point.weights) <= value(atoms, targets, np.array([9.0, 0.0])) * (1 + 1e-12)

@@ -158,7 +158,7 @@ def _model(problem: Problem, atoms, F, v, G, linear):
         shrink = 1.0 - 1.0 / np.sqrt(1.0 + values**2)
         scaled = scaled - ((scaled @ left) * shrink) @ left.T
         c = c - left @ (shrink * (left.T @ c))
-    found = solve_sparse(np.ascontiguousarray(scaled), c, v)
+    found = solve_sparse(scaled, c, v)
     x = found.residual
     if beside.shape[1]:
         x = x - left @ (shrink * (left.T @ x))
