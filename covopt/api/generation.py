@@ -12,8 +12,8 @@ from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import TimeUp
 from covopt.oracles.cascade import exact_oracle
+from covopt.potentials import LabelNoise
 from covopt.problems.half_plane import CLEAR, HalfPlane
-from covopt.problems.label_noise import LabelNoiseTask
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import generate
 from covopt.solvers.improve import COLUMNS, RELAXATION, Improvement
@@ -32,9 +32,7 @@ CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite th
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
-def other_solvers(
-    task: Task, loop: Improvement, noise: LabelNoiseTask | None
-) -> Iterator[tuple[Point, str]] | None:
+def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] | None:
     """Return what finds points, with its name, instead of the loop or after it; None where that is all.
 
     Parameters
@@ -42,11 +40,10 @@ def other_solvers(
     task : Task
         Says what was asked for.
     loop : Improvement
-    noise : LabelNoiseTask or None
     """
     problem = loop.problem
     options = {**loop.options, "tol": loop.tol, "time_limit_s": loop.limit}
-    if noise is not None:
+    if isinstance(task.weighing, LabelNoise):
         return _by_columns(problem, task, options)
     if task.rounds is not None:  # one atom at a time they have no network on their way
         return _by_rounds(problem, task, options | {"callback": loop.callback})

@@ -24,7 +24,7 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
 from covopt.oracles.support import BY_FACES, MOST_DIMENSIONS, SHOWN, bound_gauge, fan_limit
-from covopt.potentials import LabelNoise
+from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.exact_outputs import meet
@@ -61,16 +61,11 @@ class Run:
         began: float,
     ):
         self.task, self.lam, self.clock = task, lam, Clock(time_limit_s, began)
-        self.noise = task.label_noise(lam) if isinstance(task.weighing, LabelNoise) else None
-        if self.noise is None:
-            self.problem, self.reduction = task.reduced(lam)
-        else:
-            self.problem, self.reduction = self.noise.problem, self.noise.reduction
+        self.problem, self.reduction = task.reduced(lam)
+        self.is_norm = not isinstance(self.reduction, Whitening)  # what a neuron costs
         if not self.problem.interpolates:
             check_strength(self.problem, lam)
-            scale = self.problem.strength
-        else:
-            scale = 2.0 * self.reduction.value_scale if self.noise is None else self.noise.value_scale
+        scale = self.reduction.cost_scale if self.problem.interpolates else self.problem.strength
         self.start: Solution | None = None
         # one atom at a time Frank-Wolfe has no network on its way
         self.watch = Watch(scale, callback, began, None if task.rounds else self._so_far)
@@ -98,14 +93,14 @@ class Run:
         proves = (
             rank > MOST_DIMENSIONS if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
         )
-        proves &= not problem.interpolates and self.noise is None
+        proves &= not problem.interpolates and self.is_norm
         loop = Improvement(
             problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
             time_limit_s=self.clock.for_solver(rank, proves=proves), **options,
         )  # fmt: skip
-        others = other_solvers(task, loop, self.noise)
-        point = loop.run(others, is_over=task.interrupted, rescues=self.noise is None)
-        if problem.interpolates and task.solver in GENERATION and self.noise is None:
+        others = other_solvers(task, loop)
+        point = loop.run(others, is_over=task.interrupted, rescues=self.is_norm)
+        if problem.interpolates and task.solver in GENERATION and self.is_norm:
             point = sharpened(problem, point)
         return point, loop.name
 
@@ -129,7 +124,7 @@ class Run:
             clock.hurry()
         self._prove(point, clock)
         network = self._network(*self._finished(point, clock))
-        if task.interpolates and self.noise is None:
+        if task.interpolates and self.is_norm:
             network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
         return self._certified(point, network, name, clock)
 
@@ -161,7 +156,7 @@ class Run:
         if (
             clock.limit is None
             or point.status is Status.CERTIFIED
-            or self.noise
+            or not self.is_norm
             or rows.shape[1] > MOST_FACED
         ):
             return
@@ -182,8 +177,6 @@ class Run:
     def _finished(self, point: Point, clock: Clock) -> Network:
         """Return the network merged and made sparse, as far as there is time."""
         problem, network = self.problem, point.network
-        if self.noise is not None:
-            return network
         if not point.finished:
             network = in_time(
                 clock, lambda: finish_network(problem, *point.network), lambda: point.network, halved=True
@@ -195,8 +188,6 @@ class Run:
 
     def _network(self, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of the reduced problem in the user's units."""
-        if self.noise is not None:
-            return self.noise.invert_network(neurons, weights, offset)
         return self.task.network(self.reduction, neurons, weights, offset)
 
     def _met(self, network: ReLUNetwork) -> ReLUNetwork:
@@ -210,11 +201,9 @@ class Run:
     # ------------------------------------------------------------------ the certificate
     def _options(self, stopped: Status) -> dict[str, Any]:
         task = self.task
-        gauge: Gauge = (
-            VariationGauge(task.data, self.reduction.keep)
-            if self.noise is None
-            else LabelNoiseGauge(self.noise)
-        )
+        gauge: Gauge = VariationGauge(task.data, self.reduction.keep)
+        if isinstance(self.reduction, Whitening):
+            gauge = LabelNoiseGauge(self.reduction)
         return {
             "stopped": stopped, "tol": task.tol, "output_bias": task.output_bias, "loss": task.named_loss,
             "lam": 1.0 if task.interpolates else self.lam, "gauge": gauge, "settled": self.problem.offset_cost == 0,
@@ -223,13 +212,13 @@ class Run:
     def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
         """Certify: briefly in any case where there is a limit, and by a search in what is left."""
         task, data, reduction = self.task, self.task.data, self.reduction
-        dual = (reduction if self.noise is None else self.noise).invert_dual(point.dual)
+        dual = reduction.invert_dual(point.dual)
         low = reduction.invert_low(point.dual_low)
         hoped = None if point.hoped is None else reduction.invert_dual(point.hoped)
         if data.n_outputs == 1:  # as users see it
             dual, low = dual[:, 0], None if low is None else low[:, 0]
             hoped = None if hoped is None else hoped[:, 0]
-        if task.interpolates and self.noise is None and low is None:
+        if task.interpolates and self.is_norm and low is None:
             dual = dual * (1.0 - ROOM)
         options, hold = self._options(point.status), None
         if (
@@ -242,7 +231,7 @@ class Run:
 
         goal = 1.0 if point.claimed else None
         options["outputs"] = noting(clock, lambda: outputs_of(data, network))
-        if self.noise is not None:
+        if not self.is_norm:
             return conclude(data, network, dual, **options)
 
         def searched(effort: float) -> Conclusion:
@@ -288,13 +277,6 @@ class Run:
         if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
             neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
             dual = self.reduction.apply_dual(start.dual)
-            if self.noise is not None:
-                neurons, weights = self.noise.normalise(neurons, weights)
-                dual = self.noise.apply_dual(start.dual)
-            else:  # samples that count in the start alone may have given a neuron its length
-                lengths = np.linalg.norm(neurons, axis=1)
-                live = lengths > 0
-                neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
             warm = WarmStart.of(neurons, weights, offset, dual)
         if start.loss is None or start.loss.name != task.loss.name:
             warm = dataclasses.replace(warm, edges=None)

@@ -29,12 +29,7 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.cascade import exact_oracle
 from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise, make_potential
-from covopt.problems.label_noise import (
-    LabelNoiseTask,
-    check_label_noise,
-    reduce_label_noise,
-    reduce_label_noise_fit,
-)
+from covopt.problems.label_noise import Whitening, check_label_noise, reduce_label_noise
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -191,25 +186,17 @@ class Task:
         """Return the exact oracle, None without rows; it depends on these only, and is kept."""
         live = problem.rows.any(axis=1)
         if self._oracle is None and live.any():
-            if isinstance(self.weighing, LabelNoise):
-                self._oracle = self.label_noise(1.0).oracle()
+            if isinstance(whitened := self.reduced(1.0)[1], Whitening):
+                self._oracle = whitened.oracle()
             else:
                 rows = problem.rows[live]
                 self._oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
         return self._oracle
 
-    def label_noise(self, lam: float) -> LabelNoiseTask:
-        """Return the problem of a label-noise potential."""
-        assert isinstance(self.weighing, LabelNoise)
-        if self.interpolates:
-            return reduce_label_noise(self.data, self.output_bias, self.weighing)
-        return reduce_label_noise_fit(self.data, self.loss, lam, self.output_bias, self.weighing)
-
     def reduced(self, lam: float) -> tuple[Problem, Reduction]:
         """Return the problem in reduced units, and the way back."""
         if isinstance(self.weighing, LabelNoise):
-            task = self.label_noise(lam)
-            return task.problem, task.reduction
+            return reduce_label_noise(self.data, self.output_bias, self.weighing, self.named_loss, lam)
         if self.interpolates:
             return reduce_data(self.data, self.output_bias, even=self._is_even)
         return reduce_fit(self.data, self.loss, lam, self.output_bias)

@@ -22,7 +22,7 @@ from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
 from covopt.oracles.support import EXACT, MOST_ARCS, VALID, GaugeBound, bound_far, bound_gauge, in_integers
 from covopt.potentials import LabelNoise, Potential
-from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
+from covopt.problems.label_noise import Whitening, reduce_label_noise
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.proofs.checker.faces import DIMENSION
@@ -142,16 +142,14 @@ class LabelNoiseGauge:
 
     Parameters
     ----------
-    task : LabelNoiseTask
+    task : Whitening
     """
 
     per_cost: ClassVar[float] = 1.0
 
-    def __init__(self, task: LabelNoiseTask):
-        self.task, self.keep = task, task.reduction.keep
+    def __init__(self, task: Whitening):
+        self.task, self.keep = task, task.keep
         self.suffix = f", in the {task.potential.name} potential"
-        # with a loss also rows of zeros count, which the oracle is not asked about
-        self._asked = np.arange(len(self.keep)) if task.loss is None else task.kept
 
     def cost(self, network: ReLUNetwork) -> float:
         """Σ|v_j|ω(w_j)."""
@@ -160,18 +158,17 @@ class LabelNoiseGauge:
     def reach(self) -> np.ndarray:
         """ω² ≥ q_i a_i², times q_i|x̃_i|² in the exact potential."""
         found = np.zeros(len(self.keep))
-        found[self._asked] = self._reach[self.task.kept]
+        found[self.task.asked] = self._reach[self.task.kept]
         return found
 
     @property
     def _reach(self) -> np.ndarray:
         """The same for all rows of positive weight."""
-        task = self.task
-        weights = task.weights[task.weights > 0]
+        task, weights = self.task, self.task.shares
         with np.errstate(divide="ignore"):
             each = 1.0 / np.sqrt(weights)
             if task.potential.exact:
-                each = each / (np.sqrt(weights) * task.lengths * task.reduction.row_scale)
+                each = each / (np.sqrt(weights) * task.distances * task.row_scale)
         # roots, quotients, products and a norm of D entries
         return each * (1.0 + gamma(4 * (task.data.lifted.shape[1] + 8)))
 
@@ -198,14 +195,13 @@ class LabelNoiseGauge:
         if low is not None:
             paid = total_up(lengths_up(low), self.reach())
             return GaugeBound(up(self.bound(point, effort=effort).value + paid), False, OVER_FACES)
-        task, dual = self.task, point[self._asked, 0]
+        task, dual = self.task, point[self.task.asked, 0]
         if not dual.any():
             return GaugeBound(0.0, True, BY_FACES)
-        weights = task.weights[task.weights > 0]
-        asked = dual * task.reduction.row_scale ** (1 - task.potential.degree)
+        asked = dual * task.row_scale ** (1 - task.potential.degree)
         roundings = len(dual) + task.data.lifted.shape[1] + 16
-        lengths = task.lengths[task.kept] if task.potential.exact else None
-        by_length = up(by_length_up(asked, weights[task.kept], lengths) * (1.0 + gamma(4 * roundings)))
+        lengths = task.distances[task.kept] if task.potential.exact else None
+        by_length = up(by_length_up(asked, task.shares[task.kept], lengths) * (1.0 + gamma(4 * roundings)))
         oracle = self._oracle(effort)
         if oracle is not None:
             answer = oracle.price(asked, threshold=np.inf)
@@ -250,9 +246,10 @@ def make_gauge(
     """
     through = isinstance(loss, Interpolation)
     if isinstance(potential, LabelNoise):
-        if through:
-            return LabelNoiseGauge(reduce_label_noise(data, output_bias, potential, reduced=reduced))
-        return LabelNoiseGauge(reduce_label_noise_fit(data, loss, lam, output_bias, potential))
+        known = None if through else loss
+        return LabelNoiseGauge(
+            reduce_label_noise(data, output_bias, potential, known, lam, reduced=reduced)[1]
+        )
     if through:
         _, reduction = reduced or reduce_data(data, output_bias)
         return VariationGauge(data, reduction.keep)

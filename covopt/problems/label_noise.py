@@ -15,7 +15,6 @@ means in ω weigh the samples as the loss does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,67 +35,65 @@ OUTPUT_BIASES = ("none", "free")
 ACTIVE = 1e-13  # share of the largest possible ω below which a neuron is active by rounding alone
 
 
-@dataclass(frozen=True, eq=False)
-class LabelNoiseTask:
-    """A reduced problem, interpolation or with a loss, and its potential.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Whitening(Reduction):
+    """The way between a table and its problem of whitened rows, whose neurons have ω'(u) = 1.
 
     Attributes
     ----------
     data : Data
     potential : LabelNoise
-    problem : Problem
-        Of whitened rows; neurons have ω'(u) = 1.
-    reduction : Reduction
+    weights : ndarray of shape (N,)
+        What each sample of the table weighs in ω.
     rows : ndarray of shape (n, s)
-        The whitened rows of the means in ω: all of the table, also those that interpolation leaves out; with a loss
-        those whose samples have weight.
+        The whitened rows of the means in ω, those whose samples have weight; interpolation leaves some of them out.
     back, forth : ndarray of shape (D, s) and (s, D)
         T, and the map from a neuron of the lifted inputs to that of the whitened rows.
     decided : bool
         Whether the directions that whitening left out are dependent exactly (or none was left out).
-    lengths, blur : ndarray of shape (n,)
+    distances, blur : ndarray of shape (n,)
         |x̃_i|/s_x, and what rounding may have moved the whitened rows by.
-    kept : ndarray of int
-        The rows that a dual is asked about.
-    weights : ndarray of shape (N,)
-        What each sample of the table weighs in ω.
-    loss : Loss, optional
-        Bound to the whole table.
-    lam : float
+    kept, asked : ndarray of int
+        The rows that a dual is asked about: where they are among these rows, and among those that the problem keeps.
     """
 
     data: Data
     potential: LabelNoise
-    problem: Problem
-    reduction: Reduction
+    weights: np.ndarray
     rows: np.ndarray
     back: np.ndarray
     forth: np.ndarray
     decided: bool
-    lengths: np.ndarray
+    distances: np.ndarray
     blur: np.ndarray
     kept: np.ndarray
-    weights: np.ndarray
-    loss: Loss | None = None
-    lam: float = 0.0
+    asked: np.ndarray
 
     @property
-    def value_scale(self) -> float:
+    def shares(self) -> np.ndarray:
+        """What the rows of the means weigh, shape (n,)."""
+        return self.weights[self.weights > 0]
+
+    @property
+    def cost_scale(self) -> float:
         """Factor from reduced values to the user's Σ|c|ω."""
-        return self.reduction.target_scale * self.reduction.row_scale ** (self.potential.degree - 1)
+        return self.target_scale * self.row_scale ** (self.potential.degree - 1)
+
+    @property
+    def _sizes(self) -> float:
+        return self.row_scale ** (1 - self.potential.degree)
 
     def oracle(self, *, budget: float = DEFAULT_FACE_BUDGET) -> LabelNoiseOracle:
         """Return the exact oracle of the reduced duals."""
         return LabelNoiseOracle(
-            self.rows, self.potential, kept=self.kept, sample_weight=self.weights[self.weights > 0],
-            lengths=self.lengths, blur=self.blur, budget=budget,
+            self.rows, self.potential, kept=self.kept, sample_weight=self.shares, lengths=self.distances,
+            blur=self.blur, budget=budget,
         )  # fmt: skip
 
     def cost(self, network: ReLUNetwork) -> float:
         """⟨V, μ⟩ = Σ_j |v_j| ω(w_j) in the user's units, of any network on these inputs."""
-        scale = self.reduction.row_scale
-        omega = self.potential.weigh(self.data.lifted / scale, network.hidden_weights, self.weights)
-        return float(np.abs(network.output_weights[:, 0]) @ omega) * scale**self.potential.degree
+        omega = self.potential.weigh(self.data.lifted / self.row_scale, network.hidden_weights, self.weights)
+        return float(np.abs(network.output_weights[:, 0]) @ omega) * self.row_scale**self.potential.degree
 
     def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whiten reduced neurons, scale them to ω'(u) = 1 and their weights along.
@@ -104,30 +101,17 @@ class LabelNoiseTask:
         Neurons that no row activates go, and those that are active by rounding alone.
         """
         neurons = neurons @ self.forth.T
-        omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0], self.lengths)
+        omega = self.potential.weigh(self.rows, neurons, self.shares, self.distances)
         size = np.linalg.norm(self.rows, axis=1).max(initial=0.0)
-        size *= self.lengths.max(initial=0.0) if self.potential.exact else 1.0
+        size *= self.distances.max(initial=0.0) if self.potential.exact else 1.0
         live = omega > ACTIVE * np.linalg.norm(neurons, axis=1) * size
         return neurons[live] / omega[live, None], weights[live] * omega[live, None]
 
-    def invert_dual(self, dual: np.ndarray) -> np.ndarray:
-        """Return the dual on all N rows in the user's units."""
-        return self.reduction.invert_dual(dual) * self.reduction.row_scale**self.potential.degree
-
-    def apply_dual(self, dual: np.ndarray) -> np.ndarray:
-        """Return the reduced dual of one in the user's units."""
-        return self.reduction.apply_dual(dual) / self.reduction.row_scale**self.potential.degree
-
-    def invert_network(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> ReLUNetwork:
-        """Return the balanced network in the user's units."""
+    def invert_network(self, neurons, weights, offset):
+        """See the base class."""
         neurons = neurons @ self.back.T
-        lengths = np.linalg.norm(neurons, axis=1)
-        units, scaled, moved = self.reduction.invert_network(
-            neurons / lengths[:, None], weights * lengths[:, None], offset
-        )
-        return ReLUNetwork.from_neurons(
-            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=not self.problem.has_offset
-        )
+        lengths = np.linalg.norm(neurons, axis=1)[:, None]
+        return super().invert_network(neurons / lengths, weights * lengths, offset)
 
 
 def check_label_noise(potential: LabelNoise, n_outputs: int, output_bias: str) -> None:
@@ -160,9 +144,11 @@ def reduce_label_noise(
     data: Data,
     output_bias: str,
     potential: LabelNoise,
+    loss: Loss | None = None,
+    lam: float = 1.0,
     *,
     reduced: tuple[Problem, Reduction] | None = None,
-) -> LabelNoiseTask:
+) -> tuple[Problem, Whitening]:
     """Reduce the table; rows that follow from others leave the constraints but stay in ω.
 
     Parameters
@@ -170,6 +156,10 @@ def reduce_label_noise(
     data : Data
     output_bias : {"none", "free"}
     potential : LabelNoise
+    loss : Loss, optional
+        Bound to ``data.Y``; without one networks pass through the points.
+    lam : float
+        Of the loss.
     reduced : (Problem, Reduction), optional
         Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
 
@@ -178,71 +168,36 @@ def reduce_label_noise(
     InputError
         For several outputs, a penalised output bias, and data without room in double precision.
     """
-    check_label_noise(potential, data.n_outputs, output_bias)
-    problem, reduction = reduced or reduce_data(data, output_bias)
-    reduction = replace(reduction, basis=np.eye(data.lifted.shape[1]))
-    weights = np.full(data.n_samples, 1.0 / data.n_samples)
-    white = _whitened(data.lifted, data.bias, weights, reduction.row_scale)
-    problem = replace(problem, rows=white.rows[reduction.keep])
-    lengths = np.linalg.norm(data.lifted / reduction.row_scale, axis=1)
-    task = LabelNoiseTask(
-        data, potential, problem, reduction, white.rows, white.back, white.forth, white.decided, lengths, white.blur,
-        reduction.keep, weights,
+    check_label_noise(potential, data.n_outputs if loss is None else loss.targets.shape[1], output_bias)
+    if loss is None:
+        problem, reduction = reduced or reduce_data(data, output_bias)
+        weights = np.full(data.n_samples, 1.0 / data.n_samples)
+    else:
+        problem, reduction = reduce_fit(data, loss, lam, output_bias)
+        weights = loss.weights[:, 0]
+        # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
+        problem = replace(problem, strength=lam * reduction.row_scale ** (potential.degree - 1))
+        check_size("lam", "measured in units of X it is", problem.strength)
+    lifted, scale = data.lifted[weights > 0], reduction.row_scale
+    distances = np.linalg.norm(lifted / scale, axis=1)
+    # interpolation has left zero rows out, a loss those without weight
+    kept = reduction.keep if loss is None else np.flatnonzero(distances)
+    asked = np.arange(len(kept)) if loss is None else kept
+    rows, back, forth, blur, decided = _whitened(lifted, data.bias, weights[weights > 0], scale)
+    problem = replace(problem, rows=rows[kept] if loss is None else rows)
+    found = Whitening(
+        **vars(reduction) | {"basis": np.eye(lifted.shape[1])}, data=data, potential=potential, weights=weights,
+        rows=rows, back=back, forth=forth, decided=decided, distances=distances, blur=blur, kept=kept, asked=asked,
     )  # fmt: skip
-    check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
-    return task
+    check_size("X and Y", "the label-noise cost is of the size", found.cost_scale)
+    return problem, found
 
 
-def reduce_label_noise_fit(
-    data: Data, loss: Loss, lam: float, output_bias: str, potential: LabelNoise
-) -> LabelNoiseTask:
-    """Reduce a table with a loss.
-
-    Parameters
-    ----------
-    data : Data
-    loss : Loss
-        Bound to ``data.Y``.
-    lam : float
-    output_bias : {"none", "free"}
-    potential : LabelNoise
-
-    Raises
-    ------
-    InputError
-        For several outputs, a penalised output bias, and data without room in double precision.
-    """
-    check_label_noise(potential, loss.targets.shape[1], output_bias)
-    problem, reduction = reduce_fit(data, loss, lam, output_bias)
-    # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
-    strength = lam * reduction.row_scale ** (potential.degree - 1)
-    check_size("lam", "measured in units of X it is", strength)
-    reduction = replace(reduction, basis=np.eye(data.lifted.shape[1]))
-    weights = loss.weights[:, 0]
-    lifted = data.lifted[reduction.keep]
-    white = _whitened(lifted, data.bias, weights[weights > 0], reduction.row_scale)
-    lengths = np.linalg.norm(lifted / reduction.row_scale, axis=1)
-    kept = np.flatnonzero(lengths)
-    problem = replace(problem, rows=white.rows, strength=strength)
-    return LabelNoiseTask(
-        data, potential, problem, reduction, white.rows, white.back, white.forth, white.decided, lengths, white.blur,
-        kept, weights, loss, lam,
-    )  # fmt: skip
-
-
-class _White(NamedTuple):
-    rows: np.ndarray
-    back: np.ndarray
-    forth: np.ndarray
-    blur: np.ndarray
-    decided: bool
-
-
-def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: float) -> _White:
-    """Move, scale and whiten; neurons are those of lifted rows divided by ``row_scale``."""
+def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: float):
+    """Move, scale and whiten: rows, T, its inverse for neurons of lifted rows over ``row_scale``, blur, decided."""
     dimension = lifted.shape[1]
     if not lifted.any():
-        return _White(lifted, np.eye(dimension), np.eye(dimension), np.zeros(len(lifted)), True)
+        return lifted, np.eye(dimension), np.eye(dimension), np.zeros(len(lifted)), True
     moved, centre = lifted, np.zeros(dimension)
     if bias > 0:
         mean = weights @ (lifted / row_scale) * row_scale / weights.sum()
@@ -266,4 +221,4 @@ def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: f
         back[-1] -= centre[:-1] @ back[:-1] / bias
         forth[:, :-1] += np.outer(forth[:, -1], centre[:-1] / bias)
     decided = shrink.shape[1] == dimension or exact_rank(lifted) == shrink.shape[1]
-    return _White(white, back, forth, blur, decided)
+    return white, back, forth, blur, decided

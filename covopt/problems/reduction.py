@@ -69,17 +69,25 @@ class Reduction:
             self.raise_outputs(offset) * self.target_scale,
         )
 
+    @property
+    def cost_scale(self) -> float:
+        """Factor from the reduced primal value to what the network costs, ‖W‖²."""
+        return 2.0 * self.value_scale
+
     def apply_network(
         self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return neurons (m, r), weights (m, q) and offset (q,) of the reduced problem."""
-        weights = self._lower(as_columns(weights)) / self.value_scale
-        inner = self.lower_neurons(neurons)
-        if self.is_far:  # neurons of length one again
-            lengths = np.linalg.norm(inner, axis=1)
-            inner = inner / lengths[:, None]
-            weights = weights * lengths[:, None]
-        return inner, weights, self._lower(np.atleast_1d(offset)) / self.target_scale
+        """Return neurons (m, r) of cost one, weights (m, q) and offset (q,) of the reduced problem."""
+        units, scaled = self.normalise(
+            self.lower_neurons(neurons), self._lower(as_columns(weights)) / self.value_scale
+        )
+        return units, scaled, self._lower(np.atleast_1d(offset)) / self.target_scale
+
+    def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scale reduced neurons to cost one, and their weights along; those of length zero go."""
+        lengths = np.linalg.norm(neurons, axis=1)
+        live = lengths > 0
+        return neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
 
     @property
     def is_far(self) -> bool:

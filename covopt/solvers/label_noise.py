@@ -134,4 +134,5 @@ def solve_label_noise(problem: Problem, oracle: LabelNoiseOracle, **options: Any
     point.neurons, point.weights, point.offset = finish_network(problem, *network, unit=unit)
     if problem.interpolates:
         point.upper_bound = problem.network_value(point.weights, point.offset)
+    point.finished = True
     return point

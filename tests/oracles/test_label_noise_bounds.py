@@ -127,7 +127,7 @@ def test_no_bound_is_below_the_exact_maximum(kind, potential):
     for seed in range(3):
         X, dual, bias = hostile(kind, seed)
         data = Data.validate(X, dual, bias=bias)
-        gauge = LabelNoiseGauge(reduce_label_noise(data, "none", potential))
+        gauge = LabelNoiseGauge(reduce_label_noise(data, "none", potential)[1])
         point = np.zeros((len(X), 1))
         point[:, 0] = dual
         point = point[gauge.keep]
@@ -150,7 +150,7 @@ def test_nothing_known_of_a_face_is_a_bound_by_length(potential):
         t = np.arange(4.0) / 3.0
         X = np.column_stack([t, 0.2 * t + 0.1]) + 1e-13 * rng.standard_normal((4, 2))
         rows, dual = np.column_stack([X, np.ones(4)]), rng.standard_normal(4)
-        task = reduce_label_noise(Data.validate(X, dual), "none", potential)
+        task = reduce_label_noise(Data.validate(X, dual), "none", potential)[1]
         gauge = LabelNoiseGauge(task)
         assert np.isfinite(task.oracle().price(dual[gauge.keep]).upper_bound)
         assert Fraction(gauge.bound(dual[gauge.keep, None], effort=0.2).value) ** 2 >= true_gauge(
