@@ -12,10 +12,7 @@ from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
 from covopt.limits import now
 from covopt.losses import Interpolation
-from covopt.potentials import LabelNoise
-from covopt.problems.reduction import is_uneven
 from covopt.solution import Solution
-from covopt.status import Status
 
 
 def min_norm(
@@ -120,36 +117,4 @@ def min_norm(
             return solve_by_frank_wolfe(task, time_limit_s, callback, began)
         if start is not None:
             task.check_start(start)
-        first = _of_even_rows(task, time_limit_s, callback, began)
-        if first is not None and first.status in DONE:
-            return first
-        found = task.solve(1.0, time_limit_s, callback, start, began)
-        return found if first is None else min(found, first, key=_worse)
-
-
-DONE = (Status.CERTIFIED, Status.INTERRUPTED, Status.CALLBACK)
-
-
-def _of_even_rows(
-    task: Task, limit: float | None, callback: Callback | None, began: float
-) -> Solution | None:
-    """Solve rows of very different lengths without a bias as rows of one, in half the time; None for all others.
-
-    Beside the largest target of those the others' digits may be lost: then as they are, and the better of both.
-    """
-    if task.data.bias > 0 or task.solver not in GENERATION or isinstance(task.weighing, LabelNoise):
-        return None
-    problem, _ = task.reduced(1.0)
-    if not is_uneven(problem.rows):
-        return None
-    task.bring_rows_to_one(True)
-    try:
-        return task.solve(1.0, None if limit is None else 0.5 * limit, callback, None, began)
-    finally:
-        task.bring_rows_to_one(False)
-
-
-def _worse(solution: Solution) -> tuple[bool, bool, float]:
-    certificate = solution.certificate
-    missed = 0.0 if certificate.interpolates else certificate.residual
-    return solution.status is not Status.CERTIFIED, missed > 0.0, missed or solution.gap
+        return task.solve(1.0, time_limit_s, callback, start, began)

@@ -113,7 +113,6 @@ class Task:
         self._largest: LargestLambda | None = None
         self.held_out: HeldOut | None = None  # of the cross-validation that has chosen λ
         self.interrupted, self.effort = False, 1.0
-        self._is_even = False
 
     def _encoded(self, X, Y, sample_weight, bias) -> Data:
         """Bind the loss to the targets, and return the table."""
@@ -198,12 +197,8 @@ class Task:
         if isinstance(self.weighing, LabelNoise):
             return reduce_label_noise(self.data, self.output_bias, self.weighing, self.named_loss, lam)
         if self.interpolates:
-            return reduce_data(self.data, self.output_bias, even=self._is_even)
+            return reduce_data(self.data, self.output_bias)
         return reduce_fit(self.data, self.loss, lam, self.output_bias)
-
-    def bring_rows_to_one(self, on: bool) -> None:
-        """Say whether rows of very different lengths are solved as rows of one, without a bias."""
-        self._is_even, self._oracle = on, None
 
     def network(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of a reduced problem in the units of the table that is solved."""

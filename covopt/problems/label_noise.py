@@ -170,7 +170,7 @@ def reduce_label_noise(
     """
     check_label_noise(potential, data.n_outputs if loss is None else loss.targets.shape[1], output_bias)
     if loss is None:
-        problem, reduction = reduced or reduce_data(data, output_bias)
+        problem, reduction = reduced or reduce_data(data, output_bias, even=False)
         weights = np.full(data.n_samples, 1.0 / data.n_samples)
     else:
         problem, reduction = reduce_fit(data, loss, lam, output_bias)

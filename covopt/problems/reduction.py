@@ -29,7 +29,7 @@ SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-UNEVEN = 1e4  # lengths of rows, from which on they are brought to one
+UNEVEN = 1e6  # lengths of rows, from which on they are brought to one
 CLOSEST = 1e-100  # of the largest row: what tells the points apart, where squares of costs have room
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
@@ -129,7 +129,7 @@ class Reduction:
         return values if self.outputs is None else values @ self.outputs
 
 
-def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Problem, Reduction]:
+def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Problem, Reduction]:
     """Drop redundant rows, reduce to the rank, scale rows and targets to size one.
 
     Parameters
@@ -138,7 +138,7 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Pr
         Contradictory rows were refused when it was made.
     output_bias : {"none", "penalized", "free"}
     even : bool
-        Whether all rows are brought to about the same length; without a bias only.
+        Whether rows of very different lengths are brought to about the same one; without a bias only.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Pr
             offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     lengths = None
     goals = targets[keep]
-    if even and data.bias == 0 and len(keep):
+    if even and data.bias == 0 and _is_uneven(rows):
         lengths = np.ldexp(1.0, exponents(np.linalg.norm(rows, axis=1)[:, None]))
         rows = rows / lengths[:, None]
         goals = goals / lengths[:, None]
@@ -209,14 +209,7 @@ def reduce_rows(
     return (basis, lifted @ basis) if far is None else (far.basis, far.rows)
 
 
-def is_uneven(rows: np.ndarray) -> bool:
-    """Whether some rows are so much longer than others that a solve should have them of one length.
-
-    Examples
-    --------
-    >>> is_uneven(np.eye(2)), is_uneven(np.diag([1.0, 1e-6])), is_uneven(np.zeros((0, 2)))
-    (False, True, False)
-    """
+def _is_uneven(rows: np.ndarray) -> bool:
     lengths = np.linalg.norm(rows, axis=1)
     return bool(lengths.max(initial=0.0) > UNEVEN * lengths.min(initial=np.inf))
 
