@@ -17,6 +17,7 @@ from scipy import sparse
 
 from covopt.checks.optional import required
 from covopt.conic.backends import resolve_backend, run_backend, value_of
+from covopt.exact.parallel_rows import merge_lines
 from covopt.problems.problem import Problem
 
 DROP = 1e-7  # share of the sum of all weights that the smallest neurons, which are left out, have together
@@ -173,25 +174,13 @@ def facets(rows: np.ndarray, patterns: np.ndarray) -> np.ndarray:
     key = np.dtype((np.void, packed.shape[1]))
     known = np.sort(np.ascontiguousarray(packed).view(key).ravel())
     needed = np.zeros(patterns.shape, dtype=bool)
-    for line in _lines(rows):
+    left = np.flatnonzero(rows.any(axis=1))
+    line_of = merge_lines(rows[left])[1]
+    for number in range(line_of.max(initial=-1) + 1):
+        line = left[line_of == number]
         mask = np.zeros(patterns.shape[1], dtype=bool)
         mask[line] = True
         across = np.ascontiguousarray(packed ^ np.packbits(mask)).view(key).ravel()
         place = np.minimum(np.searchsorted(known, across), len(known) - 1)
         needed[:, line[0]] = known[place] == across
     return needed
-
-
-def _lines(rows: np.ndarray) -> list[np.ndarray]:
-    """Group the nonzero rows that span the same line through the origin."""
-    norms = np.linalg.norm(rows, axis=1)
-    left = np.flatnonzero(norms > 0)
-    unit = rows / np.where(norms > 0, norms, 1.0)[:, None]
-    lines = []
-    while len(left):
-        # |sin| rather than |cos|: near 1 the cosine cannot tell parallel from almost parallel
-        other = unit[left]
-        sine = np.linalg.norm(other - np.outer(other @ unit[left[0]], unit[left[0]]), axis=1)
-        lines.append(left[sine <= 1e-12])
-        left = left[sine > 1e-12]
-    return lines

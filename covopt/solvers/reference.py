@@ -10,9 +10,8 @@ from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import EXACT, interpolating
+from covopt.solvers.finish import EXACT, finish_network, interpolating
 from covopt.solvers.generation import FEASIBLE
-from covopt.solvers.merging import merge_in_cells, polish
 from covopt.solvers.points import Point
 from covopt.status import Status
 
@@ -63,19 +62,14 @@ def solve_all_cells(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s
     )  # fmt: skip
     neurons, weights, offset = found.neurons, found.weights, found.offset
-    whole = interpolating(problem, neurons, weights[:, None], np.array([offset]), enough=EXACT)
+    network = neurons, weights[:, None], np.array([offset])
     for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
-        faces = merge_in_cells(problem.rows, _on_faces(problem.rows, neurons), weights)
-        faces, offset, residual = polish(
-            problem.rows, problem.targets[:, 0], faces, offset, moves_offset=problem.has_offset, rounds=10
-        )
-        if residual <= EXACT or not len(faces):
+        network = finish_network(problem, _on_faces(problem.rows, network[0]), *network[1:])
+        if problem.missed(*network) <= EXACT:
             break
-        neurons, weights = faces.vectors / faces.masses[:, None], faces.signs * faces.masses
-    masses = faces.masses
-    network = faces.vectors / masses[:, None], (faces.signs * masses)[:, None], np.array([offset])
-    if residual > FEASIBLE:  # merged neurons miss the points: those of the program do not
-        network, residual = whole, problem.missed(*whole)
+    else:
+        network = interpolating(problem, *network, enough=EXACT)
+    residual = problem.missed(*network)
     upper = problem.network_value(*network[1:]) if residual <= FEASIBLE else np.inf
     dual = problem.project_dual(found.dual[:, None])
     gauge = exact_oracle(problem.rows, 0).price(problem.asked(dual), threshold=np.inf).upper_bound
