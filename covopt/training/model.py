@@ -97,7 +97,6 @@ class BatchedNetworks:
         free = architecture.output_bias == "free"
         self.n_decayed = self._places[-1][0] if free else self.n_parameters
         self._double_lams = (2.0 * lams)[:, None]
-        self._equal_lam = float(2.0 * lams[0]) if bool((lams == lams[0]).all()) else None
         self._buffers: dict[tuple[str, int, int], Tensor] = {}
         self._recent: list[tuple[Tensor, list[Tensor]]] = []
         self.mask = self.pack([[np.ones(s) for s in architecture.shapes(w)] for w in widths]) != 0
@@ -201,13 +200,8 @@ class BatchedNetworks:
         return self.forward(theta, None).clone()
 
     def _decay_(self, theta: Tensor, gradient: Tensor, indices: Tensor | None) -> None:
-        if self._equal_lam == 0.0:
-            return
-        weights, slopes = theta[:, : self.n_decayed], gradient[:, : self.n_decayed]
-        if self._equal_lam is not None:
-            slopes.add_(weights, alpha=self._equal_lam)
-        else:
-            slopes.addcmul_(weights, self._double_lams if indices is None else self._double_lams[indices])
+        lams = self._double_lams if indices is None else self._double_lams[indices]
+        gradient[:, : self.n_decayed].addcmul_(theta[:, : self.n_decayed], lams)
 
     # ------------------------------------------------------------------ forward and backward
     def _buffer(self, kind: str, layer: int, count: int, rows: int, columns: int) -> Tensor:

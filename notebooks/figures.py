@@ -1,6 +1,6 @@
-"""Experiments of RK23, BN23 and FL22, a table of numbers each: ``python -m benchmarks.depth.figures NAME [--paper]``.
+"""Experiments of RK23, BN23 and FL22, a table of numbers each: ``python notebooks/figures.py NAME [--paper]``.
 
-The notebooks draw them.
+The notebooks beside this file draw them.
 """
 
 from __future__ import annotations
