@@ -88,19 +88,12 @@ def of_composition(
     failed = []
     if abs(outer.r0 - inner.r0) > tol:
         failed.append(f"R⁽⁰⁾(f) = R⁽⁰⁾(g) is needed; they are {outer.r0:g} and {inner.r0:g}")
-    if whole is not None and abs(whole.r0 - outer.r0) > tol:
-        failed.append(f"R⁽⁰⁾(f∘g) = R⁽⁰⁾(f) is needed; they are {whole.r0:g} and {outer.r0:g}")
     if not inner_is_nonnegative:
         failed.append("g ≥ 0 on the domain is needed: f takes its inputs through σ")
-    if failed:
-        return Rule(None, None, tuple(failed))
-    r1 = outer.r1 + inner.r1
-    reason = _not_additive("f∘g", whole, r1, tol)
-    if reason is None and min(outer.r2, inner.r2) < 0:
-        reason = f"R⁽²⁾ ≥ 0 is needed; they are {outer.r2:g} and {inner.r2:g}"
-    if reason is not None:
-        return Rule(r1, None, (reason,))
-    return Rule(r1, (math.sqrt(outer.r2) + math.sqrt(inner.r2)) ** 2)
+    found = _added("f∘g", outer, inner, whole, outer.r0, "R⁽⁰⁾(f)", failed, tol)
+    if found.r2 is not None and min(outer.r2, inner.r2) < 0:
+        return Rule(found.r1, None, (f"R⁽²⁾ ≥ 0 is needed; they are {outer.r2:g} and {inner.r2:g}",))
+    return found if found.r2 is None else Rule(found.r1, (math.sqrt(outer.r2) + math.sqrt(inner.r2)) ** 2)
 
 
 def of_sum(
@@ -140,26 +133,32 @@ def of_sum(
     failed = []
     if output_bias != "none":
         failed.append(
-            f"output_bias='none' is needed: with {output_bias!r} two constants of ¼ cost 1/16 each and their sum ¼"
-            if output_bias == "penalized"
-            else "output_bias='none' is needed: that is what the proof covers"
+            "output_bias='none' is needed: with 'penalized' two constants of ¼ cost 1/16 each and their sum ¼"
         )
-    if whole is not None and abs(whole.r0 - first.r0 - second.r0) > tol:
-        failed.append(
-            f"R⁽⁰⁾(f+g) = R⁽⁰⁾(f) + R⁽⁰⁾(g) is needed; they are {whole.r0:g} and {first.r0:g} + {second.r0:g}"
-        )
+    r0 = first.r0 + second.r0
+    return _added("f+g", first, second, whole, r0, "R⁽⁰⁾(f) + R⁽⁰⁾(g)", failed, tol)
+
+
+def _added(
+    name: str,
+    one: Expansion,
+    other: Expansion,
+    whole: Expansion | None,
+    r0: float,
+    terms: str,
+    failed: list[str],
+    tol: float,
+) -> Rule:
+    """Return the sums of both terms, where R⁽⁰⁾ is as it must be; of the second where the first is attained."""
+    if whole is not None and abs(whole.r0 - r0) > tol:
+        failed.append(f"R⁽⁰⁾({name}) = {terms} is needed; they are {whole.r0:g} and {r0:g}")
     if failed:
         return Rule(None, None, tuple(failed))
-    r1 = first.r1 + second.r1
-    reason = _not_additive("f+g", whole, r1, tol)
-    return Rule(r1, None, (reason,)) if reason is not None else Rule(r1, first.r2 + second.r2)
-
-
-def _not_additive(name: str, whole: Expansion | None, r1: float, tol: float) -> str | None:
-    need = f"R⁽¹⁾({name}) = R⁽¹⁾(f) + R⁽¹⁾(g) is needed for R⁽²⁾"
-    if whole is None:
-        return f"{need}; it is not known"
-    return None if abs(whole.r1 - r1) <= tol else f"{need}; they are {whole.r1:g} and {r1:g}"
+    r1 = one.r1 + other.r1
+    if whole is None or abs(whole.r1 - r1) > tol:
+        why = "it is not known" if whole is None else f"they are {whole.r1:g} and {r1:g}"
+        return Rule(r1, None, (f"R⁽¹⁾({name}) = R⁽¹⁾(f) + R⁽¹⁾(g) is needed for R⁽²⁾; {why}",))
+    return Rule(r1, one.r2 + other.r2)
 
 
 @dataclass(frozen=True)

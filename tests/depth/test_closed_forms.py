@@ -86,7 +86,7 @@ def test_expansions_are_those_of_the_cost_and_rules_say_which_condition_failed()
         (composed(Expansion(1, 0, 0)), "f∘g"),
         (composed(Expansion(2, 1.0, 0)), "needed for R⁽²⁾; they are 1 and 1.5"),
         (composed(Expansion(2, 1.5, 0), first=Expansion(2, 1, -1)), "R⁽²⁾ ≥ 0"),
-        (of_sum(f, g, Expansion(3, 1.5, 0.0)), "they are 3 and 2 + 2"),
+        (of_sum(f, g, Expansion(3, 1.5, 0.0)), "they are 3 and 4"),
         (of_sum(f, g, output_bias="free"), "needed"),
     ):
         assert words in found.failed[0]
