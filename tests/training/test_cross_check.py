@@ -77,7 +77,7 @@ def test_extreme_scales(inputs, targets, lam):
     else:
         solution = covopt.fit(X, y, lam=lam * targets * inputs, bias=bias)
     slope = targets**1.5 * inputs**0.5
-    schedule = None if lam else (Phase("adam", 300, eps=1e-8 * slope), Phase("lbfgs", 100))
+    schedule = None if lam else (Phase("adam", 120, eps=1e-8 * slope), Phase("lbfgs", 40))
     found = cross_check(solution, seeds=2, widths=10, schedule=schedule)
     assert 1 - 1e-6 <= found.ratio <= 1.1
 

@@ -124,13 +124,13 @@ def test_path_does_not_depend_on_the_batch(make):
         start = torch.zeros_like(centres)
     else:
         function, start = relu_networks(rng)
-    whole = minimise(function, start, steps=60, tol_gradient=1e-8)
-    for i in (0, 5, len(start) - 1):
+    whole = minimise(function, start, steps=30, tol_gradient=1e-8)
+    for i in (0, 5):
 
         def alone(theta, indices, i=i):
             return function(theta, indices + i)
 
-        single = minimise(alone, start[i : i + 1], steps=60, tol_gradient=1e-8)
+        single = minimise(alone, start[i : i + 1], steps=30, tol_gradient=1e-8)
         assert int(single.steps[0]) == int(whole.steps[i])
         np.testing.assert_allclose(single.theta[0].numpy(), whole.theta[i].numpy(), rtol=0, atol=1e-9)
 

@@ -199,7 +199,7 @@ def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
 
 # ---------------------------------------------------------------------- on the way
 def test_history_is_tidy_and_does_not_change_the_run():
-    schedule = [Phase("adam", 130), Phase("lbfgs", 50)]
+    schedule = [Phase("adam", 60), Phase("lbfgs", 20)]
     plain = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule)
     run = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule, record_every=7)
     assert plain.history is None
