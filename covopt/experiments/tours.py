@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from covopt.depth.linear import check_depth
 from covopt.errors import InputError
 from covopt.exact.rounding import below, gamma, root_down
 
-EXACT_TO = 13  # points: all subsets with all pairs of ends
+EXACT_TO = 8  # points: all orders
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Tour:
 def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     """Return the shortest Hamiltonian path through the targets and what it says about rank-one interpolants.
 
-    Up to 13 points all orders are compared (Held and Karp 1962). Beyond, the path is by insertion and threshold
+    Up to 8 points all orders are compared. Beyond, the path is by insertion and threshold
     accepting (networkx), its lower bound by 1-trees with ascent of the node weights (Held and Karp 1970), and
     the slope divides that bound by the diameter of the inputs.
 
@@ -130,44 +131,17 @@ def _turned(value: Fraction, power: int) -> float:
 
 
 def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:
-    """Dynamic programming over (set, last) for every first row at once."""
-    n = len(steps)
-    # best[set, first, last]
-    best = np.full((1 << n, n, n), np.inf)
-    for i in range(n):
-        best[1 << i, i, i] = 0.0
-    for mask in range(1, 1 << n):
-        here = best[mask]
-        for last in range(n):
-            if mask >> last & 1:
-                continue
-            reach = (here + steps[:, last][None, :]).min(axis=1)
-            into = best[mask | 1 << last]
-            np.minimum(into[:, last], reach, out=into[:, last])
-    full = best[-1].copy()
-    np.fill_diagonal(full, np.inf if n > 1 else 0.0)
-    first, end = divmod(int(np.argmin(full)), n)
-    with np.errstate(invalid="ignore"):
-        ratio = np.where(spans > 0, full / spans, np.inf)
-    order = _trace(best, steps, first, end)
-    length = float(full[first, end])
-    return Tour(order, length, length, float(ratio.min()), True)
-
-
-def _trace(best: np.ndarray, steps: np.ndarray, first: int, last: int) -> np.ndarray:
-    mask, order = len(best) - 1, [last]
-    while len(order) < len(steps):
-        here = order[-1]
-        mask &= ~(1 << here)
-        options = best[mask, first] + steps[:, here]
-        options[[not mask >> i & 1 for i in range(len(steps))]] = np.inf
-        order.append(int(np.argmin(options)))
-    return np.array(order[::-1])
+    orders = np.array(list(permutations(range(len(steps)))))
+    lengths = steps[orders[:, :-1], orders[:, 1:]].sum(axis=1)
+    apart = spans[orders[:, 0], orders[:, -1]]
+    ratios = np.divide(lengths, apart, out=np.full(len(lengths), np.inf), where=apart > 0)
+    best = int(lengths.argmin())
+    return Tour(orders[best], float(lengths[best]), float(lengths[best]), float(ratios.min()), True)
 
 
 def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]:
     """Find a tour through all rows and a node at distance zero from all of them, and cut it open there."""
-    nx = required("networkx", "a path through more than 13 points", "graphs")
+    nx = required("networkx", "a path through more than 8 points", "graphs")
     n = len(steps)
     weights = np.zeros((n + 1, n + 1))
     weights[:n, :n] = steps

@@ -142,10 +142,6 @@ class BatchedLoss:
         """N."""
         return len(self.targets)
 
-    def in_double(self) -> BatchedLoss:
-        """Return the same loss in double precision."""
-        return BatchedLoss(self._source, self.targets.device, torch.float64)
-
     def value(self, outputs: Tensor) -> Tensor:
         """Return C of each network, shape (B,)."""
         return torch.mv(self.samples(outputs, self.targets), self.weights[:, 0])

@@ -210,12 +210,6 @@ class Problem:
         networks = self.networks(index)
         return Batch(np.asarray(index, dtype=int), networks, networks.pack(weights))
 
-    def in_double(self) -> Problem:
-        """Return the problem in double precision."""
-        if self.inputs.dtype == torch.float64:
-            return self
-        return Problem(self.architecture, self.members, self.inputs.double(), self.loss.in_double())
-
     def bytes_of(self, member: Member, samples: int | None, copies: int) -> int:
         """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
         rows = len(self.inputs) if samples is None else samples

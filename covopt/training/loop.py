@@ -292,14 +292,14 @@ class Runner:
 
     # ------------------------------------------------------------------ afterwards
     def gradient_norms(self) -> np.ndarray:
-        """‖∇‖ of every network in double precision."""
-        problem = self.problem.in_double()
+        """‖∇‖ of every network."""
+        problem = self.problem
         found = np.full(len(problem.members), np.nan)
         with torch.no_grad():
             everyone = range(len(problem.members))
             for group in problem.cut(everyone, samples=None, copies=4, workers=1):
                 batch = problem.batch(group, [self.weights[i] for i in group])
-                found[group] = problem.evaluate(batch)[1].cpu().numpy()
+                found[group] = problem.evaluate(batch)[1].cpu().double().numpy()
         return found
 
     def history_frame(self) -> Any:

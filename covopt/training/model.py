@@ -195,10 +195,6 @@ class BatchedNetworks:
         """‖W‖², shape (b,)."""
         return theta[:, : self.n_decayed].square().sum(1)
 
-    def outputs(self, theta: Tensor) -> Tensor:
-        """F on the data, shape (b, N, k), a fresh tensor."""
-        return self.forward(theta, None).clone()
-
     def _decay_(self, theta: Tensor, gradient: Tensor, indices: Tensor | None) -> None:
         lams = self._double_lams if indices is None else self._double_lams[indices]
         gradient[:, : self.n_decayed].addcmul_(theta[:, : self.n_decayed], lams)

@@ -76,7 +76,8 @@ def test_a_reference_is_used_and_a_loose_one_says_so():
     assert found.table.networks.tolist() == [1, 3]
     for said in (
         "where the plateau starts cannot be told: no width came within 0.001 of the floor",
-        f"the best was found at width {found.best_width}, ", "% above it", "certified lower bound, not proved to be the optimum",
+        f"the best was found at width {found.best_width}, ", "% above it",
+        "certified lower bound, not proved to be the optimum",
     ):  # fmt: skip
         assert said in found.summary()
     assert not any("starts at" in label for label in labels_of(found.plot()))
