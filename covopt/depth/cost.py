@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from covopt.api import min_norm
 from covopt.checks.memory import GIB, memory_left
 from covopt.checks.speaking import speaking, tell_bound, tell_found, tell_timings
-from covopt.checks.timing import Stopwatch, stage, timing
+from covopt.checks.timing import stage, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
 from covopt.depth.bounds import Bound, chain_bounds, closed_bounds, tree_bounds
@@ -28,7 +28,6 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HURRY_S, TimeUp, limited, now
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
-from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
 
@@ -53,42 +52,52 @@ def begun(start: Any, data: Data, depth: int, output_bias: str) -> tuple[Layout,
         layers = [w if b is None else np.column_stack([w, b]) for w, b in start.network.layers]
         layout, theta = Layout.of_layers(layers, data.n_features, data.bias, output_bias)
         same = start.data.bias == data.bias and np.array_equal(start.data.X, data.X)
-        if (
-            same
-            and layout.depth == depth
-            and layout.size == len(theta)
-            and layout.widths[-1] == data.n_outputs
-        ):
+        sizes = (layout.depth, layout.size, layout.widths[-1]) == (depth, len(theta), data.n_outputs)
+        if same and sizes:
             return layout, theta
     raise InputError(
         f"start must be a DeepSolution for the same X, bias and depth; received {type(start).__name__}."
     )
 
 
-class Bracket(ABC):
+class Bracket(ABC, Generic[Solved]):
     """The best network and the bounds so far, with a clock, a history and a status.
 
     Parameters
     ----------
+    data : Data
     depth : int
+    output_bias : {"none", "penalized", "free"}
     tol : float
         Relative gap at which nothing is left to search for.
+    random_state : int or None
     limit : float or None
         Seconds.
     callback : callable or None
         Called with each entry of the history; a true answer stops.
     began : float
+    start : DeepSolution or None
+        With whose network the search begins.
     """
+
+    kind: type[Solved]
 
     def __init__(
         self,
+        data: Data,
         depth: int,
+        output_bias: str,
         tol: float,
+        random_state: int | None,
         limit: float | None,
         callback: Callable[[dict[str, Any]], Any] | None,
         began: float,
+        start: Any,
     ) -> None:
-        self.depth, self.tol, self.limit, self.callback, self.began = depth, tol, limit, callback, began
+        self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
+        self.limit, self.callback, self.began, self.random_state = limit, callback, began, random_state
+        self.start = begun(start, data, depth, output_bias)
+        self.terms: dict[str, Any] = {}  # of a solution of that kind, beside those of a DeepSolution
         self.best: Found | None = None
         self.bounds: list[Bound] = []
         self.history: list[dict[str, Any]] = []
@@ -116,14 +125,6 @@ class Bracket(ABC):
             best = max(found, key=lambda bound: bound.value)
             self.note("lower", best.value, best.title)
 
-    def left(self, share: float | None) -> float | None:
-        """Return the seconds until a share of the limit is over; None where there is no limit, or no share."""
-        return (
-            None
-            if self.limit is None or share is None
-            else max(0.05, share * self.limit - (now() - self.began))
-        )
-
     def note(self, side: str, value: float, source: str) -> None:
         """Write down a bound; end where the callback says so."""
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
@@ -134,16 +135,24 @@ class Bracket(ABC):
             self.status = Status.CALLBACK
             raise Stop
 
-    @abstractmethod
-    def solution(self) -> DeepSolution:
+    def solution(self) -> Solved:
         """Return what is known so far; there is a network."""
+        assert self.best is not None
+        _, layout, theta = self.best
+        return self.kind(
+            self.data, self.depth, self.output_bias, layout.to_network(theta), self.bounds, self.status, self.tol,
+            self.history, now() - self.began, self.random_state, timings=self.watch.seconds(), **self.terms,
+        )  # fmt: skip
 
     def work(self, share: float | None, part: Callable[[], Any]) -> None:
         """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
         if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self.closed:
             return
+        left = None
+        if self.limit is not None and share is not None:
+            left = max(0.05, share * self.limit - (now() - self.began))
         try:
-            with limited(self.left(share)):
+            with limited(left):
                 part()
         except TimeUp:
             self.status = Status.TIME_LIMIT
@@ -152,9 +161,15 @@ class Bracket(ABC):
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
 
-    @staticmethod
-    def said(found: Solved) -> Solved:
-        """Return what was found: certified where the bracket is closed, and told to whoever listens."""
+    @abstractmethod
+    def parts(self) -> None:
+        """Search above and below, by :meth:`work`."""
+
+    def run(self) -> Solved:
+        """Return what is found: certified where the bracket is closed, and told to whoever listens."""
+        with threadpool_limits(1, user_api="blas"), timing(self.began) as self.watch:
+            self.parts()
+            found = self.solution()
         if found.gap <= found.tol:
             found.status = Status.CERTIFIED
         tell_timings(found)
@@ -269,35 +284,21 @@ def representation_cost(
             f"a deep network through {data.n_samples} points takes about {held / GIB:.2g} GiB of activations, more "
             "than there may be; use fewer rows, or covopt.fit(depth=...), whose networks are narrow."
         )
-    with speaking(verbose), threadpool_limits(1, user_api="blas"), timing(began) as watch:
-        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback, watch, start)
-        return task.run()
+    with speaking(verbose):
+        return _Task(data, L, output_bias, tol, random_state, limit, callback, began, start).run()
 
 
-class _Task(Bracket):
+class _Task(Bracket[DeepSolution]):
     """One bracket of the representation cost."""
 
-    def __init__(
-        self,
-        data: Data,
-        depth: int,
-        output_bias: str,
-        tol: float,
-        began: float,
-        limit: float | None,
-        random_state: int | None,
-        callback: Callable[[dict[str, Any]], Any] | None,
-        watch: Stopwatch,
-        start: Any,
-    ) -> None:
-        super().__init__(depth, tol, limit, callback, began)
-        self.data, self.output_bias, self.start = data, output_bias, begun(start, data, depth, output_bias)
-        self.random_state, self.watch = random_state, watch
-        self.search = UpperSearch(data, depth, output_bias, limit, random_state, self.offer)
-        self.looked = np.inf  # the norm at which trees and chains were made
+    kind = DeepSolution
 
-    def run(self) -> DeepSolution:
-        """Search above and below, and put the two together."""
+    def parts(self) -> None:
+        """See the base class."""
+        self.search = UpperSearch(
+            self.data, self.depth, self.output_bias, self.limit, self.random_state, self.offer
+        )
+        self.looked = np.inf  # the norm at which trees and chains were made
         self.work(None, self._at_once)
         self.work(_FIRST_SHARE, self._begin)
         if self.best is None:
@@ -305,7 +306,6 @@ class _Task(Bracket):
         self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
         self.work(_UPPER_SHARE, self.search.go_on)
         self.work(1.0, self._again)
-        return self.said(self.solution())
 
     def _begin(self) -> None:
         self.search.begin()
@@ -381,14 +381,8 @@ class _Task(Bracket):
             self._trees()
 
     def solution(self) -> DeepSolution:
-        """See the base class."""
-        assert self.best is not None
-        _, layout, theta = self.best
-        network: DeepReLUNetwork = layout.to_network(theta)
-        solution = DeepSolution(
-            self.data, self.depth, self.output_bias, network, self.bounds, self.status, self.tol, self.history,
-            now() - self.began, self.random_state, timings=self.watch.seconds(),
-        )  # fmt: skip
+        """See the base class; bounds may not be above a network that misses small targets."""
+        solution = super().solution()
         if solution.lower_bound > (1.0 + AGREES) * solution.cost:
             least = float(np.abs(self.data.Y[self.data.Y != 0.0]).min() / np.abs(self.data.Y).max())
             missed = solution.lower_bound / solution.cost - 1.0

@@ -9,9 +9,9 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.checks.memory import gives_way
-from covopt.checks.timing import stage, timing
+from covopt.checks.timing import stage
 from covopt.depth.chain import as_chain
-from covopt.depth.cost import MOST_DEPTH, Bracket, begun
+from covopt.depth.cost import MOST_DEPTH, Bracket
 from covopt.depth.descent import decay, objective, trim
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.fit_solution import DeepFit
@@ -84,41 +84,22 @@ def check(depth: Any, potential: Any, *, standardise: Any = False) -> int:
     return L
 
 
-class _Training(Bracket):
+class _Training(Bracket[DeepFit]):
     """One fit in the making."""
 
-    def __init__(
-        self,
-        task: Task,
-        lam: float,
-        depth: int,
-        limit: float | None,
-        callback: Callable[[dict[str, Any]], Any] | None,
-        began: float,
-        start: Any,
-    ) -> None:
-        super().__init__(depth, task.tol, limit, callback, began)
-        self.task, self.lam, self.start = task, lam, begun(start, task.data, depth, task.output_bias)
-        self.search = TrainedSearch(task, lam, depth, limit, self.offer)
+    kind = DeepFit
 
-    def run(self) -> DeepFit:
-        """Search above, then below."""
-        with timing(self.began) as self.watch:
-            self.best = self.search.constant()
-            self.work(_UPPER_SHARE, self._above)
-            self.work(1.0, self._below)
-        return self.said(self.solution())
+    def __init__(self, task: Task, lam: float, depth: int, *rest: Any) -> None:
+        super().__init__(task.data, depth, task.output_bias, task.tol, task.random_state, *rest)
+        self.task, self.lam = task, lam
+        self.terms = {"lam": lam, "loss": task.loss, "sample_weight": task.sample_weight}
+        self.search = TrainedSearch(task, lam, depth, self.limit, self.offer)
 
-    def solution(self) -> DeepFit:
+    def parts(self) -> None:
         """See the base class."""
-        assert self.best is not None
-        layout, theta = self.best[1:]
-        task = self.task
-        return DeepFit(
-            task.data, self.depth, task.output_bias, layout.to_network(theta), self.bounds, self.status, task.tol,
-            self.history, now() - self.began, task.random_state, self.lam, task.loss, task.sample_weight,
-            self.watch.seconds(),
-        )  # fmt: skip
+        self.best = self.search.constant()
+        self.work(_UPPER_SHARE, self._above)
+        self.work(1.0, self._below)
 
     def _above(self) -> None:
         assert self.best is not None
