@@ -160,11 +160,12 @@ def main() -> None:
         seconds = time.process_time() - began
         upper = found.objective if options else found.cost
         ratios.append(found.lower_bound / upper)
+        best = found.bounds[0].title if given.depth > 2 else "that of min_norm"
         beside = f"  trained {plain_training(given, asked.seeds):.4f}" if asked.seeds else ""
         print(
             f"{given.name:32s} {len(given.X):2d} {given.X.shape[1]} {given.depth:2d} {given.bias:g} "
             f"{found.lower_bound:12.7f} {upper:12.7f} {ratios[-1]:6.3f} {found.status.code:>9s}  "
-            f"{covopt.verify(found).ok!s:8s} {seconds:6.1f}  {found.bounds[0].title}{beside}",
+            f"{covopt.verify(found).ok!s:8s} {seconds:6.1f}  {best}{beside}",
             flush=True,
         )
     if ratios:

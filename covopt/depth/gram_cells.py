@@ -28,52 +28,55 @@ LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
 # kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero, M̄₁₂ as it likes and v = 1/β² alone
 INFEASIBLE, CUT, INSIDE, WILD, FLAT = -1, 0, 1, 2, 3
 NOTHING = 1e300
+CELL = np.dtype(
+    [
+        ("low", float, 3),  # ends of (α, c, v)
+        ("high", float, 3),
+        ("points", float, (8, 3)),  # vertices as (u, v, w); of a flat cell every other one counts
+        (
+            "slopes",
+            float,
+            (8, 3),
+        ),  # the tangent of the step at a vertex is slopes·(u, v, w) of where it starts
+        ("sizes", float, 3),  # of all terms of the slopes
+        ("room", float, 8),  # g at the vertices, from above
+        ("left", float, 8),  # what is left to pay at the vertices, from below
+        ("kind", int),
+        ("child", int),  # the first of its two parts, the second follows it; 0 for a leaf
+        ("parent", int),  # of which cell it is a part, −1 for the root
+        ("axis", int),  # along which it is halved: 0 for α, 1 for c, 2 for v
+    ],
+    align=True,
+)
 
 
 @njit(cache=True, nogil=True)
-def tables(
-    low: np.ndarray,
-    high: np.ndarray,
-    beta2: float,
-    flat: bool,
-    points: np.ndarray,
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    room: np.ndarray,
-    kinds: np.ndarray,
-) -> None:
-    """Fill in what cells need for :func:`step`.
+def fill(cells: np.ndarray, first: int, beta2: float, flat: bool) -> None:
+    """Fill in what cells need for :func:`step`, from some cell on.
 
     Parameters
     ----------
-    low, high : ndarray of shape (n, 3)
-        Ends of (α, c, v).
+    cells : ndarray of CELL, of shape (n,)
+    first : int
     beta2 : float
         β².
     flat : bool
-        Whether v = 1/β² alone, and M̄₁₂ may be negative. Vertices are every other one then.
-    points : ndarray of shape (n, 8, 3)
-        To be filled: vertices as (u, v, w).
-    slopes : ndarray of shape (n, 8, 3)
-        To be filled: the tangent of the step at a vertex is slopes·(u, v, w) of where it starts.
-    sizes : ndarray of shape (n, 3)
-        To be filled: of all terms of the slopes.
-    room : ndarray of shape (n, 8)
-        To be filled: g at the vertices, from above.
-    kinds : ndarray of shape (n,)
-        To be filled.
+        Whether v = 1/β² alone, and M̄₁₂ may be negative.
     """
-    for i in range(low.shape[0]):
-        a0, c0, v0 = low[i, 0], low[i, 1], low[i, 2]
-        a1, c1, v1 = high[i, 0], high[i, 1], high[i, 2]
+    for i in range(first, len(cells)):
+        cell = cells[i]
+        low, high, points = cell.low, cell.high, cell.points
+        slopes, sizes, room = cell.slopes, cell.sizes, cell.room
+        a0, c0, v0 = low[0], low[1], low[2]
+        a1, c1, v1 = high[0], high[1], high[2]
         far = max(c0 * c0, c1 * c1) - 0.25
         near = (0.0 if c0 * c1 <= 0.0 else min(c0 * c0, c1 * c1)) - 0.25
         most = (1.0 / v0 if v0 > 0.0 else NOTHING) - beta2 + far / (a0 if far > 0.0 else a1)
         least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
         slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
-        kinds[i] = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
+        cell.kind = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
         if flat:
-            kinds[i] = FLAT
+            cell.kind = FLAT
         # the tangent is taken where a cell that begins at v = 0 is cheapest
         a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
         u, w = a + c * c * v, c * v
@@ -82,136 +85,114 @@ def tables(
         at_u, at_v, at_w = 1.0 - beta2 * v, -0.25 - beta2 * u, 2.0 * beta2 * w
         level = u - 0.25 * v - beta2 * u * v + beta2 * w * w
         reach_u = reach_v = reach_w = 0.0
-        sizes[i, 0], sizes[i, 1], sizes[i, 2] = 0.0, 0.0, 0.0
+        sizes[0], sizes[1], sizes[2] = 0.0, 0.0, 0.0
         scale = abs(u) + v + beta2 * (u * v + w * w)
         for j in range(8):
             vj, cj = v1 if j & 1 and not flat else v0, c1 if j & 2 else c0
             square = cj * cj * vj
             # a little lower, by more than rounding: what is left to pay grows with B
             aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
-            if aj <= 2.0**-44 * square and kinds[i] != INFEASIBLE:
-                kinds[i] = WILD
+            if aj <= 2.0**-44 * square and cell.kind != INFEASIBLE:
+                cell.kind = WILD
             uj, wj = aj + square, cj * vj
             vj *= 1.0 - 2.0**-46
-            points[i, j, 0], points[i, j, 1], points[i, j, 2] = uj, vj, wj
+            points[j, 0], points[j, 1], points[j, 2] = uj, vj, wj
             du, dv, dw = uj - u, vj - v, wj - w
             reach_u, reach_v, reach_w = max(reach_u, abs(du)), max(reach_v, abs(dv)), max(reach_w, abs(dw))
             # M(B) is above M − M·dB·M
             x11, x12 = m1 * du + m2 * dw, m1 * dw + m2 * dv
             x21, x22 = m2 * du + m3 * dw, m2 * dw + m3 * dv
-            slopes[i, j, 0] = m1 - x11 * m1 - x12 * m2
-            slopes[i, j, 1] = m3 - beta2 - x21 * m2 - x22 * m3
-            slopes[i, j, 2] = 2.0 * (m2 - x11 * m2 - x12 * m3)
+            slopes[j, 0] = m1 - x11 * m1 - x12 * m2
+            slopes[j, 1] = m3 - beta2 - x21 * m2 - x22 * m3
+            slopes[j, 2] = 2.0 * (m2 - x11 * m2 - x12 * m3)
             pu, pv, pw = abs(uj) + u, vj + v, abs(wj) + abs(w)
             y11, y12 = m1 * pu + abs(m2) * pw, m1 * pw + abs(m2) * pv
             y21, y22 = abs(m2) * pu + m3 * pw, abs(m2) * pw + m3 * pv
-            sizes[i, 0] = max(sizes[i, 0], m1 + y11 * m1 + y12 * abs(m2))
-            sizes[i, 1] = max(sizes[i, 1], m3 + beta2 + y21 * abs(m2) + y22 * m3)
-            sizes[i, 2] = max(sizes[i, 2], 2.0 * (abs(m2) + y11 * abs(m2) + y12 * m3))
-            room[i, j] = level + at_u * du + at_v * dv + at_w * dw
+            sizes[0] = max(sizes[0], m1 + y11 * m1 + y12 * abs(m2))
+            sizes[1] = max(sizes[1], m3 + beta2 + y21 * abs(m2) + y22 * m3)
+            sizes[2] = max(sizes[2], 2.0 * (abs(m2) + y11 * abs(m2) + y12 * m3))
+            room[j] = level + at_u * du + at_v * dv + at_w * dw
             scale = max(scale, abs(uj) + vj + beta2 * (pu * pv + pw * pw))
-        if kinds[i] == WILD:  # no tangent: what the step costs at least, number by number
-            slopes[i, 0, 0], slopes[i, 0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - LOST * beta2
-            slopes[i, 1, 0], slopes[i, 1, 1] = c0, c1
+        if cell.kind == WILD:  # no tangent: what the step costs at least, number by number
+            slopes[0, 0], slopes[0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - LOST * beta2
+            slopes[1, 0], slopes[1, 1] = c0, c1
         rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + LOST * scale
         for j in range(8):
-            room[i, j] += rest
+            room[j] += rest
 
 
 @njit(cache=True, nogil=True)
-def step(
-    at: np.ndarray,
-    i: int,
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    room: np.ndarray,
-    kinds: np.ndarray,
-    left: np.ndarray,
-    ends: np.ndarray,
-) -> float:
+def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
     """Return a lower bound on the step from B = ``at`` into cell i and what is left to pay there.
 
     Parameters
     ----------
     at : ndarray of shape (3,)
         (u, v, w).
+    cells : ndarray of CELL
     i : int
-    slopes, sizes, room, kinds : ndarray
-        Of :func:`tables`.
-    left : ndarray of shape (n, 8)
-        Lower bounds on what is left to pay at the vertices.
     ends : ndarray of shape (8,)
         Scratch.
     """
-    if kinds[i] == INFEASIBLE:
+    cell = cells[i]
+    slopes, room, left = cell.slopes, cell.room, cell.left
+    if cell.kind == INFEASIBLE:
         return NOTHING
     u, v, w = at[0], at[1], at[2]
-    if kinds[i] == WILD:
+    if cell.kind == WILD:
         if v <= 0.0:
             return 0.0
         c = w / v
-        apart = max(0.0, slopes[i, 1, 0] - c, c - slopes[i, 1, 1]) * (1.0 - LOST) - LOST * abs(c)
+        apart = max(0.0, slopes[1, 0] - c, c - slopes[1, 1]) * (1.0 - LOST) - LOST * abs(c)
         across = max(0.0, u - w * c - LOST * u) + v * max(0.0, apart) ** 2
-        return max(0.0, (across * slopes[i, 0, 0] + v * max(0.0, slopes[i, 0, 1])) * (1.0 - LOST))
+        return max(0.0, (across * slopes[0, 0] + v * max(0.0, slopes[0, 1])) * (1.0 - LOST))
     best, most = NOTHING, 0.0
-    for j in range(0, 8, 2 if kinds[i] == FLAT else 1):
-        value = u * slopes[i, j, 0] + v * slopes[i, j, 1] + w * slopes[i, j, 2] + left[i, j]
+    for j in range(0, 8, 2 if cell.kind == FLAT else 1):
+        value = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2] + left[j]
         ends[j] = value
-        most = max(most, left[i, j])
-        if value < best and (kinds[i] != CUT or room[i, j] >= 0.0):
+        most = max(most, left[j])
+        if value < best and (cell.kind != CUT or room[j] >= 0.0):
             best = value
-    if kinds[i] == CUT:
+    if cell.kind == CUT:
         for j in range(8):
-            if room[i, j] >= 0.0 or ends[j] >= best:
+            if room[j] >= 0.0 or ends[j] >= best:
                 continue
             for k in range(8):
-                if room[i, k] > 0.0:
-                    share = -room[i, j] / (room[i, k] - room[i, j])
+                if room[k] > 0.0:
+                    share = -room[j] / (room[k] - room[j])
                     best = min(best, ends[j] + share * (ends[k] - ends[j]))
     if best >= NOTHING:
         return NOTHING
-    lost = LOST * (u * sizes[i, 0] + v * sizes[i, 1] + abs(w) * sizes[i, 2] + most)
+    lost = LOST * (u * cell.sizes[0] + v * cell.sizes[1] + abs(w) * cell.sizes[2] + most)
     return max(0.0, best - 4.0 * lost)
 
 
 @njit(cache=True, nogil=True)
-def cheapest(
-    at: np.ndarray,
-    child: np.ndarray,
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    room: np.ndarray,
-    kinds: np.ndarray,
-    left: np.ndarray,
-    above: float,
-) -> float:
+def cheapest(at: np.ndarray, cells: np.ndarray, above: float) -> float:
     """Return the least of :func:`step` over the leaves of a tree of cells, ``above`` where all are above it.
 
     Parameters
     ----------
     at : ndarray of shape (3,)
-    child : ndarray of shape (n,)
-        The first of the two parts of a cell, the second follows it; 0 for a leaf.
-    slopes, sizes, room, kinds, left : ndarray
-        As in :func:`step`.
+    cells : ndarray of CELL
     above : float
     """
     best = above
     ends = np.empty(8)
     stack, costs = np.empty(256, dtype=np.int64), np.empty(256)
-    stack[0], costs[0] = 0, step(at, 0, slopes, sizes, room, kinds, left, ends)
+    stack[0], costs[0] = 0, step(at, cells, 0, ends)
     size = 1
     while size > 0:
         size -= 1
         i, cost = stack[size], costs[size]
         if cost >= best:
             continue
-        k = child[i]
+        k = cells[i].child
         if k == 0:
             best = cost
             continue
-        first = max(cost, step(at, k, slopes, sizes, room, kinds, left, ends))
-        second = max(cost, step(at, k + 1, slopes, sizes, room, kinds, left, ends))
+        first = max(cost, step(at, cells, k, ends))
+        second = max(cost, step(at, cells, k + 1, ends))
         if first < second:
             stack[size], costs[size], stack[size + 1], costs[size + 1] = k + 1, second, k, first
         else:
@@ -221,19 +202,7 @@ def cheapest(
 
 
 @njit(cache=True, nogil=True)
-def refill(
-    which: np.ndarray,
-    parent: np.ndarray,
-    points: np.ndarray,
-    left: np.ndarray,
-    child: np.ndarray,
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    room: np.ndarray,
-    kinds: np.ndarray,
-    beyond: np.ndarray,
-    asked: np.ndarray,
-) -> None:
+def refill(which: np.ndarray, cells: np.ndarray, beyond: np.ndarray, asked: np.ndarray) -> None:
     """Bound what is left to pay at the vertices of some cells by the cells of the next layer.
 
     A vertex that is one of the cell before, or of the one that was halved, is looked at once: what was found there
@@ -243,34 +212,30 @@ def refill(
     ----------
     which : ndarray of shape (m,)
         Cells, each after the one of which it is a part.
-    parent : ndarray of shape (n,)
-        Of which cell it is a part, −1 for the root.
-    points : ndarray of shape (n, 8, 3)
-        Their vertices.
-    left : ndarray of shape (n, 8)
-        To be raised.
-    child, slopes, sizes, room, kinds, beyond : ndarray
-        The tree of cells of the next layer, as in :func:`cheapest`.
+    cells, beyond : ndarray of CELL
+        Of this layer and of the next.
     asked : ndarray of shape (n, 8)
         Nothing larger is looked for at a vertex.
     """
-    known = np.zeros((len(left), 8), dtype=np.bool_)
+    known = np.zeros((len(cells), 8), dtype=np.bool_)
     for i in which:
+        points, left = cells[i].points, cells[i].left
         for j in range(8):
-            for near in (i, parent[i], i - 1):
+            for near in (i, cells[i].parent, i - 1):
                 if near < 0 or known[i, j]:
                     continue
+                there = cells[near].points
                 for k in range(j if near == i else 8):
                     if (
-                        points[i, j, 0] == points[near, k, 0]
-                        and points[i, j, 1] == points[near, k, 1]
-                        and points[i, j, 2] == points[near, k, 2]
+                        points[j, 0] == there[k, 0]
+                        and points[j, 1] == there[k, 1]
+                        and points[j, 2] == there[k, 2]
                     ):
-                        left[i, j] = max(left[i, j], left[near, k])
+                        left[j] = max(left[j], cells[near].left[k])
                         known[i, j] = known[near, k]
                         break
-            if known[i, j] or left[i, j] >= asked[i, j]:
+            if known[i, j] or left[j] >= asked[i, j]:
                 continue
-            found = cheapest(points[i, j], child, slopes, sizes, room, kinds, beyond, asked[i, j])
-            left[i, j] = max(left[i, j], found)
+            found = cheapest(points[j], beyond, asked[i, j])
+            left[j] = max(left[j], found)
             known[i, j] = found < asked[i, j]

@@ -257,7 +257,7 @@ def gram_bound(
         raise ValueError("trees of cells are missing")
     for k in range(len(layers) - 1, -1, -1):
         layers[k].read(chain.trees[k])
-        pay(task, layers, k, np.arange(len(layers[k].low)))
+        pay(task, layers, k, np.arange(len(layers[k].cells)))
     return down(task.least(layers[0]))
 
 
@@ -276,14 +276,14 @@ def pay(
     asked : ndarray of shape (n, 8), optional
         Nothing larger is looked for.
     """
-    layer = layers[k]
+    cells = layers[k].cells
     if k == len(layers) - 1:
-        layer.left[which] = task.last(layer.points[which])
+        cells["left"][which] = task.last(cells["points"][which])
         return
     if asked is None:
-        asked = np.full(layer.left.shape, 2.0 * task.cutoff)
-    layer.left[which] = np.maximum(layer.left[which], task.floor(layer.points[which], k))
-    layer.pay(which, layers[k + 1], asked)
+        asked = np.full((len(cells), 8), 2.0 * task.cutoff)
+    cells["left"][which] = np.maximum(cells["left"][which], task.floor(cells["points"][which], k))
+    layers[k].pay(which, layers[k + 1], asked)
 
 
 def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:

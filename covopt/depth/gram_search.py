@@ -87,7 +87,7 @@ def _raised(
             checkpoint()
             pay(task, layers, k, fresh[k], asked[k])
         value = task.least(layers[0])
-        last = value >= aim or max(len(layer.low) for layer in layers) > most
+        last = value >= aim or max(len(layer.cells) for layer in layers) > most
         if value > told and (last or aim - value < WORTH * (aim - told)):
             told = value
             yield value, tuple(layer.written() for layer in layers)
@@ -165,22 +165,18 @@ def _refine(
     asked = np.full(len(at), aim)
     out, limits, halved = [], [], 0
     for layer in layers:
-        missing, own = np.zeros(len(layer.low)), np.zeros(len(layer.low))
-        mark(
-            at, asked, layer.child, layer.slopes, layer.sizes, layer.room, layer.kinds, layer.left, layer.points,
-            layer.beta2, missing, own,
-        )  # fmt: skip
+        cells = layer.cells
+        missing, own = np.zeros(len(cells)), np.zeros(len(cells))
+        mark(at, asked, cells, layer.beta2, missing, own)
         critical = np.flatnonzero(missing > 0.0)
-        leaves = critical[layer.child[critical] == 0]
+        leaves = critical[cells["child"][critical] == 0]
         rough = leaves[own[leaves] >= share * np.maximum(missing[leaves], gap) / len(layers)]
         leaves = leaves[layer.open(leaves)]
-        at = layer.points[leaves, :: 1 + layer.flat].reshape(-1, 3)
-        asked = (layer.left[leaves] + missing[leaves, None])[:, :: 1 + layer.flat].ravel()
-        limit = layer.left + missing[:, None]
+        at = cells["points"][leaves, :: 1 + layer.flat].reshape(-1, 3)
+        asked = (cells["left"][leaves] + missing[leaves, None])[:, :: 1 + layer.flat].ravel()
+        limit = cells["left"] + missing[:, None]
         halved += len(rough)
-        if len(rough):
-            layer.halve(rough, _axes(layer.low[rough], layer.high[rough]))
-        new = layer.fill()
+        new = layer.halve(rough, _axes(cells["low"][rough], cells["high"][rough]))
         out.append(np.r_[critical, new])
         limits.append(np.vstack([limit, np.full((len(new), 8), 2.0 * task.cutoff)]))
     return out, limits, share if halved else 0.5 * share
@@ -199,18 +195,7 @@ def _axes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def mark(
-    at: np.ndarray,
-    asked: np.ndarray,
-    child: np.ndarray,
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    room: np.ndarray,
-    kinds: np.ndarray,
-    left: np.ndarray,
-    points: np.ndarray,
-    beta2: float,
-    missing: np.ndarray,
-    own: np.ndarray,
+    at: np.ndarray, asked: np.ndarray, cells: np.ndarray, beta2: float, missing: np.ndarray, own: np.ndarray
 ) -> None:
     """Find the cells by which what is left to pay at some B is below what is asked for, and what they lose.
 
@@ -219,10 +204,7 @@ def mark(
     at : ndarray of shape (m, 3)
         B as (u, v, w).
     asked : ndarray of shape (m,)
-    child, slopes, sizes, room, kinds, left : ndarray
-        The tree of cells, as in :func:`covopt.depth.gram_cells.cheapest`.
-    points : ndarray of shape (n, 8, 3)
-        Vertices.
+    cells : ndarray of CELL, of shape (n,)
     beta2 : float
         β².
     missing, own : ndarray of shape (n,)
@@ -236,24 +218,25 @@ def mark(
         while size > 0:
             size -= 1
             i = stack[size]
-            less = asked[p] - step(at[p], i, slopes, sizes, room, kinds, left, ends)
+            less = asked[p] - step(at[p], cells, i, ends)
             if less <= 0.0:
                 continue
             missing[i] = max(missing[i], less)
-            k = child[i]
+            k = cells[i].child
             if k > 0:
                 stack[size], stack[size + 1] = k, k + 1
                 size += 2
                 continue
-            if kinds[i] == WILD:
+            if cells[i].kind == WILD:
                 own[i] = NOTHING
                 continue
+            points, slopes = cells[i].points, cells[i].slopes
             for j in range(8):  # the same twice in cells of rank one
-                U, V, W = points[i, j, 0], points[i, j, 1], points[i, j, 2]
+                U, V, W = points[j, 0], points[j, 1], points[j, 2]
                 det = U * V - W * W
                 if det <= 0.0:
                     own[i] = NOTHING
                     break
                 true = (u * V - 2.0 * w * W + v * U) / det - v * beta2
-                tangent = u * slopes[i, j, 0] + v * slopes[i, j, 1] + w * slopes[i, j, 2]
+                tangent = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2]
                 own[i] = max(own[i], true - tangent)

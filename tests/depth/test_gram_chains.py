@@ -68,11 +68,9 @@ def test_a_step_into_a_cell_is_below_every_state_in_it():
         width = 10.0 ** -rng.uniform(0.0, 3.0)
         high = np.minimum(low * [1.0 + width, 1.0, 1.0 + width] + [0.0, width, 0.0], [np.inf, np.inf, 1.0])
         cells = Cells(low, high, 1.0)
-        cells.left[:] = task.last(cells.points)
+        cells.cells["left"] = task.last(cells.cells["points"])
         _, before = state(rng, [0.1, -1.0, 0.2], [2.0, 1.0, 1.0])
-        bound = step(
-            coordinates(before), 0, cells.slopes, cells.sizes, cells.room, cells.kinds, cells.left, ends
-        )
+        bound = step(coordinates(before), cells.cells, 0, ends)
         for _ in range(20):
             M, B = state(rng, low, high)
             if M[0, 1] < 1.0:
@@ -82,7 +80,7 @@ def test_a_step_into_a_cell_is_below_every_state_in_it():
             assert bound <= cost * (1.0 + 1e-11)
             tight += width < 0.01 and bound >= cost * (1.0 - 5.0 * width)
         if bound >= NOTHING:
-            assert cells.kinds[0] != 1
+            assert cells.cells["kind"][0] != 1
     assert met > 1000 and tight > 300
 
 
@@ -98,7 +96,7 @@ def test_no_tree_makes_the_bound_more_than_the_cheapest_chain():
             layers = task.cells()
             for layer in layers:
                 for _ in range(6):
-                    leaves = np.flatnonzero(layer.child == 0)
+                    leaves = np.flatnonzero(layer.cells["child"] == 0)
                     some = leaves[rng.uniform(size=len(leaves)) < 0.7]
                     layer.halve(some, rng.integers(0, 3, len(some)))
             trees = tuple(layer.written() for layer in layers)
@@ -117,7 +115,7 @@ def test_cells_of_rank_one_are_below_every_chain_for_targets_on_one_ray():
         layers = task.cells(flat)
         for layer in layers:
             for _ in range(5):
-                leaves = np.flatnonzero(layer.child == 0)
+                leaves = np.flatnonzero(layer.cells["child"] == 0)
                 layer.halve(leaves, rng.integers(0, 3 - layer.flat, len(leaves)))
         chain = GramChain((0, 1), tuple(layer.written() for layer in layers), flat)
         assert 0.0 < gram_bound(chain, POINTS, Y, 5, 1.0, "none", cutoff=20.0) <= truth

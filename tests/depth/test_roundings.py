@@ -171,11 +171,9 @@ def test_a_step_into_a_cell_of_one_state_is_below_its_cost_in_fractions():
         state = np.array([rng.uniform(0.1, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(0.2, 0.9)])
         cells = Cells(state, state, 1.0)
         u, v, w = (float(x) for x in (rng.uniform(0.5, 2.0), rng.uniform(0.2, 1.0), rng.uniform(-0.3, 0.3)))
-        if cells.kinds[0] == -1:
+        if cells.cells["kind"][0] == -1:
             continue
-        bound = step(
-            np.array([u, v, w]), 0, cells.slopes, cells.sizes, cells.room, cells.kinds, np.zeros((1, 8)), ends
-        )
+        bound = step(np.array([u, v, w]), cells.cells, 0, ends)
         a, c, below = map(Fraction, state.tolist())
         m1, m2, m3 = 1 / a, -c / a, (a + c * c * below) / (a * below)
         cost = Fraction(u) * m1 + 2 * Fraction(w) * m2 + Fraction(v) * (m3 - 1)
