@@ -2,11 +2,13 @@
 
 The game of :mod:`covopt.oracles.cones.quadratic` with those moves alone: σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count
 positively, σ(t) ≥ (c + k·w) t, |k| ≤ min(c, 1 − c), for those that count negatively, and multiples of
-(z_j − l_j m)(h_j m − z_j) ≥ 0. All of it is advice in doubles: :mod:`covopt.proofs.curving` makes integers of it.
+(z_j − l_j m)(h_j m − z_j) ≥ 0 and of m (1 − ℓ·w) ≥ 0, |ℓ| ≤ 1: without the last, smaller boxes have larger bounds.
+All of it is advice in doubles: :mod:`covopt.proofs.curving` makes integers of it.
 """
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 from typing import Any, NamedTuple
@@ -15,7 +17,7 @@ import numpy as np
 
 from covopt.limits import now, seconds_left
 from covopt.oracles.cones.boxes import DELAY, ROOT_ROUNDS
-from covopt.oracles.cones.moments import INHERITED_NEAR, ROUNDS_TO_GOAL
+from covopt.oracles.cones.moments import INHERITED_NEAR
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import TINY, on_sphere
 
@@ -23,10 +25,12 @@ SHARE = 0.5  # of the time that is left, for the search: what it finds is to be 
 
 
 class Moves(NamedTuple):
-    """Multipliers of a leaf, in units of the value that is to be shown: ν, d, and of each row τ, c and k."""
+    """Multipliers of a leaf, in units of the value that is to be shown: ν, d, that of m and ℓ; of rows τ, c and k."""
 
     nu: float
     d: np.ndarray
+    lead: float
+    arm: np.ndarray
     tau: np.ndarray
     slope: np.ndarray
     vector: np.ndarray
@@ -48,11 +52,9 @@ class Box:
         middle = 0.5 * (self.low[self.cut] + self.high[self.cut])
         low, high = self.low.copy(), self.high.copy()
         low[self.cut] = high[self.cut] = middle
+        self.after[2][self.cut] *= 2.0  # that of a half says what that of the whole does
         ends = (self.low, high), (low, self.high)
-        self.parts, self.moves = (
-            [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends],
-            None,
-        )
+        self.parts = [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends]
         return self.parts
 
 
@@ -87,29 +89,36 @@ class Curves:
         for k in range(4 * D):
             low, high, chart, side = -np.ones(D), np.ones(D), k // 2 % D, 1.0 - 2.0 * (k % 2)
             low[chart] = high[chart] = side
-            before = np.zeros(D), np.eye(D) / D, np.zeros(D)
+            before = np.zeros(D), np.eye(D) / D, np.zeros(D), 0.0
             self.roots.append(Box(1.0 - 2.0 * (k // (2 * D)), chart, side, low, high, before))
-        end, waiting, made = now() + SHARE * seconds_left(), list(self.roots), 0
+        end, waiting, made, above = now() + SHARE * seconds_left(), list(self.roots), 0, -math.inf
         open_: list[tuple[float, int, Box]] = []
+        whole: list[Box] = []
         while True:
             for k, box in enumerate(waiting):
                 self.play(box, now() + max(0.0, end - now()) / (len(waiting) - k))
                 made += 1
-                heapq.heappush(open_, (-box.bound, made, box))
-            worst = open_[0][2]
-            if now() > end or made - len(self.roots) >= 2 * most or worst.cut < 0:
+                heapq.heappush(open_, (max(above, -box.bound), made, box))
+            if now() > end or len(whole) >= most or open_[0][2].cut < 0:
                 break
-            waiting = heapq.heappop(open_)[2].halves()
-        self.bound = worst.bound
+            above, _, worst = heapq.heappop(open_)
+            waiting = worst.halves()
+            whole.append(worst)
+        for box in reversed(whole):
+            parts = max(part.bound for part in box.parts)
+            if parts < box.bound:
+                box.bound = parts
+            else:
+                box.parts = []
+        self.bound = max(box.bound for box in self.roots)
 
     def play(self, box: Box, end: float) -> None:
         """Set the bound of a box, the moves that show it, where to cut it, and what its halves begin with."""
         a, low, high, (D, B) = box.chart, box.low, box.high, (len(box.low), self.forms)
         centre, s, m = 0.5 * (low + high), 0.5 * (high - low), box.side * B[a]
         free = s > 0.0
-        x, X, d = (part.copy() for part in box.before)
-        is_root = not x.any()
-        rounds, first, delay = (ROOT_ROUNDS, 2.0, 1.5) if is_root else (ROUNDS_TO_GOAL, INHERITED_NEAR, DELAY)
+        x, X, d, lead = copy.deepcopy(box.before)
+        first, delay = (INHERITED_NEAR, DELAY) if x.any() else (2.0, 1.5)
         middle, reach = self.heights @ centre, np.abs(self.heights) @ s
         signs = box.sign * self.signs
         linear = (signs * (middle >= reach)) @ self.rows
@@ -120,12 +129,12 @@ class Curves:
         sides = np.linalg.solve(B.T, point / np.linalg.norm(point))
         shortest = np.minimum(sides * low, sides * high).sum()  # |u| is at least that
         largest = (np.abs(middle) + reach)[above] / max(shortest, THINNEST * np.linalg.norm(point))
-        slope, vector = np.zeros(len(below)), np.zeros((len(below), D))
+        slope, vector, arm = np.zeros(len(below)), np.zeros((len(below), D)), np.zeros(D)
         F, width = B - np.outer(centre, m), np.where(free, s, 1.0)
         top, nu = point / np.linalg.norm(point), -np.inf
         (w, v, scratch), factors = np.empty((3, D)), np.empty((D, D))
         best, box.bound = None, math.inf
-        for turn in range(rounds):
+        for turn in range(ROOT_ROUNDS):
             tau = np.sqrt(np.maximum(((Yp @ X) * Yp).sum(axis=1), 0.0))
             tau = np.maximum(np.minimum(tau, largest), THINNEST * largest)
             t, Z = Yn @ x, Yn @ X
@@ -135,13 +144,16 @@ class Curves:
             step = 1.0 if turn == 0 else 1.0 / (turn + delay)
             slope += step * (np.where(is_bent, 0.5, 1.0 * (t > 0.0)) - slope)
             vector += step * ((0.5 * is_bent / (length + TINY))[:, None] * Z - vector)
-            b = linear + 0.5 * Yp.sum(axis=0) - slope @ Yn
-            M = (Yp.T * (0.25 / tau)) @ Yp - Yn.T @ vector + (d @ s**2) * np.outer(m, m) - (F.T * d) @ F
+            pull = X @ m
+            arm += step * (pull / (np.linalg.norm(pull) + TINY) - arm)
+            b = linear + 0.5 * Yp.sum(axis=0) - slope @ Yn + lead * m
+            M = (Yp.T * (0.25 / tau)) @ Yp - Yn.T @ vector - (F.T * d) @ F
+            M += np.outer(m, (d @ s**2) * m - lead * arm)
             M = 0.5 * (M + M.T)
             nu, mu = on_sphere(M, b, w, v, top, nu, factors, scratch)
             value = nu + mu + 0.25 * tau.sum()
             if nu >= 0.0 and value < box.bound:
-                box.bound, best = value, (nu, d.copy(), tau, slope.copy(), vector.copy())
+                box.bound, best = value, (nu, d.copy(), lead, arm.copy(), tau, slope.copy(), vector.copy())
             step = 1.0 / (turn + first)
             moments = np.outer(w, w) + np.outer(v, v)
             x += step * (w - x)
@@ -150,14 +162,15 @@ class Curves:
             excess = np.where(free, ((F @ moments) * F).sum(axis=1) / width**2 - square, 0.0)
             growth = GROWTH * d * np.minimum(excess / (square + TINY), STEEPEST)
             d = np.where(free, np.maximum(0.0, d + step * (excess + growth)), 0.0)
+            lead = max(0.0, lead + step * float(arm @ moments @ m - w @ m))
             if best is not None and now() > end:
                 break
-        box.after = x, X, d
+        box.after = x, X, d, lead
         score = np.abs(self.heights[undecided]) * (1.0 - (middle[undecided] / reach[undecided]) ** 2)[:, None]
         inside = np.minimum(np.maximum(((F @ X) * F).sum(axis=1), 0.0), s**2 * (m @ X @ m))
         gain = np.where(free, np.sqrt(inside) * (score.sum(axis=0) + s), -1.0)
         box.cut = int(gain.argmax()) if gain.max() > 0.0 else -1
-        nu, d, tau, slope, vector = best or (1.0, d, tau, slope, vector)
-        moves = Moves(nu, d, np.ones(len(signs)), np.zeros(len(signs)), np.zeros(self.rows.shape))
+        nu, d, lead, arm, tau, slope, vector = best or (1.0, d, lead, arm, tau, slope, vector)
+        moves = Moves(nu, d, lead, arm, np.ones(len(signs)), np.zeros(len(signs)), np.zeros(self.rows.shape))
         moves.tau[above], moves.slope[below], moves.vector[below] = tau, slope, vector
         box.moves = moves

@@ -64,7 +64,10 @@ def closes(
     whole = 2 * A * own.H
     pulls = moves.d * size**2
     pulls[chart] = 2.0**MAGNITUDE * size**2  # there it holds with equality
-    numbers = [(field(whole, unit * x), MAGNITUDE) for x in (moves.nu, *pulls.tolist())]
+    lead = moves.lead * size * own.corner / (A // 2)
+    numbers = [(field(whole, unit * x), MAGNITUDE) for x in (moves.nu, *pulls.tolist(), lead)]
+    arm = np.trunc(moves.arm * (0.5 * A - 2.0)).astype(int).tolist()
+    numbers += [(A // 2 - x, own.slope_bits) for x in arm]
     for sign, r, _, _ in rows:
         i = place[id(r)]
         if sign > 0:

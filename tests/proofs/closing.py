@@ -68,8 +68,9 @@ def _numbers(box, rows, linear, own) -> list[int] | None:
             rest.append(_field(own.one * own.H * length // (2 * abs(t) + 1) + 1))
         else:
             rest += [own.one * (t > 0), *([own.one // 2] * D)]
+    arm = [own.one // 2 - (own.one // 2 - 1) * x // length for x in point]
     for k in range(0, 200, 4):
-        numbers = [_field(own.one * own.H**2), *([_field(1 << k)] * D), *rest]
+        numbers = [_field(own.one * own.H**2), *([_field(1 << k)] * D), _field(1 << k), *arm, *rest]
         if curved(box, rows, linear, numbers, own):
             return numbers
     return None

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
+from covopt.certificates.curves import Curves
 from covopt.certificates.prove import prove, prove_in_time
 from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
@@ -59,6 +61,18 @@ def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
     for reader in readers:
         said = subprocess.run([*reader, file], capture_output=True, text=True, check=False)
         assert said.returncode == 0 and f"YES   {proof.boxes} leaves" in said.stdout
+
+
+def test_a_part_of_a_box_has_no_larger_bound():
+    """Means of cells that grow together: bounds went from 1.00 to 1.30 with the first ten cuts."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, t = X[:60, :11], 2.0 * y[:60] - 1.0
+    Z = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(60)])
+    dual, V = t - 0.5 * t.mean(), np.linalg.svd(Z)[2]
+    rows = (Z @ V.T) * np.abs(dual)[:, None]
+    rows /= np.linalg.norm(rows.sum(axis=0))
+    bounds = [Curves(rows, np.sign(dual), np.eye(12), most).bound for most in (0, 10)]
+    assert bounds[1] < bounds[0] < 0.95
 
 
 def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):

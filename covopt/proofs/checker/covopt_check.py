@@ -71,7 +71,7 @@ def read(text):
     demand(file.digest == sealed, "the digest is not that of the theorem")
     own = entries(file.theorem, "theorem", "X Y bias bound loss output_bias x_unit y_unit")
     own.digest, own.Y, (own.bias,) = sealed, integers(own.Y, "Y"), integers(own.bias, "bias", 1)
-    own.bound, own.X = ratio(own.bound, "bound", 0), matrix(own.X, "X", None, len(own.Y))
+    own.network, own.bound, own.X = file.network, ratio(own.bound, "bound", 0), matrix(own.X, "X", None, len(own.Y))
     D = len(own.X[0]) + 1
     demand({len(row) for row in own.X} == {D - 1} and D <= WIDEST, "X: rows of different or large length")
     own.x_unit, own.y_unit = ratio(own.x_unit, "x_unit"), ratio(own.y_unit, "y_unit")
@@ -95,7 +95,6 @@ def read(text):
     data = tried("tree: no base64", base64.b64decode, proof.tree, None, True)
     demand(base64.b64encode(data).decode() == proof.tree, "tree: no base64")
     own.tree = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}" if data else ""
-    own.network = file.network
     if file.network is not None:
         own.network = n = entries(file.network, "network", "hidden hidden_unit output output_bias output_unit")
         n.output, (n.shift,) = integers(n.output, "output"), integers(n.output_bias, "shift", 1)
@@ -182,8 +181,9 @@ def semidefinite(form):
 def curved(box, rows, linear, numbers, own):
     """Whether 2 A H (|u| G(u) - H |u|^2) <= 0 on the box, m times [l, h], by a quadratic form in |u|, m and z."""
     one, H, B, D, take, slopes, others = own.one, own.H, own.basis, len(box), iter(numbers), [], []
-    scale, (free, *pulls) = one * H, [magnitude(next(take)) for _ in range(D + 1)]
+    scale, (free, *pulls, lead) = one * H, [magnitude(next(take)) for _ in range(D + 2)]
     square, edge = 2 * scale * H - free, sum([pulled * low * high for (low, high), pulled in zip(box, pulls)])
+    arm = [next(take) - one // 2 for _ in range(D)]
     for sign, r, _, _ in rows:
         first = next(take)
         bend, vector = (magnitude(first), []) if sign > 0 else (1, [next(take) - one // 2 for _ in range(D)])
@@ -196,8 +196,9 @@ def curved(box, rows, linear, numbers, own):
     form = [[free * x + d * (j == k) for k, x in enumerate(pull(B, c))] for j, (c, d) in enumerate(zip(B, pulls))]
     form = [[x + sum(map(mul, r, y)) for x, y in zip(row, turned)] for row, r in zip(form, sides)]
     cross = [-2 * scale * x + sum(map(mul, slopes, r)) for x, r in zip(linear, sides)]
-    mixed = [-pulled * (low + high) for (low, high), pulled in zip(box, pulls)]
-    return semidefinite([[square, 0, *cross], [0, edge, *mixed], *([0, 0, *row] for row in form)])
+    mixed = [-d * (low + high) - lead * x for (low, high), d, x in zip(box, pulls, pull(B, arm))]
+    form = [[square, -lead * (one // 2), *cross], [0, edge, *mixed], *([0, 0, *row] for row in form)]
+    return sum(map(mul, arm, arm)) <= (one // 2) ** 2 and semidefinite(form)
 
 def fields(bits, at, sizes):
     """Return integers of so many bits from bit ``at`` on, the most significant bit first, and where they end."""
@@ -209,10 +210,9 @@ def fields(bits, at, sizes):
     return found, at
 
 def widths(own, rows, token):
-    if token == 0:
-        return [own.normal_bits] * len(own.basis) + [own.slope_bits] * len(rows)
-    wide = [own.slope_bits] * (1 + len(own.basis))
-    return [MAGNITUDE] * len(wide) + [bits for row in rows for bits in ([MAGNITUDE] if row[0] > 0 else wide)]
+    D, slope = len(own.basis), [own.slope_bits]
+    each = (bits for row in rows for bits in ([MAGNITUDE] if row[0] > 0 else slope * (D + 1)))
+    return [*[MAGNITUDE] * (D + 2), *slope * D, *each] if token else [own.normal_bits] * D + slope * len(rows)
 
 def check_cover(own, closed=closed, curved=curved):
     """Both signs, all facets, their boxes in preorder, the lower half first. Returns the number of leaves."""

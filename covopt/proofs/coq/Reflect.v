@@ -664,15 +664,21 @@ Fixpoint pulls (i : int) (j : nat) (b : box) (F : list (list T)) : option (list 
 Definition curved (b : box) (s : state) (i : int) : option int :=
   let v := magnitude i in
   let w := mul (ofZ 2) (mul one H) in
+  let g := magnitude (i + 2 + 2 * count b)%uint63 in
+  let c := half one in
+  let k := vector (i + 4 + 2 * count b)%uint63 cols in
   let F := [] :: [] :: map (fun c => zero :: zero :: map (mul v) (pull cols c)) cols in
-  match pulls (i + 2)%uint63 0 b (outer [ofZ 1] (sub (mul w H) v :: zero :: map (mul (opp w)) (snd s)) F) with
-  | None => None
-  | Some F' =>
-      match bends (i + 2 + 2 * count b)%uint63 (fst s) F' with
-      | None => None
-      | Some (i', F'') => if definite (length F'') F'' then Some i' else None
-      end
-  end.
+  let F1 := outer [zero; g] (opp c :: zero :: map opp (pull cols k)) F in
+  if leb zero g && lies c k then
+    match pulls (i + 2)%uint63 0 b (outer [ofZ 1] (sub (mul w H) v :: zero :: map (mul (opp w)) (snd s)) F1) with
+    | None => None
+    | Some F' =>
+        match bends (i + 4 + 2 * count b + count cols)%uint63 (fst s) F' with
+        | None => None
+        | Some (i', F'') => if definite (length F'') F'' then Some i' else None
+        end
+    end
+  else None.
 
 Lemma dotV_two : forall a b q n m z, dotV (a :: b :: q) (n :: m :: z) = V a * n + (V b * m + dotV q z).
 Proof. reflexivity. Qed.
@@ -754,18 +760,37 @@ Proof.
   rewrite E. ring.
 Qed.
 
-Lemma curved_right : forall b s i i', 0 < V one -> 0 < V H -> curved b s i = Some i' ->
-  forall m z, inside m b z -> 0 < norm z -> value s z <= V H * norm z.
+(* the point is m times the box: m (c |u| + k.u) is not negative *)
+Lemma lead_right : forall g c k n m z F, V zero <= V g -> lies c k = true -> 0 <= m -> n = norm z ->
+  quad (outer [zero; g] (opp c :: zero :: map opp (pull cols k)) F) (n :: m :: z) (n :: m :: z)
+  <= quad F (n :: m :: z) (n :: m :: z).
 Proof.
-  intros b s i i' H1 HH Hc m z Hi Hn. unfold curved in Hc.
+  intros g c k n m z F Hg El Hm Hn. unfold lies in El. rewrite !andb_true_iff in El.
+  destruct El as [[[L1 _] L3] _]. apply leb_true in L1, L3. rewrite V_zero in *. rewrite square_right, V_mul in L3.
+  rewrite quad_outer, !dotV_two, dotV_nil, dotV_opp, dotV_pull, V_opp, V_zero.
+  pose proof (length_below (map V k) (image (map (map V) cols) z) (V c) L1 L3) as L.
+  fold (norm z) in L. rewrite <- Hn, dot_comm in L. set (p := dot (image (map (map V) cols) z) (map V k)) in *.
+  pose proof (Rle_abs (- p)) as Hp. rewrite Rabs_Ropp in Hp.
+  assert (0 <= V g * m * (V c * n + p)) by (repeat apply Rmult_le_pos; lra). lra.
+Qed.
+
+Lemma curved_right : forall b s i i', 0 < V one -> 0 < V H -> curved b s i = Some i' ->
+  forall m z, 0 <= m -> inside m b z -> 0 < norm z -> value s z <= V H * norm z.
+Proof.
+  intros b s i i' H1 HH Hc m z Hm Hi Hn. unfold curved in Hc.
   set (v := magnitude i) in *. set (w := mul (ofZ 2) (mul one H)) in *.
+  set (g := magnitude (i + 2 + 2 * count b)) in *. set (k := vector (i + 4 + 2 * count b) cols) in *.
+  destruct (leb zero g) eqn:Eg; [cbn [andb] in Hc|discriminate].
+  destruct (lies (half one) k) eqn:Ek; [|discriminate]. apply leb_true in Eg.
   destruct (pulls _ _ b _) as [F'|] eqn:E1 in Hc; [|discriminate].
-  destruct (bends _ (fst s) F') as [[k F'']|] eqn:E2 in Hc; [|discriminate].
+  destruct (bends _ (fst s) F') as [[i0 F'']|] eqn:E2 in Hc; [|discriminate].
   destruct (definite (length F'') F'') eqn:E3; [|discriminate].
   pose proof (pulls_right (norm z) m z _ _ _ _ _ E1 (inside_each m b z Hi)) as P. cbv zeta in P.
   pose proof (bends_right H1 (Rlt_le _ _ HH) m z _ _ _ _ _ E2) as B. cbv zeta in B.
-  pose proof (definite_right _ _ (norm z :: m :: z) E3) as D.
-  rewrite quad_outer, quad_gram, dotV_one, dotV_two, dotV_map, V_sub, V_opp, V_zero, V_ofZ, V_mul in P.
+  pose proof (definite_right _ _ (norm z :: m :: z) E3) as D. rewrite quad_outer in P.
+  pose proof (lead_right g (half one) k (norm z) m z
+    ([] :: [] :: map (fun c => zero :: zero :: map (mul v) (pull cols c)) cols) Eg Ek Hm eq_refl) as L.
+  rewrite quad_gram in L. rewrite dotV_one, dotV_two, dotV_map, V_sub, V_opp, V_zero, V_ofZ, V_mul in P.
   assert (Hw : V w = 2 * (V one * V H)) by (unfold w; rewrite !V_mul, V_ofZ; reflexivity). rewrite Hw in P.
   unfold value. set (n := norm z) in *.
   assert (K : 0 < V one * V H * n) by (repeat apply Rmult_lt_0_compat; assumption).
