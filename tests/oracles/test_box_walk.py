@@ -18,7 +18,7 @@ def empty_stack(n: int, r: int) -> Stack:
     marks = {name: np.zeros(depth, np.int64) for name in ("axis", "stage")}
     return Stack(
         rows=np.zeros(room, np.int32), first=np.zeros(depth + 1, np.int64), bound=np.zeros(depth),
-        points=np.zeros((1, r)), state=np.zeros(5, np.int64), level=np.zeros(2), **floats, **boxes, **marks,
+        points=np.zeros((1, r)), state=np.zeros(3, np.int64), level=np.zeros(2), **floats, **boxes, **marks,
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class Twin:
         stack.state[2] = a
         axis, _, _ = look(
             self.rows, self.weights, self.linear, self.sizes, stack, 0.0, level, self.H,
-            np.empty((6, r)), make_room(len(self.rows), r),
+            np.empty((5, r)), make_room(len(self.rows), r),
         )  # fmt: skip
         self.tree.append(axis + 1)
         if axis < 0:
@@ -83,14 +83,18 @@ def test_the_tree_is_that_of_a_recursion_without_a_stack(kind):
     cuts = 0
     for a in range(r):
         for side in (1.0, -1.0):
-            stack, tree = empty_stack(n, r), np.zeros(50_000, np.uint8)
+            stack, tree = empty_stack(n, r), []
             twin = Twin(rows, weights, linear, H)
             plant(rows, weights, linear, stack, a, side, H)
-            nodes = explore(rows, weights, linear, twin.sizes, stack, 0.0, np.zeros(0, np.uint8), tree)
-            assert stack.state[0] == -1 and stack.state[1] == 0  # done, and no point above H
+            while (level := int(stack.state[0])) >= 0:  # one box at a time
+                assert explore(rows, weights, linear, twin.sizes, stack, 0.0, 1) == 1
+                tree.append(int(stack.axis[level]) + 1 if stack.state[0] == level + 1 else 0)
+            assert stack.state[1] == 0  # no point above H
             u0, s = np.zeros(r), np.ones(r)
             u0[a], s[a] = side, 0.0
             twin.walk(a, u0, s, dict.fromkeys(range(n), 0.5), 0)
-            assert twin.tree == tree[:nodes].tolist()
-            cuts += int((tree[:nodes] > 0).sum())
+            assert twin.tree == tree
+            plant(rows, weights, linear, stack, a, side, H)
+            assert explore(rows, weights, linear, twin.sizes, stack, 0.0, 50_000) == len(tree)
+            cuts += sum(cut > 0 for cut in tree)
     assert cuts > 0

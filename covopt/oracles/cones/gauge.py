@@ -2,9 +2,9 @@ r"""A certified upper bound on h(λ) = max over ‖w‖ ≤ 1 of |Σ λ_i σ(x_i
 
 The search decides G ≤ H for one H. The H asked for first is the best local maximum plus the tolerance, for a proof
 costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search goes on. Where that takes too many
-boxes, thresholds ..., 4h, 2.5h, 1.7h, ... are proved one after the other, each on the boxes of the one before, and
-the last one proved is the answer. Rows that are nearly on one line, with large duals of opposite sign, need boxes as
-thin as their wedge; where that fails they are merged, which costs |λ_i| times their distance.
+boxes, thresholds ..., 6h, 3h, 1.7h, ... are proved one after the other, and the last one proved is the answer. Rows
+that are nearly on one line, with large duals of opposite sign, need boxes as thin as their wedge; where that fails
+they are merged, which costs |λ_i| times their distance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.oracles.cones.kernel import margin
-from covopt.oracles.cones.search import Search, search
+from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import Transfer, transfer
 from covopt.oracles.local_search import climb
 from covopt.oracles.remembered import remember
@@ -57,41 +57,15 @@ class GaugeBound:
 
 @dataclass(frozen=True)
 class BoxBound(GaugeBound):
-    """A bound with the tree of boxes that proves it.
+    """A bound by boxes, and the coordinates in which they are.
 
     Attributes
     ----------
-    H : float
-        σG(u) ≤ H‖u‖ for both σ, shown by ``tree``; upper_bound = 2^exponent (‖V‖H + residual) rounded up.
-    tree : ndarray of uint8 or None
-        The boxes: :class:`covopt.oracles.cones.search.Search`. None when a sum of norms is the bound.
     transfer : Transfer
         V, y, signs, linear, and what they cost.
     """
 
-    H: float
-    tree: np.ndarray | None
     transfer: Transfer
-
-    @property
-    def basis(self) -> np.ndarray:
-        """V of the transfer."""
-        return self.transfer.V
-
-    @property
-    def y(self) -> np.ndarray:
-        """Rows of G."""
-        return self.transfer.y
-
-    @property
-    def signs(self) -> np.ndarray:
-        """Signs of the rows of G."""
-        return self.transfer.signs
-
-    @property
-    def linear(self) -> np.ndarray:
-        """Linear part of G."""
-        return self.transfer.linear
 
 
 def evaluate(rows: np.ndarray, dual: np.ndarray, neuron: np.ndarray) -> float:
@@ -231,7 +205,7 @@ def _bound(
     """Bound h(λ) by way of one transfer."""
     d = rows.shape[1]
     if made.V.shape[1] == 0:
-        return BoxBound(0.0, np.zeros(d), 0.0, 0, True, 0.0, np.zeros(0, np.uint8), made)
+        return BoxBound(0.0, np.zeros(d), 0.0, 0, True, made)
     scalar = Scalar(made)
     best = _Best(rows, dual, made)
     tried = np.zeros((0, made.V.shape[1]))
@@ -241,53 +215,47 @@ def _bound(
     wanted = best.offer(scalar.ascend(np.concatenate([tried, starts, -starts])), scalar)
     trivial = scalar.norms()
     wanted = min(max(wanted, 2.0**-40 * trivial), trivial)
-    proved, nodes = None, 0
+    bound, nodes = trivial, 0
     if made.V.shape[1] <= MOST_DIMENSIONS:
-        proved, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
-    bound, tree = (trivial, None) if proved is None else (proved.upper_bound, proved.tree)
+        bound, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
     upper = made.lift(bound)
     closed = upper <= (1.0 + rtol) * abs(best.height)
-    return BoxBound(upper, best.neuron, best.height, nodes, closed, bound, tree, made)
+    return BoxBound(upper, best.neuron, best.height, nodes, closed, made)
 
 
 def _prove(
     scalar: Scalar, best: _Best, wanted: float, rtol: float, max_nodes: int, n_threads: int
-) -> tuple[Search | None, int]:
-    """Return the search with the smallest bound, None when sums of norms are smaller, and the boxes looked at."""
-    proved, lowest, nodes = None, scalar.norms(), 0
+) -> tuple[float, int]:
+    """Return the smallest bound that was proved, at most that of the sums of norms, and the boxes looked at."""
+    lowest, nodes = scalar.norms(), 0
 
-    def ask(H: float, budget: int, before: Search | None) -> bool:
-        nonlocal proved, lowest, nodes
-        walked = int(np.count_nonzero(before.tree)) if before else 0
+    def ask(H: float, budget: int) -> bool:
+        nonlocal lowest, nodes
         found = search(
             scalar.y,
             scalar.signs,
             scalar.linear,
             H * (1.0 + 0.5 * rtol) + scalar.rounding(H, best.point),
-            max_nodes=budget + walked,
+            max_nodes=budget,
             growth=1.0 + 0.5 * rtol,
-            before=before,
             n_threads=n_threads,
         )
-        nodes += max(found.nodes - walked, 0)
+        nodes += found.nodes
         best.offer(found.points, scalar)
         if found.upper_bound < lowest:
-            proved, lowest = found, found.upper_bound
+            lowest = found.upper_bound
             remember(best.rows, best.dual, best.made.lift(lowest))
         return found.finished
 
-    if ask(wanted, max(max_nodes // DIRECT, 1), None):
-        return proved, nodes
-    before = None
+    if ask(wanted, max(max_nodes // DIRECT, 1)):
+        return lowest, nodes
     for factor in (*STEPS, 1.0):
         base = max(best.value, wanted)
         if nodes >= max_nodes:
             break
-        if factor * base < lowest:
-            if not ask(factor * base, max_nodes - nodes, before):
-                break
-            before = proved
-    return proved, nodes
+        if factor * base < lowest and not ask(factor * base, max_nodes - nodes):
+            break
+    return lowest, nodes
 
 
 class _Best:

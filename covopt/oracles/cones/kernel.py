@@ -61,9 +61,7 @@ class Stack(NamedTuple):
     stage: np.ndarray  # 1 while the lower half is looked at, 2 for the upper one
     bound: np.ndarray  # b of the box
     points: np.ndarray  # (cap, r) unit vectors u with G(u) > H
-    state: (
-        np.ndarray
-    )  # level (−1 when done), points found, chart axis, place in an old tree, level of its leaf
+    state: np.ndarray  # level (−1 when done), points found, chart axis
     level: np.ndarray  # H, the largest b of a box closed by force
 
 
@@ -122,8 +120,6 @@ def plant(rows, weights, linear, stack, a, side, H):
     stack.state[0] = 0
     stack.state[1] = 0
     stack.state[2] = a
-    stack.state[3] = 0
-    stack.state[4] = 0
     stack.level[0] = H
     stack.level[1] = 0.0
     level = stack.state[0]  # a variable: with literals `enter` would be compiled once more
@@ -265,8 +261,8 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def explore(rows, weights, linear, sizes, stack, growth, old, tree):
-    r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
+def explore(rows, weights, linear, sizes, stack, growth, budget):
+    r"""Look at up to ``budget`` boxes, and return at how many.
 
     Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
 
@@ -283,30 +279,17 @@ def explore(rows, weights, linear, sizes, stack, growth, old, tree):
     growth : float
         What a point u with G(u) > H‖u‖ does: 0 records it and closes its box by force; otherwise H becomes the value
         at the local maximum above it, times ``growth``, and the walk goes on.
-    old : ndarray of uint8
-        A tree of this root, maybe empty: its cuts are made again without a look, its leaves are looked at.
-    tree : ndarray of shape (budget,), uint8
-        0 for a leaf, j + 1 for a box cut along u_j.
+    budget : int
     """
     r = rows.shape[1]
     room, vectors = make_room(len(rows), r), np.empty((5, r))
-    level, place_in_old, inside = stack.state[0], stack.state[3], stack.state[4]
-    H = stack.level[0]
+    level, H = stack.state[0], stack.level[0]
     node = 0
-    while node < len(tree):
+    while node < budget:
         begin, end = stack.first[level], stack.first[level + 1]
         if 2 * end - begin > len(stack.rows):  # no room for a child
             break
-        axis, bound = -1, np.inf
-        known = place_in_old < len(old) and level <= inside
-        if known:
-            axis = int(old[place_in_old]) - 1
-            place_in_old += 1
-            inside = level if axis < 0 else level + 1
-            known = axis >= 0
-        if not known:
-            axis, bound, H = look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room)
-        tree[node] = axis + 1
+        axis, bound, H = look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room)
         node += 1
         upper = axis < 0
         if upper:
@@ -321,6 +304,5 @@ def explore(rows, weights, linear, sizes, stack, growth, old, tree):
             level += 1
         if level < 0 or (growth == 0.0 and stack.state[1] == len(stack.points)):
             break
-    stack.state[0], stack.state[3], stack.state[4] = level, place_in_old, inside
-    stack.level[0] = H
+    stack.state[0], stack.level[0] = level, H
     return node

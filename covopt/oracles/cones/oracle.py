@@ -66,14 +66,12 @@ class BoxOracle:
         threshold: float = 0.0,
         max_neurons: int | None = None,
         complete: bool = False,
-        max_nodes: int | None = None,
     ) -> Pricing:
         """Return maxima of |F| above ``threshold``, the best one that is known always, and a valid bound on h(λ).
 
         Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold it goes on until every
         root has been walked, not only until a few points are found. Maxima that share a box above the threshold with
-        a better one can still be missing. ``max_nodes`` boxes, where given, are for a pricing that is no proof: all
-        of them are looked at, for as many points as possible.
+        a better one can still be missing.
         """
         rows, dual = validated(self.rows, dual, self.rtol, self.max_nodes)
         made = transfer(rows, dual)
@@ -94,9 +92,9 @@ class BoxOracle:
             scalar.signs,
             scalar.linear,
             H,
-            max_nodes=self.max_nodes if max_nodes is None else max_nodes,
+            max_nodes=self.max_nodes,
             n_points=PER_ROOT * (COMPLETE if complete else 1),
-            stops=not complete and max_nodes is None,
+            stops=not complete,
             n_threads=self.n_threads,
         )
         self.nodes = answer.nodes

@@ -15,12 +15,12 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import tell
-from covopt.oracles.cones.kernel import explore, plant
-from covopt.oracles.cones.roots import Root, longer, make_stack
+from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
 FIRST_SLICE = 2048
 MOST_POINTS = 64
+LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
 
 
 @dataclass
@@ -37,34 +37,86 @@ class Search:
         False when boxes were left over at ``max_nodes``; they are in the bound all the same.
     points : ndarray of shape (m, r)
         Unit vectors with |G(u)| above the H of the moment.
-    roots : list of ndarray of uint8
-        The cuts of each root in preorder: 0 for a leaf, j + 1 for a box that is cut along u_j. Roots are ordered by
-        sign (+, −), chart axis a, side (+, −).
     """
 
     upper_bound: float
     nodes: int
     finished: bool
     points: np.ndarray
-    roots: list[np.ndarray]
+
+
+@dataclass
+class Root:
+    """One root of a cover while it is walked: σ times the signs and the linear part of G, the path to its box."""
+
+    weights: np.ndarray
+    linear: np.ndarray
+    stack: Stack
 
     @property
-    def tree(self) -> np.ndarray:
-        """All roots in one array."""
-        return np.concatenate(self.roots)
+    def done(self) -> bool:
+        """Whether every box has been looked at."""
+        return bool(self.stack.state[0] < 0)
+
+    def stopped(self, growth: float) -> bool:
+        """No more to do, or no room for points of a search that collects them."""
+        return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
+
+    def walk(self, *, rows: np.ndarray, sizes: np.ndarray, growth: float, budget: int) -> int:
+        """Walk on by at most ``budget`` boxes."""
+        used = 0
+        while used < budget and not self.stopped(growth):
+            used += explore(rows, self.weights, self.linear, sizes, self.stack, growth, budget - used)
+            if not self.stopped(growth) and used < budget:
+                self.stack = longer(self.stack)
+        return used
+
+    def take_points(self) -> np.ndarray:
+        """Points found since the last call."""
+        found = self.stack.points[: self.stack.state[1]].copy()
+        if not self.stopped(0.0):
+            self.stack.state[1] = 0
+        return found
+
+    def pending(self) -> float:
+        """Largest bound of a box that was not looked at."""
+        level = int(self.stack.state[0])
+        if level <= 0:  # done, or not even the root was looked at
+            return 0.0 if self.done else np.inf
+        waiting = self.stack.stage[:level] == 1
+        waiting[-1:] = True
+        return float(self.stack.bound[:level][waiting].max(initial=0.0))
 
 
-def _walk(root: Root, *, rows: np.ndarray, sizes: np.ndarray, growth: float, budget: int) -> int:
-    """Walk on by at most ``budget`` boxes."""
-    used = 0
-    while used < budget and not root.stopped(growth):
-        tree = np.empty(budget - used, np.uint8)
-        new = explore(rows, root.weights, root.linear, sizes, root.stack, growth, root.old, tree)
-        used += new
-        root.slices.append(tree[:new].copy())
-        if not root.stopped(growth) and used < budget:
-            root.stack = longer(root.stack)
-    return used
+def make_stack(n: int, r: int, n_points: int) -> Stack:
+    """Return room for the path to a box of n rows in dimension r, and for so many points."""
+    depth = LEVELS * (r - 1) + 2
+    capacity = 8 * n + 64
+    return Stack(
+        rows=np.empty(capacity, np.int32),
+        centre=np.empty(capacity),
+        radius=np.empty(capacity),
+        theta=np.empty(capacity),
+        first=np.zeros(depth + 1, np.int64),
+        u0=np.zeros((depth, r)),
+        s=np.zeros((depth, r)),
+        g=np.zeros((depth, r)),
+        g_low=np.zeros((depth, r)),
+        axis=np.zeros(depth, np.int64),
+        stage=np.zeros(depth, np.int64),
+        bound=np.zeros(depth),
+        points=np.zeros((n_points, r)),
+        state=np.zeros(3, np.int64),
+        level=np.zeros(2),
+    )
+
+
+def longer(stack: Stack) -> Stack:
+    """Double the list of rows."""
+    lists = {
+        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
+    }
+    return stack._replace(**lists)
 
 
 def search(
@@ -76,7 +128,6 @@ def search(
     max_nodes: int,
     sigmas: Sequence[int] = (1, -1),
     growth: float = 0.0,
-    before: Search | None = None,
     n_points: int = MOST_POINTS,
     stops: bool = False,
     n_threads: int = 1,
@@ -98,9 +149,6 @@ def search(
         At 0 a point above H is recorded and its box is closed with its own bound, and a root with ``n_points`` of
         them stops. Otherwise H becomes the value at the local maximum above the point, times ``growth``, and the
         search goes on.
-    before : Search, optional
-        A finished search of the same function with a larger H: its leaves are looked at, its cuts are made again.
-
     stops : bool
         End after the first round of slices that has met a point: what is above H matters, not how far H is off.
 
@@ -118,13 +166,12 @@ def search(
     linear = np.ascontiguousarray(linear, dtype=float)
     n, r = rows.shape
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
-    old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
     roots: list[Root] = []
     for sigma in sigmas:
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
-                root = Root(weights, sigma * linear, old[len(roots)], make_stack(n, r, n_points))
+                root = Root(weights, sigma * linear, make_stack(n, r, n_points))
                 plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append(root)
 
@@ -135,7 +182,7 @@ def search(
         alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
             share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
-            walk = partial(_walk, rows=rows, sizes=sizes, growth=growth, budget=share)
+            walk = partial(Root.walk, rows=rows, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             budget = min(2 * budget, LARGEST_SLICE)
             rounds += 1
@@ -151,12 +198,7 @@ def search(
                 break
 
     points.extend(root.take_points() for root in roots)
-    raised, trees = 0.0, []
-    for root in roots:
-        left, closing = root.pending()
-        H = max(H, root.stack.level[0])
-        raised = max(raised, left, root.stack.level[1])
-        trees.append(np.concatenate([*root.slices, closing]))
+    H = max(H, *(root.stack.level[0] for root in roots))
+    raised = max(max(root.pending(), root.stack.level[1]) for root in roots)
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
-    finished = all(root.done for root in roots)
-    return Search(upper, nodes, finished, np.concatenate(points), trees)
+    return Search(upper, nodes, all(root.done for root in roots), np.concatenate(points))
