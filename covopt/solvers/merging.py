@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.spatial import cKDTree
 
 from covopt.solvers.least_norm import LeastNorm
@@ -146,44 +145,27 @@ def merge_in_cells(
     return Faces(vectors, group_signs, active, touched)
 
 
-@njit(cache=True)
-def _assign(neurons, masses, signs, above, below):
+def _assign(
+    neurons: np.ndarray, masses: np.ndarray, signs: np.ndarray, above: np.ndarray, below: np.ndarray
+) -> tuple[np.ndarray, int]:
     """Group of every neuron: the best aligned one of its sign that no row separates from it, or a new one."""
-    m, rank = neurons.shape
-    words = above.shape[1]
-    group = np.empty(m, dtype=np.int64)
-    vectors = np.zeros((m, rank))
-    group_signs = np.zeros(m)
+    group, count = np.empty(len(neurons), dtype=np.int64), 0
+    vectors, lengths, group_signs = np.zeros_like(neurons), np.zeros(len(neurons)), np.zeros(len(neurons))
     group_above, group_below = np.zeros_like(above), np.zeros_like(below)
-    count = 0
-    for j in range(m):
-        best, best_alignment = -1, -2.0
-        for k in range(count):
-            if group_signs[k] != signs[j]:
-                continue
-            apart = False
-            for b in range(words):
-                if (group_above[k, b] & below[j, b]) | (group_below[k, b] & above[j, b]):
-                    apart = True
-                    break
-            if apart:
-                continue
-            along, length = 0.0, 0.0
-            for a in range(rank):
-                along += vectors[k, a] * neurons[j, a]
-                length += vectors[k, a] * vectors[k, a]
-            if length > 0.0 and along / np.sqrt(length) > best_alignment:
-                best, best_alignment = k, along / np.sqrt(length)
-        if best < 0:
-            best = count
+    for j, neuron in enumerate(neurons):
+        apart = (group_above[:count] & below[j]) | (group_below[:count] & above[j])
+        fits = ~apart.any(axis=1) & (group_signs[:count] == signs[j]) & (lengths[:count] > 0.0)
+        best, found = count, np.flatnonzero(fits)
+        if len(found):
+            best = found[(vectors[found] @ neuron / lengths[found]).argmax()]
+        else:
             group_signs[best] = signs[j]
             count += 1
         group[j] = best
-        for a in range(rank):
-            vectors[best, a] += masses[j] * neurons[j, a]
-        for b in range(words):
-            group_above[best, b] |= above[j, b]
-            group_below[best, b] |= below[j, b]
+        vectors[best] += masses[j] * neuron
+        lengths[best] = np.linalg.norm(vectors[best])
+        group_above[best] |= above[j]
+        group_below[best] |= below[j]
     return group, count
 
 

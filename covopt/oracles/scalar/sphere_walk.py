@@ -166,14 +166,10 @@ def screen(
     hold a maximum, or ``running``.
     """
     m, count, slack = order.shape[1], 0, 2.0 * rounding
-    at, lost = np.empty((3, m + 1)), np.empty((3, m + 1))
-    x, y, z = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1)
-    c, s, leans = np.empty(m + 5), np.empty(m + 5), np.empty(m + 5)
-    marked, beside, chosen = (
-        np.empty(m, dtype=np.bool_),
-        np.empty(m, dtype=np.bool_),
-        np.empty(m, dtype=np.bool_),
-    )
+    at, lost, lists = np.empty((3, m + 1)), np.empty((3, m + 1)), np.empty((6, m + 5))
+    x, y, z, c, s, leans = lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]
+    flags = np.empty((3, m), dtype=np.bool_)
+    marked, beside, chosen = flags[0], flags[1], flags[2]
     for i in range(start, stop):
         for a in range(3):
             total, error = 0.0, 0.0
@@ -199,7 +195,7 @@ def screen(
         level, kink = min(running, threshold), kinks[i]
         for half in range(2):
             for a in range(3):
-                out, f = x if a == 0 else y if a == 1 else z, frames[i, a]
+                out, f = lists[a], frames[i, a]
                 end = (
                     (at[0, m] + lost[0, m]) * f[0]
                     + (at[1, m] + lost[1, m]) * f[1]

@@ -93,9 +93,8 @@ class Columns:
             Whether they are to move.
         """
         if len(neurons) and len(self):
-            ordered = self.neurons[np.argsort(self.neurons[:, 0], kind="stable")]
-            starts = np.searchsorted(ordered[:, 0], neurons[:, 0] - 10 * SAME)
-            neurons = neurons[_are_new(ordered, neurons, starts, 10 * SAME)]
+            nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * SAME)
+            neurons = neurons[np.isinf(nearest)]
         return self._add(neurons, live)
 
     def append_different(self, neurons: np.ndarray, *, live: bool = True) -> int:
@@ -221,9 +220,13 @@ class Columns:
 
     def tangent_rows(self, tangents: Tangents, scales: np.ndarray, out: np.ndarray) -> None:
         """Write scale·(1[a > 0]∘(Z t) ⊗ v + a ⊗ x) for every tangent, rows of length N·k, to ``out``."""
-        _tangent_rows(
-            self.rows, self.atoms, tangents.owner, tangents.directions, tangents.outputs, tangents.turns, scales, out
-        )  # fmt: skip
+        atoms = self.atoms[tangents.owner]
+        heights = (tangents.directions * scales[:, None]) @ self.rows.T * (atoms > 0.0)
+        if not tangents.turns.any():
+            out[:] = (heights[:, :, None] * tangents.outputs[:, None, :]).reshape(out.shape)
+            return
+        turned = (scales[:, None] * atoms)[:, :, None] * tangents.turns[:, None, :]
+        out[:] = (heights[:, :, None] * tangents.outputs[:, None, :] + turned).reshape(out.shape)
 
     def _seen(self, dual: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Moments of the faces in the coordinates of their frames, shape (m, r, k)."""
@@ -327,39 +330,9 @@ def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
         dims[j] = found
 
 
-@njit(cache=True, nogil=True)
-def _are_new(ordered, others, starts, distance):
-    """Whether none of the neurons, in the order of their first coordinates, is as near."""
-    new = np.ones(len(others), dtype=np.bool_)
-    for x in range(len(others)):
-        for y in range(starts[x], len(ordered)):
-            if not new[x] or ordered[y, 0] - others[x, 0] > distance:
-                break
-            square = 0.0
-            for c in range(others.shape[1]):
-                square += (ordered[y, c] - others[x, c]) ** 2
-            new[x] = square > distance * distance
-    return new
-
-
 def _settle(rows, there, atoms, chosen, stays):
     """Write the atoms at the new places that lie in their closed faces."""
     heights, active = there @ rows.T, atoms[chosen] > 0.0
     outside = OUTSIDE * np.maximum(1.0, np.linalg.norm(there, axis=1))  # of cost one, but maybe longer
     stays[:] = ~np.where(active, heights <= 0.0, heights > outside[:, None]).any(axis=1)
     atoms[chosen[stays]] = np.where(active, heights, 0.0)[stays]
-
-
-@njit(cache=True, nogil=True)
-def _tangent_rows(rows, atoms, owner, directions, outputs, turns, scales, out):
-    n = rows.shape[0]
-    k = outputs.shape[1]
-    for x in range(len(owner)):
-        j = owner[x]
-        for i in range(n):
-            for o in range(k):
-                out[x, i * k + o] = 0.0
-            if atoms[j, i] > 0.0:
-                t = _dot(rows[i], directions[x]) * scales[x]
-                for o in range(k):
-                    out[x, i * k + o] = t * outputs[x, o] + scales[x] * atoms[j, i] * turns[x, o]
