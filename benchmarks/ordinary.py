@@ -1,11 +1,12 @@
 """Ordinary tables: objective and bracket over processor seconds, covopt against descent and scikit-learn's network.
 
-    python -m benchmarks.ordinary [ROW ...] [--seconds 3 10 30] [--figure FILE]
+    python -m benchmarks.ordinary [ROW ...] [--seconds 3 10 30] [--starts 1] [--times 1] [--figure FILE]
 
 A row is a table, or a table and a share of λ_max as in "diabetes 0.1". Without any it is all fourteen: seven tables
 of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
-hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam and L-BFGS on both layers from the
-same random neurons, in NumPy, and scikit-learn's MLP, which was trained with biases that cost nothing: here they do.
+hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam, SGD and L-BFGS on both layers
+from the same random neurons, in NumPy, with ``times`` its time for all starts together, and scikit-learn's MLP,
+which was trained with biases that cost nothing: here they do.
 All seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
 """
 
@@ -32,6 +33,7 @@ from covopt.solvers.descent import Descent
 
 SHARES = 0.1, 0.01
 LEAST = 1e-7  # what is drawn of smaller numbers
+BATCH, BATCHES = 64, 16  # rows of one step of SGD, and steps between two looks at the objective
 LOADERS: dict[str, Any] = {
     "diabetes": (datasets.load_diabetes, {}, "squared"),
     "cancer": (datasets.load_breast_cancer, {}, "logistic"),
@@ -58,17 +60,16 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
     return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
 
 
-def descents(problem: Problem, seconds: float) -> Iterator[tuple[str, float]]:
-    """Yield the best objectives of Adam and of L-BFGS on both layers after so many processor seconds."""
-    start = Descent(problem, random_state=0).random_network()
-    (W, V), B = balanced(start), start.offset
-    ends = np.cumsum([W.size, V.size])
+def descents(problem: Problem, seconds: float, starts: int = 1) -> Iterator[tuple[str, float]]:
+    """Yield the best objectives of Adam, SGD and L-BFGS on both layers, after so many processor seconds."""
+    best = end = np.inf
 
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(x: np.ndarray, part: Problem = problem) -> tuple[float, np.ndarray]:
         nonlocal best
         first, second, third = np.split(x, ends)
-        value, *slopes = value_and_slope(problem, first.reshape(W.shape), second.reshape(V.shape), third)
-        best = min(best, value)
+        value, *slopes = value_and_slope(part, first.reshape(W.shape), second.reshape(V.shape), third)
+        if part is problem:
+            best = min(best, value)
         if time.process_time() > end:
             raise TimeUp
         return value, np.concatenate([slope.ravel() for slope in slopes])
@@ -80,20 +81,36 @@ def descents(problem: Problem, seconds: float) -> Iterator[tuple[str, float]]:
             mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
             x = x - 0.01 * (mean / (1.0 - 0.9**count)) / (np.sqrt(square / (1.0 - 0.999**count)) + 1e-8)
 
-    def lbfgs(x: np.ndarray) -> None:
-        minimize(
-            objective,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30},
-        )
+    def sgd(x: np.ndarray) -> None:
+        batches, move, rate = [descent.sampled(problem, BATCH) for _ in range(BATCHES)], np.zeros_like(x), 0.1
+        last = objective(x)[0]
+        while True:
+            begun = x, last
+            for batch in batches:
+                move = 0.9 * move - rate * problem.strength * objective(x, batch)[1]
+                x = x + move
+            last = objective(x)[0]
+            if not last < 2.0 * begun[1]:  # the rate is too large
+                (x, last), move, rate = begun, np.zeros_like(x), 0.5 * rate
 
-    methods: tuple[tuple[str, Callable[[np.ndarray], None]], ...] = (("Adam", adam), ("L-BFGS", lbfgs))
+    def lbfgs(x: np.ndarray) -> None:
+        options = {"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30}
+        minimize(objective, x, jac=True, method="L-BFGS-B", options=options)
+
+    methods: tuple[tuple[str, Callable[[np.ndarray], None]], ...] = (
+        ("Adam", adam),
+        ("SGD", sgd),
+        ("L-BFGS", lbfgs),
+    )
     for name, method in methods:
-        best, end = np.inf, time.process_time() + seconds
-        with contextlib.suppress(TimeUp):
-            method(np.concatenate([W.ravel(), V.ravel(), B]))
+        best = np.inf
+        for number in range(starts):
+            descent = Descent(problem, random_state=number)
+            start = descent.random_network()
+            (W, V), B = balanced(start), start.offset
+            ends, end = np.cumsum([W.size, V.size]), time.process_time() + seconds / starts
+            with contextlib.suppress(TimeUp), np.errstate(all="ignore"):
+                method(np.concatenate([W.ravel(), V.ravel(), B]))
         yield name, best * problem.strength
 
 
@@ -110,19 +127,20 @@ def mlp(task: Task, X: np.ndarray, y: np.ndarray, lam: float) -> float:
     return float(task.loss.value(outputs) + 2.0 * lam * (masses.sum() + np.linalg.norm(c)))
 
 
-def fits(name: str, share: float, limits: list[float]) -> Iterator[tuple[str, float, float, float]]:
+def fits(name: str, share: float, chosen: argparse.Namespace) -> Iterator[tuple[str, float, float, float]]:
     """Yield method, processor seconds, objective and gap (NaN where none is known)."""
     X, y, loss = table(name)
     lam = share * (covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300)
     task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
     problem, _ = task.reduced(lam)
+    limits = chosen.seconds
     for limit in limits:
         began = time.process_time()
         found = covopt.fit(X, y, lam=lam, loss=loss, time_limit_s=limit)
         yield f"covopt {limit:g} s", time.process_time() - began, found.objective, found.gap
     for seconds in sorted({limits[0], limits[-1]}):
-        for method, objective in descents(problem, seconds):
-            yield method, seconds, objective, np.nan
+        for method, objective in descents(problem, chosen.times * seconds, chosen.starts):
+            yield method, chosen.times * seconds, objective, np.nan
     began = time.process_time()
     value = mlp(task, X, y, lam)
     yield "MLP", time.process_time() - began, value, np.nan
@@ -133,7 +151,7 @@ def draw(rows: list[tuple[str, float, str, float, float, float]], file: str) -> 
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys((row[0], row[1]) for row in rows))
-    styles = {"covopt": "o-", "Adam": "^--", "L-BFGS": "v-.", "MLP": "s"}
+    styles = {"covopt": "o-", "Adam": "^--", "SGD": "d:", "L-BFGS": "v-.", "MLP": "s"}
     figure = Figure(figsize=(13.0, 2.4 * -(-len(names) // 4) + 0.8), layout="constrained")
     for place, (name, share) in enumerate(names):
         axis = figure.add_subplot(-(-len(names) // 4), 4, place + 1)
@@ -169,6 +187,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("rows", nargs="*", default=names, metavar="ROW", help=f"of {', '.join(names)}")
     parser.add_argument("--seconds", nargs="+", type=float, default=[3.0, 10.0, 30.0])
+    parser.add_argument("--starts", type=int, default=1, help="of each descent, the best one counts")
+    parser.add_argument("--times", type=float, default=1.0, help="the seconds of covopt that a descent has")
     parser.add_argument("--figure", help="file of a picture")
     chosen = parser.parse_args()
     rows = []
@@ -178,7 +198,7 @@ def main() -> None:
         for row in chosen.rows:
             name, _, only = (row, "", "") if row in names else row.rpartition(" ")
             for share in [float(only)] if only else SHARES:
-                for method, seconds, objective, gap in fits(name, share, chosen.seconds):
+                for method, seconds, objective, gap in fits(name, share, chosen):
                     rows.append((name, share, method, seconds, objective, gap))
                     bracket = "" if np.isnan(gap) else f"{gap:.1e}"
                     print(
