@@ -1,8 +1,7 @@
-"""Write files whole or not at all, one process at a time, and make many lists without the garbage collector."""
+"""Write files whole or not at all, one process at a time."""
 
 from __future__ import annotations
 
-import gc
 import glob
 import json
 import os
@@ -13,25 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from covopt.errors import InputError
-
-
-@contextmanager
-def many_lists() -> Iterator[None]:
-    """Let the block make many lists that hold no cycles: reading and writing a large solution takes half the time.
-
-    Examples
-    --------
-    >>> with many_lists():
-    ...     gc.isenabled()
-    False
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -80,8 +60,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     ValueError
         For a number that is not finite; then nothing is written.
     """
-    with many_lists():
-        text = json.dumps(content, allow_nan=False, check_circular=False)
+    text = json.dumps(content, allow_nan=False, check_circular=False)
     write_atomically(path, lambda stream: stream.write(f"{text}\n".encode()))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from covopt.errors import SolutionFileError
-from covopt.files.atomic import many_lists
 
 MOST_INFLATED = 2**30
 MOST_RATIO = 200  # tables of zeros reach 1000, small ones
@@ -100,9 +99,8 @@ def parse_json(raw: bytes | str) -> Any:
     Traceback (most recent call last):
     covopt.files.reading._Refused: the name 'a' stands twice in one object
     """
-    with many_lists():
-        content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object)
-        _check_depth(content)
+    content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object)
+    _check_depth(content)
     return content
 
 

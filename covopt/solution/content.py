@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
-from covopt.files.atomic import many_lists
 from covopt.files.formats import check_format, damaged, read_any
 from covopt.files.schema import SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
@@ -28,7 +27,6 @@ BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
 
-@many_lists()
 def to_content(solution: Solution) -> dict[str, Any]:
     """Return a solution as JSON types."""
     from covopt import __version__
@@ -111,7 +109,6 @@ def data_of(problem: dict[str, Any]) -> Data:
     return Data(X, Y, float(problem["bias"]), columns, targets, notes)
 
 
-@many_lists()
 @damaged("the solution file")
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
