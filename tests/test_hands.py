@@ -73,8 +73,7 @@ def test_a_path_is_a_list_and_a_table(tmp_path):
     again = covopt.load(tmp_path / "p.json")
     assert isinstance(again, SolutionPath)
     assert again.to_frame().equals(frame)
-    assert len(again.plot(tmp_path / "p.svg").axes) == 5
-    assert (tmp_path / "p.svg").stat().st_size > 1000
+    assert len(again.plot().axes) == 5
     assert covopt.verify(points[0]).to_frame()["ok"].all()
     assert list(covopt.sparsity_bounds(X, Y).to_frame().columns) == [
         "kind",

@@ -16,11 +16,11 @@ CASES = cases("losses, outputs and biases of networks to measure")
 
 def table(loss, k):
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((25, 2))
+    X = rng.standard_normal((16, 2))
     if not LOSSES[loss].is_classification:
-        y = rng.standard_normal((25, k)) if k > 1 else rng.standard_normal(25)
+        y = rng.standard_normal((16, k)) if k > 1 else rng.standard_normal(16)
     else:
-        y = rng.integers(0, max(k, 2), 25)
+        y = rng.integers(0, max(k, 2), 16)
     return X, y
 
 
