@@ -95,7 +95,7 @@ def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent(processor_cloc
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     few = np.arange(0, len(X), 4)
-    found = ReLUClassifierCV(n_lams=4, eps=0.05, cv=2, time_limit_s=0.5, output_bias="free").fit(
+    found = ReLUClassifierCV(n_lams=3, eps=0.05, cv=2, time_limit_s=0.5, output_bias="free").fit(
         X[few], y[few]
     )
     assert np.isfinite(found.scores_).all()
@@ -106,7 +106,7 @@ def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent(processor_cloc
 
 
 def test_lam_by_cross_validation():
-    X, y = noisy(16)
+    X, y = noisy(12)
     found = covopt.fit(X, y, lam="cv")
     assert found.status == "certified"
     share = found.lam / covopt.lambda_max(X, y)

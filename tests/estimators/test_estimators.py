@@ -120,7 +120,7 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
         return conclude(*arguments, effort=0.0, **options)
 
     def found_by_search(self, options):
-        point = list(Descent(self.problem).run())[-1]
+        point = next(iter(Descent(self.problem).run()))
         return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
 
     monkeypatch.setattr(run, "conclude", asked)
