@@ -69,6 +69,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     )
     untangle(figure)
     if path is not None:
+        figure.set_layout_engine(None)  # it is laid out
         save_figure(figure, path)
     return figure
 
@@ -147,4 +148,10 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """
     check_figure_path(path)
     suffix = Path(path).suffix.lower().lstrip(".")
+    engine = figure.get_layout_engine()
+    if engine is not None:  # with an engine savefig lays out, and draws, twice
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     write_atomically(path, lambda stream: figure.savefig(stream, format=suffix, dpi=DPI))
+    if engine is not None:
+        figure.set_layout_engine(engine)
