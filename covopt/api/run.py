@@ -14,7 +14,6 @@ from covopt.api.rounds import Callback, Watch
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
-from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
 from covopt.errors import BudgetError, InputError
@@ -27,7 +26,6 @@ from covopt.oracles.support import BY_FACES, MOST_DIMENSIONS, SHOWN, bound_gauge
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
-from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import Network, finish_network
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.neuron_limit import with_few_neurons
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from covopt.api.task import Task
 
 INSIDE = 0.5  # share of the tolerance that fits and several outputs aim at: bounds not exact need room
-MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
 
 
@@ -119,13 +116,10 @@ class Run:
     # ------------------------------------------------------------------ the user's units
     def _solution(self, point: Point, name: str, clock: Clock) -> Solution:
         """Return the certified solution of a point, in the time of a clock."""
-        task = self.task
         if point.status is Status.INTERRUPTED:
             clock.hurry()
         self._prove(point, clock)
         network = self._network(*self._finished(point, clock))
-        if task.interpolates and self.is_norm:
-            network = in_time(clock, lambda: self._met(network), lambda: network, halved=True)
         return self._certified(point, network, name, clock)
 
     def _certified(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Solution:
@@ -189,14 +183,6 @@ class Run:
     def _network(self, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of the reduced problem in the user's units."""
         return self.task.network(self.reduction, neurons, weights, offset)
-
-    def _met(self, network: ReLUNetwork) -> ReLUNetwork:
-        """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
-        data = self.task.data
-        size = MET_BYTES * len(data.X) * len(network)
-        if gives_way(size, "outputs to all digits", "they stay as they are"):
-            return network
-        return meet(network, data.lifted, data.Y)
 
     # ------------------------------------------------------------------ the certificate
     def _options(self, stopped: Status) -> dict[str, Any]:

@@ -12,7 +12,6 @@ inside arcs come in by pricing, which is a closed form; where the points are far
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -44,7 +43,6 @@ MOST_DENSE = (
 ROUNDS = 40
 CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
-NOTHING = 0.1  # of the tolerance
 FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
 RIDGE = 1e-14
 
@@ -248,8 +246,8 @@ class OneInput(GenerationLoop):
         columns, kept = self.plane.completed(columns, kept)
         kept, offset = self._refined(columns, kept, offset)
         n, k = self.plane.targets.shape
-        if len(kept) > n * k and (k == 1 or n * k <= MOST_DENSE):
-            columns, kept = self._fewer(columns, kept, offset)
+        if len(kept) > n * k and n * k <= MOST_DENSE:
+            columns, kept = self._fewer(columns, kept)
             kept, offset = self._refined(columns, kept, offset)
         columns, kept = self._without_idle(columns, kept)
         value = self.problem.network_value(kept, offset)
@@ -305,23 +303,10 @@ class OneInput(GenerationLoop):
         )
         return found - values[m] if self.problem.has_offset else found
 
-    def _fewer(self, columns: Points, weights: np.ndarray, offset: np.ndarray) -> tuple[Points, np.ndarray]:
-        """Return at most N·k neurons: a vertex of a linear program with one output, else Carathéodory."""
-        matrix, right = self.plane.outputs(columns)
+    def _fewer(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
+        """Return at most N·k neurons, by Carathéodory."""
+        matrix, _ = self.plane.outputs(columns)
         mass = np.linalg.norm(weights, axis=1)
-        if weights.shape[1] == 1:
-            signed = matrix @ sparse.diags_array(np.sign(weights[:, 0]))
-            size = np.abs(signed @ sparse.diags_array(mass)).max(axis=1).toarray().ravel()
-            held = right[:, 0] - (self.plane.offset_outputs() * offset[0] if self.problem.has_offset else 0.0)
-            level = sparse.diags_array(1.0 / np.where(size > 0, size, 1.0))
-            answer = linprog(
-                mass / mass.sum(), A_eq=(level @ signed @ sparse.diags_array(mass)).tocsc(), b_eq=level @ held,
-                method="highs-ds", options=self._options(),
-            )  # fmt: skip
-            if answer.x is None or answer.status != 0:
-                return columns, weights
-            live = answer.x > 0
-            return columns.take(live), weights[live] * answer.x[live, None]
         dense = matrix.toarray()
         dense = dense / np.maximum(np.abs(dense).max(axis=1, keepdims=True), np.finfo(float).tiny)
         atoms = dense[:, None, :] * (weights / mass[:, None]).T[None, :, :]
@@ -373,13 +358,4 @@ def solve_one_input(plane: HalfPlane, **options: Any) -> Point:
     >>> point.status.code, bool(point.gap < 1e-9), len(point.neurons) <= 5
     ('certified', True, True)
     """
-    cost, most = plane.problem.offset_cost, NOTHING * options["tol"]
-    if plane.constant is not None and 0.0 < cost < np.inf:
-        # what an offset can save: (Λᵀ1)²/2ρ, where Λᵀ1 = Λᵀ Z e is at most |e|
-        saved = 0.5 * float(plane.constant @ plane.constant) / cost
-        if saved <= most * float(np.abs(plane.demands[:-2]).sum()):
-            without = HalfPlane.of(replace(plane.problem, offset_cost=np.inf))
-            point = None if without is None else OneInput(without, **options).solve()
-            if point is not None and saved <= most * point.lower_bound:
-                return replace(point, lower_bound=point.lower_bound - saved)
     return OneInput(plane, **options).solve()
