@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.optimize import linprog
 
-from covopt.arrangement.highs import linear_program
-from covopt.checks.validation import check_choice
+from covopt.checks.validation import check_choice, check_tol
 from covopt.checks.wording import Brief
+from covopt.data import Data
+from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError, SolverError
 from covopt.status import Status
 
@@ -94,7 +96,7 @@ def cell_lp(
         need not be unit: a neuron is priced by its norm, so only its direction matters, and z_s is the mass
         of the unit neuron θ_s/‖θ_s‖.
     solver : {"highs"}
-        HiGHS runs the simplex method and keeps its basis from one range to the next.
+        SciPy's, by the simplex method.
     bias : float
         β ≥ 0.
     tol : float
@@ -134,7 +136,8 @@ def cell_lp(
     (array([1., 0., 0.]), 1.0, True)
     """
     start = time.perf_counter()
-    lifted, targets, unit = _validate(X, y, directions, bias, tol)
+    lifted, targets, unit = _validate(X, y, directions, bias)
+    check_tol(tol)
     check_choice("solver", solver.lower() if isinstance(solver, str) else solver, ("highs",))
     atoms = np.maximum(lifted @ unit.T, 0.0)
 
@@ -166,31 +169,14 @@ def cell_lp(
     )
 
 
-def _validate(
-    X: np.ndarray, y: np.ndarray, directions: np.ndarray, bias: float, tol: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _validate(X: Any, y: Any, directions: Any, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return X̃ (N, D), y (N,) and unit directions (S, D), or raise InputError."""
-    arrays = {}
-    for name, value in (("X", X), ("y", y), ("directions", directions)):
-        try:
-            arrays[name] = np.asarray(value, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{name} must be an array of numbers: {error}") from error
-        if not np.isfinite(arrays[name]).all():
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(arrays[name]))[0])
-            raise InputError(f"{name} must be finite, got {arrays[name][where]} at {where}")
-    inputs, targets, theta = arrays["X"], arrays["y"], arrays["directions"]
-    if not np.isfinite(bias) or bias < 0:
-        raise InputError(f"bias must be finite and not negative, got {bias}")
-    if not np.isfinite(tol) or tol <= 0:
-        raise InputError(f"tol must be finite and positive, got {tol}")
-    if inputs.ndim != 2 or not len(inputs):
-        raise InputError(f"X must have shape (N, d) with N ≥ 1, got {inputs.shape}")
-    if targets.ndim == 2 and targets.shape[1] == 1:
-        targets = targets[:, 0]
-    if targets.shape != (len(inputs),):
-        raise InputError(f"y must have shape ({len(inputs)},) like the rows of X, got {targets.shape}")
-    dim = inputs.shape[1] + (bias > 0)
+    data = Data.validate(X, y, bias=bias, interpolates=False)
+    if data.n_outputs > 1:
+        raise InputError(f"y must be one number for each row of X, got {data.n_outputs} columns")
+    theta, _ = to_matrix("directions", directions)
+    check_finite("directions", theta, None)
+    dim = data.lifted.shape[1]
     if theta.ndim != 2 or theta.shape[1] != dim or not len(theta):
         rule = (
             f"D = d + 1 = {dim}, the bias coordinate last" if bias > 0 else f"D = d = {dim} since bias is 0"
@@ -201,9 +187,7 @@ def _validate(
     if not largest.all():
         raise InputError(f"directions must not be zero, got a zero row at {int(np.argmin(largest))}")
     unit = theta / largest[:, None]
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    lifted = np.column_stack([inputs, np.full(len(inputs), bias)]) if bias > 0 else inputs
-    return lifted, targets, unit
+    return data.lifted, data.Y[:, 0], unit / np.linalg.norm(unit, axis=1, keepdims=True)
 
 
 def _solve(atoms: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -219,9 +203,9 @@ def _solve(atoms: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarr
         )
     matrix, right = basis.T @ atoms, basis.T @ targets
     count = matrix.shape[1]
-    model = _model(np.hstack([matrix, -matrix]), np.ones(2 * count), 0.0, right, right)
-    parts, dual = _run(model), np.array(model.getSolution().row_dual)
-    masses, values = parts[:count] - parts[count:], matrix.T @ dual
+    found = _minimum(np.ones(2 * count), A_eq=np.hstack([matrix, -matrix]), b_eq=right)
+    masses, dual = found.x[:count] - found.x[count:], found.eqlin.marginals
+    values = matrix.T @ dual
     tight = np.flatnonzero(np.abs(values) >= max(np.abs(values).max(), 1.0) * (1.0 - 1e-8))
     ranges = np.column_stack([masses, masses])
     ranges[tight] = _ranges(matrix[:, tight], masses[tight], np.sign(values[tight]))
@@ -238,36 +222,23 @@ def _ranges(columns: np.ndarray, masses: np.ndarray, signs: np.ndarray) -> np.nd
     # In multiples of its sign each mass is start + K t ≥ 0.
     kernel = signs[movable, None] * kernel[movable]
     start = np.maximum(signs[movable] * masses[movable], 0.0)
-    names = np.arange(kernel.shape[1], dtype=np.int32)
-    model = _model(kernel, np.zeros(len(names)), -np.inf, -start, np.full(len(start), np.inf))
-    model.setOptionValue("simplex_strategy", 4)  # primal: only the objective changes
     sizes = np.column_stack([start, start])
     for place in range(len(movable)):
         for side, sense in ((0, -1.0), (1, 1.0)):
             if side == 0 and sizes[place, 0] == 0:
                 continue  # a point seen on the way already has no mass here
-            model.changeColsCost(len(names), names, -sense * kernel[place])
-            point = np.maximum(start + kernel @ _run(model), 0.0)
+            move = _minimum(-sense * kernel[place], A_ub=-kernel, b_ub=start, bounds=(None, None)).x
+            point = np.maximum(start + kernel @ move, 0.0)
             np.minimum(sizes[:, 0], point, out=sizes[:, 0])
             np.maximum(sizes[:, 1], point, out=sizes[:, 1])
     ranges[movable] = np.sort(signs[movable, None] * sizes, axis=1)
     return ranges
 
 
-def _model(matrix: np.ndarray, cost: np.ndarray, lower: float, low: np.ndarray, high: np.ndarray) -> Any:
-    """Return min ⟨cost, x⟩ s.t. low ≤ matrix x ≤ high, x ≥ lower, as HiGHS takes it."""
-    bounds = np.full(len(cost), lower), np.full(len(cost), np.inf)
-    return linear_program(
-        cost, matrix, (low, high), bounds, solver="simplex", primal_feasibility_tolerance=1e-10,
-        dual_feasibility_tolerance=1e-10,
-    )  # fmt: skip
-
-
-def _run(model: Any) -> np.ndarray:
-    import highspy
-
-    model.run()
-    status = model.getModelStatus()
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise SolverError(f"HiGHS ended with status {model.modelStatusToString(status)!r}")
-    return np.array(model.getSolution().col_value)
+def _minimum(cost: np.ndarray, **constraints: Any) -> Any:
+    """Solve a linear program by the simplex method."""
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = linprog(cost, method="highs-ds", options=options, **constraints)
+    if found.x is None:
+        raise SolverError(f"HiGHS stopped without a point: {found.message}")
+    return found
