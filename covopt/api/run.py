@@ -26,9 +26,8 @@ from covopt.oracles.support import BY_FACES, MOST_DIMENSIONS, SHOWN, bound_gauge
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
-from covopt.solvers.finish import Network, finish_network
+from covopt.solvers.finish import Network, finish_network, with_few_neurons
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
-from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
 
@@ -263,7 +262,7 @@ class Run:
         if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
             neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
             dual = self.reduction.apply_dual(start.dual)
-            warm = WarmStart.of(neurons, weights, offset, dual)
+            warm = WarmStart(neurons, weights, offset, dual)
         if start.loss is None or start.loss.name != task.loss.name:
             warm = dataclasses.replace(warm, edges=None)
         if not problem.has_offset:  # the start may have had one

@@ -116,7 +116,7 @@ class Minimisers:
             if gap > wanted:
                 point = generate(
                     problem, oracle, tol=wanted, random_state=self.random_state, max_rounds=100,
-                    time_limit_s=REFINE_TIME_S, warm=WarmStart.of(neurons, weights, offset, dual),
+                    time_limit_s=REFINE_TIME_S, warm=WarmStart(neurons, weights, offset, dual),
                 )  # fmt: skip
                 if point.gap < gap:
                     dual = point.dual

@@ -81,7 +81,7 @@ class Descent:
             self.point = dataclasses.replace(
                 point, neurons=network.neurons, weights=network.weights, offset=network.offset, upper_bound=value,
                 dual=dual,
-                warm=WarmStart.of(*network, dual),
+                warm=WarmStart(*network, dual),
             )  # fmt: skip
         return is_better
 

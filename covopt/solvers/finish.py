@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.timing import stage
-from covopt.problems.problem import Problem
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Unit, balanced_faces, merge_alike, polish
@@ -36,6 +36,8 @@ SHARES = (
     1e-4,
     1e-3,
 )  # of the heaviest mass, below which neurons are tried without
+
+PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
 
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -90,13 +92,17 @@ def finish_network(
         if light and kept.all():
             break
         candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
-        residual, before = problem.missed(*candidate), problem.missed(*best)
-        ceiling = problem.network_value(best[1], best[2]) * (1 + COSTS)
-        cheap = problem.network_value(candidate[1], candidate[2]) <= ceiling
-        # a network that misses the points has no cost to be compared with
-        if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
+        if _is_as_good(problem, candidate, best):
             best = candidate
     return _without_idle(problem, *best)
+
+
+def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
+    """Whether a network interpolates at no higher cost; one that misses the points has none to be compared with."""
+    residual, before = problem.missed(*candidate), problem.missed(*best)
+    ceiling = problem.network_value(*best[1:]) * (1 + COSTS)
+    cheap = problem.network_value(*candidate[1:]) <= ceiling
+    return residual <= EXACT < before or (cheap and residual <= max(EXACT, before))
 
 
 def _heaviest(problem: Problem, neurons, weights, offset):
@@ -141,7 +147,6 @@ def _finish_vector(problem: Problem, neurons, weights, offset):
     """
     used = weights.any(axis=1)
     best = given = neurons[used], weights[used], offset
-    ceiling, before = problem.network_value(weights, offset) * (1 + COSTS), problem.missed(*best)
     for source in ("given", "best") if used.any() else ():
         neurons, weights, offset = given if source == "given" else best
         mass, last = np.linalg.norm(weights, axis=1), np.inf
@@ -149,19 +154,15 @@ def _finish_vector(problem: Problem, neurons, weights, offset):
             heavy = mass > share * max(1.0, float(mass.max()))
             units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
             # of more than there are Carathéodory leaves as many again
-            if not 0 < len(units) < last or (
-                before <= EXACT and len(units) >= len(best[0]) and last < np.inf
-            ):
+            many = last < np.inf and len(units) >= len(best[0]) and problem.missed(*best) <= EXACT
+            if not 0 < len(units) < last or many:
                 continue
             last = len(units)
             fewer = _sparsified(problem, units, merged, offset)
             for meet in (interpolating, _by_moves):
                 candidate = meet(problem, *fewer)
-                residual, cost = problem.missed(*candidate), problem.network_value(*candidate[1:])
-                # a network that misses the points has no cost to be compared with
-                first = residual <= EXACT < before
-                if first or (cost <= ceiling and residual <= max(EXACT, before)):
-                    best, before, ceiling = candidate, residual, max(cost, ceiling) if first else ceiling
+                if _is_as_good(problem, candidate, best):
+                    best = candidate
                     break
     return best
 
@@ -189,6 +190,34 @@ def sparsified(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offse
         return interpolating(problem, *_sparsified(problem, neurons, weights, offset))
     kept = caratheodory(problem.atoms(neurons), weights[:, 0])
     return interpolating(problem, neurons[kept != 0.0], kept[kept != 0.0, None], offset)
+
+
+def with_few_neurons(
+    problem: Problem,
+    neurons: np.ndarray,
+    weights: np.ndarray,
+    offset: np.ndarray,
+    spare: float | None = None,
+) -> Network:
+    """Return a network with at most N·k neurons: the given one, or what Carathéodory leaves where that ends in time.
+
+    Parameters
+    ----------
+    problem : Problem
+    neurons : ndarray of shape (m, r)
+        Unit.
+    weights : ndarray of shape (m, k)
+    offset : ndarray of shape (k,)
+    spare : float, optional
+        Seconds; Carathéodory is not begun where it takes more.
+    """
+    most = problem.targets.size
+    given = neurons, weights, offset
+    if len(neurons) <= most or (spare is not None and float(most) ** 3 / PER_S > spare):
+        return given
+    fewer = sparsified(problem, neurons, weights, offset)
+    met = len(fewer[0]) <= most and problem.missed(*fewer) <= PASSES
+    return fewer if met else given
 
 
 def _by_moves(problem, neurons, weights, offset):

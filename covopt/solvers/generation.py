@@ -69,7 +69,7 @@ class Generation(Driver):
     @property
     def n_columns(self) -> int:
         """Number of columns at present."""
-        return len(self.following.neurons) if self.following is not None else len(self.master.columns)
+        return len(self.following.columns) if self.following is not None else len(self.master.columns)
 
     def solve(self) -> Point:
         """See the base class; the point also says where another solve may start.
@@ -91,7 +91,7 @@ class Generation(Driver):
             tight = np.linalg.norm(self.master.heights, axis=1) > WARM_TIGHT
             kept = heavy | tight
             point.warm = WarmStart(
-                columns.neurons[kept], weights[kept], cones.sizes[kept], self.master.shift(), self.master.dual,
+                columns.neurons[kept], weights[kept], self.master.shift(), self.master.dual,
                 None if self.master.edges is None else self.master.edges.force, self.point.dual,
             )  # fmt: skip
         return point

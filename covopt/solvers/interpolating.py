@@ -100,7 +100,7 @@ class InterpolatingDescent:
         else:
             self.rescue()
         if self.point.warm is None:  # columns need not pass through the points
-            self.point.warm = WarmStart.of(*network, self.point.dual)
+            self.point.warm = WarmStart(*network, self.point.dual)
 
     def _descend(self, fit: Problem, network: Network) -> Network:
         """Descend, and keep where that ends or is ended, and its dual."""
@@ -145,7 +145,7 @@ class InterpolatingDescent:
         if meets and value < self.point.upper_bound:
             self.point = dataclasses.replace(
                 self.point, neurons=neurons, weights=weights, offset=offset, upper_bound=value,
-                warm=WarmStart.of(neurons, weights, offset, self.point.dual),
+                warm=WarmStart(neurons, weights, offset, self.point.dual),
             )  # fmt: skip
         return meets
 

@@ -40,14 +40,12 @@ class Faces:
         """Return the outputs of the network on the rows, by the rows' true signs."""
         return np.maximum(rows @ self.vectors.T, 0.0) @ self.signs
 
-    def spans(self, rows: np.ndarray, *, beside_neuron: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Orthonormal bases of the faces' linear spans, one under the other.
 
         Parameters
         ----------
         rows : ndarray of shape (N, r)
-        beside_neuron : bool
-            Leave the direction of the neuron itself out: bases of its orthogonal complement within the span.
 
         Returns
         -------
@@ -69,8 +67,6 @@ class Faces:
         projector = np.einsum("mrk,mk,mqk->mrq", vectors, free.astype(float), vectors)
         outer = directions[:, :, None] * directions[:, None, :]
         projector[lost] = outer[lost]
-        if beside_neuron:
-            projector -= outer
         values, vectors = np.linalg.eigh(projector)
         owner, which = np.nonzero(values > 0.5)
         return vectors[owner, :, which], owner

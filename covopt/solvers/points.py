@@ -24,7 +24,6 @@ class WarmStart:
     ----------
     neurons : ndarray of shape (M, r)
     weights : ndarray of shape (M, q)
-    masses : ndarray of shape (M,)
     offset : ndarray of shape (q,)
     dual : ndarray of shape (N, q)
     edges : ndarray of shape (2, N·q) or None
@@ -35,16 +34,10 @@ class WarmStart:
 
     neurons: np.ndarray
     weights: np.ndarray
-    masses: np.ndarray
     offset: np.ndarray
     dual: np.ndarray
     edges: np.ndarray | None = None
     feasible: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray, dual: np.ndarray) -> WarmStart:
-        """Return a start from a network and a dual of any solve."""
-        return cls(neurons, weights, np.linalg.norm(weights, axis=1), offset, dual)
 
 
 @dataclass

@@ -56,7 +56,7 @@ def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
     oracle = face_oracle(case.rows)
     first = Generation(case, oracle, tol=1e-8, random_state=0).solve()
     second = Generation(case, oracle, tol=1e-8, random_state=5).solve()
-    start = WarmStart.of(first.neurons, first.weights, first.offset, first.dual)
+    start = WarmStart(first.neurons, first.weights, first.offset, first.dual)
     warm = Generation(case, oracle, tol=1e-8, random_state=0, warm=start).solve()
     for other in (second, warm):
         assert other.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)

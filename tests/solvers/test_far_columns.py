@@ -15,7 +15,7 @@ from covopt.exact.two_doubles import whole
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
-from covopt.solvers.neuron_limit import with_few_neurons
+from covopt.solvers.finish import with_few_neurons
 from covopt.solvers.quick import quick_network
 
 

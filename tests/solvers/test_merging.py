@@ -67,23 +67,23 @@ def test_active_and_touched_are_the_signs(seed):
     assert (heights[faces.touched & ~faces.active] < 1e-9).all()
 
 
-@given(SEEDS, st.booleans())
-def test_spans_are_the_null_spaces_of_the_silent_rows(seed, beside):
+@given(SEEDS)
+def test_spans_are_the_null_spaces_of_the_silent_rows(seed):
     rows, neurons, weights = random_network(seed)
     faces = merge_in_cells(rows, neurons, weights)
-    basis, owner = faces.spans(rows, beside_neuron=beside)
+    basis, owner = faces.spans(rows)
     assert (np.diff(owner) >= 0).all()
     for j in range(len(faces)):
         own = basis[owner == j]
         silent = rows[~faces.touched[j]]
         dimension = 3 - (np.linalg.matrix_rank(silent, tol=1e-8) if len(silent) else 0)
-        assert len(own) == dimension - beside
+        assert len(own) == dimension
         np.testing.assert_allclose(own @ own.T, np.eye(len(own)), atol=1e-9)
         if len(silent) and len(own):
             assert np.abs(silent @ own.T).max() < 1e-6
         direction = faces.vectors[j] / faces.masses[j]
         along = np.linalg.norm(own @ direction) if len(own) else 0.0
-        assert along == pytest.approx(0.0 if beside else 1.0, abs=1e-8)
+        assert along == pytest.approx(1.0, abs=1e-8)
 
 
 @given(SEEDS, st.booleans())

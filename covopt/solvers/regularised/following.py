@@ -13,15 +13,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Pricing
-from covopt.solvers.master.columns import ON_PLANE
-from covopt.solvers.merging import Faces, face_matrix
+from covopt.solvers.both_layers import NEGLIGIBLE
+from covopt.solvers.master.columns import Columns, Tangents
 from covopt.solvers.points import WarmStart
 from covopt.solvers.regularised.newton import Curvature, NewtonPoint, solve_newton_master
 
 CURVED = 1e-2  # gap from which on curvature is carried
 LIGHT = 1e-6  # share of the largest weight below which a neuron does not move
 NEAR = 0.03  # distance of a neuron from the local maximum that inherits its weight
-TIGHT = 0.95
+TIGHT, WARM = 0.95, 0.9  # heights of columns that stay, in these rounds and for the next solve
 PATIENCE = 4
 
 
@@ -40,15 +40,14 @@ class Following:
 
     def __init__(self, loop: Any, warm: WarmStart, *, curved: bool):
         self.loop, self.offset, self.curved = loop, float(warm.offset[0]), curved
-        self.neurons = warm.neurons
-        self.atoms = np.ascontiguousarray(loop.problem.atoms(warm.neurons).T)
-        self.weights = warm.weights[:, 0]
+        self.columns = Columns(loop.problem.rows)
+        self.columns.append(warm.neurons)
+        self.weights = np.zeros(len(self.columns))
+        if len(self.weights) == len(warm.weights):  # none is silent on these rows
+            self.weights = warm.weights[:, 0]
         if not len(self.weights):  # of a network without neurons: what its dual is nearly tight at
             self._append(loop.price(warm.dual, TIGHT).neurons)
-            self.weights = np.zeros(len(self.neurons))
-        self.live = loop.problem.live
-        self.rows = loop.problem.rows[self.live]
-        self.movers: tuple[Faces, np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.tangents: tuple[Tangents, np.ndarray] | None = None  # of the columns that move, and their scales
 
     def run(self) -> bool:
         """Run until the loop should stop; False where the rounds no longer help and another method must go on."""
@@ -74,11 +73,10 @@ class Following:
             if idle > PATIENCE:
                 loop.point.warm = self.state(master)
                 return False
-            curvature = self._curvature(pricing, dual[:, 0]) if self.curved and gap < CURVED else None
-            self._prune(dual[:, 0], gap)
-            fresh = self._append(pricing.neurons)
-            self.weights = np.concatenate([self.weights, np.zeros(fresh)])
-            master = self._master(curvature)
+            heights = np.abs(self.columns.atoms @ dual[:, 0])
+            self._keep((heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0))
+            self._append(pricing.neurons)
+            master = self._master(self._curvature(pricing, dual) if self.curved and gap < CURVED else None)
             if not _is_finite(master):
                 return False
             self._offer(master)
@@ -86,25 +84,18 @@ class Following:
 
     def state(self, master: NewtonPoint) -> WarmStart:
         """Return what the next solve may start from: nearly tight columns."""
-        loop = self.loop
-        heights = np.abs(self.atoms @ master.dual[:, 0])
-        keep = (heights > 0.9) | (self.weights != 0)
-        weights = self.weights[keep, None]
-        return WarmStart(
-            self.neurons[keep], weights, np.abs(weights[:, 0]), np.array([self.offset]), loop.point.dual
-        )
+        heights = np.abs(self.columns.atoms @ master.dual[:, 0])
+        self._keep((heights > WARM) | (self.weights != 0))
+        weights = self.weights[:, None]
+        return WarmStart(self.columns.neurons, weights, np.array([self.offset]), self.loop.point.dual)
 
-    def _append(self, neurons: np.ndarray) -> int:
-        """Add neurons of cost one that are not there yet and do something; the number that was added."""
-        neurons = self.loop.normalise(neurons)
-        atoms = self.loop.problem.atoms(neurons).T
-        useful = atoms.max(axis=1, initial=0.0) > 1e-13
-        if len(self.neurons) and useful.any():
-            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
-            useful &= ~np.isfinite(near)
-        self.neurons = np.concatenate([self.neurons, neurons[useful]])
-        self.atoms = np.ascontiguousarray(np.concatenate([self.atoms, atoms[useful]]))
-        return int(useful.sum())
+    def _append(self, neurons: np.ndarray) -> None:
+        fresh = self.columns.append(self.loop.normalise(neurons))
+        self.weights = np.concatenate([self.weights, np.zeros(fresh)])
+
+    def _keep(self, kept: np.ndarray) -> None:
+        self.columns.keep(kept)
+        self.weights = self.weights[kept]
 
     # ------------------------------------------------------------------ a round
     def _master(self, curvature: Curvature | None) -> NewtonPoint:
@@ -116,66 +107,50 @@ class Following:
         loop = self.loop
         tol = max(0.01 * min(loop.point.gap, 1.0), 0.01 * loop.tol)
         return solve_newton_master(
-            loop.problem, self.atoms, self.weights, self.offset, tol=tol, curvature=curvature
+            loop.problem, self.columns.atoms, self.weights, self.offset, tol=tol, curvature=curvature
         )
 
     def _offer(self, master: NewtonPoint) -> None:
         """Offer the network on the columns, and the one whose neurons have moved within their faces."""
-        loop = self.loop
+        loop, neurons = self.loop, self.columns.neurons
         offset = np.array([master.offset])
         used = master.weights != 0
-        loop.offer(self.neurons[used], master.weights[used, None], offset)
-        if master.moves is None or self.movers is None:
+        loop.offer(neurons[used], master.weights[used, None], offset)
+        if master.moves is None or self.tangents is None:
             return
-        faces, basis, owner, scales, neurons = self.movers
-        _, place = cKDTree(self.neurons).query(neurons)
-        vectors = self.neurons * np.abs(master.weights)[:, None]
+        tangents, scales = self.tangents
         signs = np.where(master.weights >= 0, 1.0, -1.0)
-        agree = signs[place[owner]] == faces.signs[owner]
-        step = (scales[owner] * master.moves)[:, None] * basis
-        np.add.at(vectors, place[owner[agree]], step[agree])
+        agree = signs[tangents.owner] == tangents.outputs[:, 0]
+        vectors = neurons * np.abs(master.weights)[:, None]
+        np.add.at(
+            vectors, tangents.owner[agree], ((scales * master.moves)[:, None] * tangents.directions)[agree]
+        )
         masses = np.linalg.norm(vectors, axis=1)
-        used = masses > 1e-9 * masses.max(initial=0.0)
+        used = masses > NEGLIGIBLE * masses.max(initial=0.0)
         loop.offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
 
     def _curvature(self, pricing: Pricing, dual: np.ndarray) -> Curvature | None:
         """Curvature of the faces of the priced maxima; each inherits the weights of the nearest neurons."""
-        _loop, tops = self.loop, pricing.neurons
-        self.movers = None
+        columns, heights = self.columns, self.columns.atoms @ dual
+        masses, self.tangents = np.zeros(len(columns)), None
         heavy = np.abs(self.weights) > LIGHT * np.abs(self.weights).max(initial=0.0)
-        held, weights = self.neurons[heavy], self.weights[heavy]
-        inherited = np.zeros(len(tops))
+        _, tops = cKDTree(columns.neurons).query(pricing.neurons)
         for sign in (1.0, -1.0):
-            theirs, mine = np.flatnonzero(weights * sign > 0), np.flatnonzero(pricing.values * sign > 0)
+            theirs, mine = (
+                np.flatnonzero(heavy & (self.weights * sign > 0)),
+                tops[heights[tops, 0] * sign > 0],
+            )
             if len(theirs) and len(mine):
-                far, which = cKDTree(tops[mine]).query(held[theirs])
-                near = far < NEAR
-                np.add.at(inherited, mine[which[near]], weights[theirs[near]])
-        moving = inherited != 0
-        if not moving.any():
+                far, which = cKDTree(columns.neurons[mine]).query(columns.neurons[theirs])
+                np.add.at(masses, mine[which[far < NEAR]], np.abs(self.weights[theirs[far < NEAR]]))
+        chosen = np.flatnonzero((masses > 0.0) & columns.live & (columns.dims > 1))
+        if not len(chosen):
             return None
-        heights = tops[moving] @ (self.rows / np.linalg.norm(self.rows, axis=1, keepdims=True)).T
-        masses = np.abs(inherited[moving])
-        faces = Faces(
-            tops[moving] * masses[:, None],
-            np.sign(inherited[moving]),
-            heights > ON_PLANE,
-            np.abs(heights) > ON_PLANE,
-        )
-        basis, owner = faces.spans(self.rows, beside_neuron=True)
-        if not len(owner):
-            return None
-        scales = np.sqrt(masses)
-        factor = np.zeros((len(dual), len(owner)))
-        factor[self.live] = face_matrix(self.rows, faces, basis, owner, scales)
-        self.movers = faces, basis, owner, scales, tops[moving]
-        return Curvature(factor, dual)
-
-    def _prune(self, dual: np.ndarray, gap: float) -> None:
-        heights = np.abs(self.atoms @ dual)
-        keep = (heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0)
-        self.neurons, self.atoms = self.neurons[keep], np.ascontiguousarray(self.atoms[keep])
-        self.weights = self.weights[keep]
+        tangents = columns.tangents(dual, heights, chosen)
+        scales = np.sqrt(masses[tangents.owner])
+        self.tangents, rows = (tangents, scales), np.empty((len(tangents), len(dual)))
+        columns.tangent_rows(tangents, scales, rows)
+        return Curvature(rows.T, dual[:, 0])
 
 
 def _is_finite(master: NewtonPoint) -> bool:
