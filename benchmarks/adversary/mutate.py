@@ -52,7 +52,7 @@ def mutations(document: Document, rng: np.random.Generator) -> Iterator[tuple[st
     yield from ((name, raw) for name, raw in _WHOLE)
     while True:
         if rng.random() < 0.8:
-            yield _inside(document, rng)
+            yield inside(document, rng)
         else:
             name, change = _TEXT[int(rng.integers(len(_TEXT)))]
             yield name, change(text.encode(), rng)
@@ -126,7 +126,7 @@ def places(content: Any, at: Place = ()) -> Iterator[Place]:
         yield from places(value, (*at, key))
 
 
-def _inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
+def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
     """Change one to three values; short lists and names near the root as often as the many numbers."""
     changed = copy.deepcopy(document)
     raws: list[str] = []

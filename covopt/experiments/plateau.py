@@ -81,16 +81,12 @@ class Plateau(Brief):
         proved = (
             "certified optimum" if self.certified else "certified lower bound, not proved to be the optimum"
         )
+        shown = self.table[["width", "best_cost", "excess", "hits", "networks"]]
         lines = [
             f"floor {self.floor:.10g} ({proved}); trained costs are heuristic",
-            f"{'width':>6} {'best cost':>16} {'above floor':>12} {'at the floor':>14}",
+            shown.to_string(index=False, float_format="{:.8g}".format),
+            self._start(),
         ]
-        for row in self.table.itertuples():
-            cost = (
-                f"{row.best_cost:16.8g} {row.excess:12.2e}" if np.isfinite(row.best_cost) else f"{'none':>29}"
-            )
-            lines.append(f"{row.width:6d} {cost} {f'{row.hits} of {row.networks}':>14}")
-        lines.append(self._start())
         lower = [b.value for b in self.bounds.bounds if b.kind == "lower"]
         least = f"{max(lower)} ≤ " if lower else ""
         lines.append(f"theory: {least}neurons of the sparsest optimal network ≤ {self.bounds.upper}")
