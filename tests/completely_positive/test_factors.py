@@ -113,11 +113,8 @@ def test_doubly_nonnegative_matrices_up_to_four_rows_have_a_factor_of_n_rows(n, 
     assert residual_of(A, F) < 1e-9
 
 
-def test_conjugate_gradients_and_the_jacobian_find_factors_of_the_same_size(monkeypatch):
-    from covopt.completely_positive import factorisation
-
+def test_a_factor_keeps_the_zeros_and_small_ones_are_not_found_where_there_are_none():
     A = graph_matrix(nx.octahedral_graph()).astype(float)
-    monkeypatch.setattr(factorisation, "DENSE", 0)
     F = numerical_factor(A, 6, n_starts=200, max_iter=400)
     assert residual_of(A, F) < 1e-9
     assert (F[:, [0, 5]].min(1) == 0).all()  # vertices 0 and 5 are opposite

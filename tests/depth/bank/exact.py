@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.exact.elimination import row_reduce
+
 Matrix = list[list[Fraction]]
 Layers = Sequence[Sequence[Sequence[float]]]
 STEPS = 4  # of Newton: the outputs are linear in one layer as long as no neuron changes its sign
@@ -134,23 +136,10 @@ def solve(matrix: Matrix, right: list[Fraction]) -> list[Fraction] | None:
     right : list of Fraction
     """
     n = len(right)
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    pivots: list[int] = []
-    for k in range(n):
-        done = len(pivots)
-        found = next((i for i in range(done, n) if rows[i][k] != 0), None)
-        if found is None:
-            continue
-        rows[done], rows[found] = rows[found], rows[done]
-        rows[done] = [entry / rows[done][k] for entry in rows[done]]
-        for i in range(n):
-            factor = rows[i][k]
-            if i != done and factor != 0:
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[done], strict=True)]
-        pivots.append(k)
-    if any(row[-1] != 0 for row in rows[len(pivots) :]):
+    reduced, pivots = row_reduce([[*row, value] for row, value in zip(matrix, right, strict=True)], n)
+    if any(row[-1] != 0 for row in reduced[len(pivots) :]):
         return None
     answer = [Fraction(0)] * n
-    for k, row in zip(pivots, rows, strict=False):
+    for k, row in zip(pivots, reduced, strict=False):
         answer[k] = row[-1]
     return answer
