@@ -36,6 +36,7 @@ from covopt.losses import Loss
 
 TOL = 3e-5  # of the least over c
 MAX_BOXES = 3000
+FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,9 @@ def dual_bound(
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
         return floor
+    most = MAX_BOXES if depth - 2 <= FEW_AXES or data.bias == 0.0 else FEW_BOXES
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
-    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, MAX_BOXES))
+    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, most))
 
 
 class DualHeights:
