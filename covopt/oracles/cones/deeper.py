@@ -28,14 +28,11 @@ TOO_WIDE = (
     "is a relaxation's"
 )
 TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
+FIRST_LOOK = 0.04  # share of a certificate's boxes that are looked at in any case
 PROMISING = (
-    (0.04, 1.3),
-    (0.16, 1.18),
-    (0.5, 1.09),
-    (1.0, 1.055),
-    (2.0, 1.03),
-)  # shares of a certificate's boxes, and ratios to go on at
-MORE = 8  # times a certificate's boxes, at most, where the first look has promised something
+    0.06  # over the root of that share: by how much a bound may exceed the value met for a search to go on
+)
+MORE = 8  # times a certificate's boxes, at most
 NEWS = 0.95  # of the bound that was told last
 
 
@@ -121,14 +118,12 @@ def closed_gauge(
     search.offer(scalar.ascend(np.concatenate([starts, -starts])))
     search.goal = search.best * (1.0 + TO_CLOSE * tol)
     search.run(0.0, 1)  # the roots
-    for share, promising in (*PROMISING, *((part, math.inf) for part in range(3, MORE + 1))):
-        while search.nodes < share * most and search.bound > search.goal and not search.is_full:
-            if now() - began > time_s:
-                return math.inf
-            search.run(0.0, search.nodes + SLICE)
-            remember(rows, dual, made.lift(search.bound))
-        if search.bound <= search.best * (1.0 + 2.0 * TO_CLOSE * tol):
-            return made.lift(search.bound)
-        if search.bound > promising * search.best or search.is_full:
+    while search.bound > search.goal and not search.is_full and search.nodes < MORE * most:
+        share = search.nodes / most
+        hopeless = share >= FIRST_LOOK and search.bound > (1.0 + PROMISING / math.sqrt(share)) * search.best
+        if hopeless or now() - began > time_s:
             break
-    return math.inf
+        search.run(0.0, search.nodes + SLICE)
+        remember(rows, dual, made.lift(search.bound))
+    is_closed = search.bound <= search.best * (1.0 + 2.0 * TO_CLOSE * tol)
+    return made.lift(search.bound) if is_closed else math.inf

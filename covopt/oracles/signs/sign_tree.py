@@ -17,40 +17,8 @@ from covopt.oracles.signs.sign_bounds import CONCAVE, ROUNDS, bound_node, worksp
 
 
 @njit(cache=True, nogil=True)
-def _push(heap, count, bounds, item):
-    heap[count] = item
-    k = count
-    while k > 0:
-        up = (k - 1) // 2
-        if bounds[heap[up]] >= bounds[heap[k]]:
-            break
-        heap[up], heap[k] = heap[k], heap[up]
-        k = up
-    return count + 1
-
-
-@njit(cache=True, nogil=True)
-def _pop(heap, count, bounds):
-    top = heap[0]
-    count -= 1
-    heap[0] = heap[count]
-    k = 0
-    while True:
-        child = 2 * k + 1
-        if child >= count:
-            break
-        if child + 1 < count and bounds[heap[child + 1]] > bounds[heap[child]]:
-            child += 1
-        if bounds[heap[k]] >= bounds[heap[child]]:
-            break
-        heap[k], heap[child] = heap[child], heap[k]
-        k = child
-    return top, count
-
-
-@njit(cache=True, nogil=True)
 def run_tree(
-    rows, mu, squares, states, coefs, taus, nus, bounds, branches, heap, numbers, levels, point, margin, chunk,
+    rows, mu, squares, states, coefs, taus, nus, bounds, branches, open_, numbers, levels, point, margin, chunk,
     share,
 ):  # fmt: skip
     """Branch ``chunk`` times on the node of largest bound.
@@ -65,9 +33,15 @@ def run_tree(
     count, used = numbers[0], numbers[1]
     rounds = np.int64(ROUNDS)  # a literal would compile the callee once more
     for _ in range(chunk):
-        if count == 0 or bounds[heap[0]] <= best + margin or used + 1 >= len(bounds):
+        place = 0
+        for k in range(1, count):
+            if bounds[open_[k]] > bounds[open_[place]]:
+                place = k
+        node = open_[place]
+        if count == 0 or bounds[node] <= best + margin or used + 1 >= len(bounds):
             break
-        node, count = _pop(heap, count, bounds)
+        count -= 1
+        open_[place] = open_[count]
         row = branches[node]
         limit, start_nu = bounds[node], nus[node]
         for side in range(2):
@@ -94,7 +68,8 @@ def run_tree(
                 settled = max(settled, found)
             else:
                 nus[slot], bounds[slot], branches[slot] = nu, found, branch
-                count = _push(heap, count, bounds, slot)
+                open_[count] = slot
+                count += 1
                 if side == 0:
                     used += 1
     numbers[0], numbers[1] = count, used
@@ -165,7 +140,7 @@ class SignTree:
     @property
     def bound(self) -> float:
         """Largest bound of an open node."""
-        return float(self._nodes[4][self._nodes[6][0]]) if self._numbers[0] else 0.0
+        return float(self._nodes[4][self._nodes[6][: self._numbers[0]]].max(initial=0.0))
 
     @property
     def upper(self) -> float:
@@ -199,8 +174,8 @@ class SignTree:
             self._nodes = [
                 np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for part in self._nodes
             ]
-        states, coefs, taus, nus, bounds, branches, heap = self._nodes
+        states, coefs, taus, nus, bounds, branches, open_ = self._nodes
         run_tree(
-            self.rows, self.mu, self.squares, states, coefs, taus, nus, bounds, branches, heap, self._numbers,
+            self.rows, self.mu, self.squares, states, coefs, taus, nus, bounds, branches, open_, self._numbers,
             self._levels, self.point, margin, chunk, self.share,
         )  # fmt: skip

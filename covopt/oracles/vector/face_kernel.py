@@ -6,8 +6,8 @@ the derivative 2R in the angle, R = √(b² + ¼(a_pp − a_qq)²), and R\|t\| �
 columns by 9u\|A\|. So a step is that of A + E with \|E\| ≤ 35u\|A\| (Frobenius), and moves the vectors by at most 10u
 each off an exact rotation. With R steps: A + E = QDQᵀ for an exactly orthogonal Q, where \|E\|, \|V − Q\|\|A\| ≤
 40Ru\|A\|. What stands off the diagonal of D in the end is counted by Gershgorin's theorem. Steps that did not end
-count as many. A 2 × 2 form in closed form is off by 8u of its trace, and a Gram matrix by γ(m), m the terms of its
-products. All of it is ``share`` of :func:`top_pair`, relative to the trace.
+count as many. A Gram matrix is off by γ(m), m the terms of its products. All of it is ``share`` of
+:func:`top_pair`, relative to the trace.
 """
 
 from __future__ import annotations
@@ -87,36 +87,22 @@ def top_pair(image, form, vectors, v):
             small[p, q] = s
             small[q, p] = s
         trace += small[p, p]
-    if size == 2:
-        half = 0.5 * (small[0, 0] - small[1, 1])
-        middle = 0.5 * (small[0, 0] + small[1, 1])
-        radius = np.hypot(half, small[0, 1])
-        top, second = middle + radius, middle - radius
-        best = 0
-        # half the angle of (half, small[0, 1]), from the larger of cosine and sine: nothing cancels
-        larger = np.sqrt(0.5 + 0.5 * abs(half) / radius) if radius > 0.0 else 1.0
-        smaller = 0.5 * small[0, 1] / radius / larger if radius > 0.0 else 0.0
-        if half >= 0.0:
-            vectors[0, 0], vectors[1, 0] = larger, smaller
-        else:
-            vectors[0, 0], vectors[1, 0] = abs(smaller), np.copysign(larger, smaller)
-    else:
-        share += 40.0 * UNIT * _diagonalise(small, vectors[:size, :size])
-        best = 0
-        for p in range(1, size):
-            if small[p, p] > small[best, best]:
-                best = p
-        top = 0.0
-        for p in range(size):
-            reach = small[p, p]
-            for q in range(size):
-                if q != p:
-                    reach += abs(small[p, q])
-            top = max(top, reach)
-        second = 0.0
-        for p in range(size):
-            if p != best:
-                second = max(second, small[p, p])
+    share += 40.0 * UNIT * _diagonalise(small, vectors[:size, :size])
+    best = 0
+    for p in range(1, size):
+        if small[p, p] > small[best, best]:
+            best = p
+    top = 0.0
+    for p in range(size):
+        reach = small[p, p]
+        for q in range(size):
+            if q != p:
+                reach += abs(small[p, q])
+        top = max(top, reach)
+    second = 0.0
+    for p in range(size):
+        if p != best:
+            second = max(second, small[p, p])
     if k < d:
         length = 0.0
         for c in range(d):
