@@ -50,6 +50,7 @@ def test_the_best_scale_of_each_neuron_gives_twice_the_exact_potential():
     assert effective_cost(network, X) > effective_cost(scaled, X)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_certified_minimisers_are_least_in_their_cells(name):
     rng = np.random.default_rng(3)
@@ -61,6 +62,7 @@ def test_certified_minimisers_are_least_in_their_cells(name):
     assert abs(found.excess) <= 1e-6
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_least_value_is_below_the_network_and_above_the_certified_bound(name):
     X = np.random.default_rng(4).standard_normal((6, 2))

@@ -24,6 +24,7 @@ def table(seed=0, n=8, d=2, k=1):
 
 
 # ---------------------------------------------------------------- with a loss
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("loss", "output_bias"),
     [
@@ -51,7 +52,7 @@ def test_best_network_comes_near_and_none_is_below(loss, output_bias):
 
 
 # ---------------------------------------------------------------- interpolation
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 def test_interpolation_is_repaired_and_compared(output_bias):
     X, y = table(4, n=5, d=1)

@@ -100,7 +100,7 @@ def drawn(seed, widths, size, steps, eta=0.0, kind="normal", phase=0):
 
 
 @pytest.mark.parametrize("kind", ["normal", "rademacher", "uniform"])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("size", [1, 3])
 def test_label_noise_sgd_is_algorithm_1(kind, size):
     steps, eta, epsilon = 300, 0.2, 0.01

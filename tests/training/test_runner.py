@@ -37,7 +37,7 @@ def test_grid_is_the_product_last_fastest():
     ]  # fmt: skip
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "softmax-cross-entropy"])
 @pytest.mark.parametrize("widths", [6, (5, 4), (4, 3, 2)])
