@@ -11,7 +11,7 @@ from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate
-GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
+GRACE_S = 0.7  # by which a result may be late
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
 LEAST_CHECK_S = 0.5  # for a certificate
 WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
@@ -39,7 +39,7 @@ class Clock:
 
     def __init__(self, time_limit_s: float | None, began: float):
         self.limit, self.began, self.interrupted, self.hurries = time_limit_s, began, False, 0
-        self.grace = 0.0 if time_limit_s is None else GRACE * time_limit_s + GRACE_S
+        self.grace = 0.0 if time_limit_s is None else GRACE_S
 
     def for_solver(self, rank: int, *, proves: bool = False) -> float | None:
         """Return the seconds that the solver may take from now, so that there are some to finish in.
@@ -94,10 +94,11 @@ def in_time(
     share: float = 1.0,
     *,
     halved: bool = False,
+    spare: float = 0.0,
 ) -> Answer:
     """Return ``work()``, or ``otherwise()`` where that would be late; one interrupt or two are noted on the clock.
 
-    ``halved`` leaves half of the time to what follows.
+    ``halved`` leaves half of the time to what follows, ``spare`` so many seconds.
 
     Examples
     --------
@@ -108,6 +109,7 @@ def in_time(
     left = clock.half() if halved else clock.until_late(share)
     if left == 0.0:
         return otherwise()
+    left = None if left is None else max(left - spare, 1e-6)
     before = clock.hurries
     with patiently(hurried=before > 0) as interrupted:
         try:
@@ -168,13 +170,15 @@ def best_in_time(
     """
     if clock.limit is None:
         return in_time(clock, lambda: work(effort_left(name, clock)), lambda: work(0.0))
-    # a deadline shortens the bound; where it comes first, that is made without one
-    best = in_time(clock, lambda: work(0.0), lambda: noting(clock, lambda: work(0.0)), share=0.5)
-    effort = effort_left(name, clock)
+    began = now()
+    best = noting(clock, lambda: work(0.0))
+    took, effort = now() - began, effort_left(name, clock)
     while True:
-        began = now()
-        found = in_time(clock, lambda: work(effort), lambda: None, share=0.0)  # noqa: B023
-        if found is None:  # what it had proved when the time was up is remembered
+        began, left = now(), clock.until_late(0.0) or 0.0
+        if left < WORTH * took:  # what is proved in time is remembered; stating it takes as long
+            return best
+        found = in_time(clock, lambda: work(effort), lambda: None, share=0.0, spare=took)  # noqa: B023
+        if found is None:
             found = best if clock.hurries > 1 else in_time(clock, lambda: work(0.0), lambda: best)  # noqa: B023
         best = max(best, found, key=key)
         more = (clock.until_late(0.0) or 0.0) / max(now() - began, 1e-6)
