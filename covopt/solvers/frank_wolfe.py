@@ -25,12 +25,13 @@ driver, with columns that stay where they are, or follow Λ within their faces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
+from scipy.optimize import brentq
 
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
@@ -45,6 +46,7 @@ ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
 LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
 HEAVY = 1e-9  # share of the largest mass below which an atom is not in use
+FARTHEST = 1e18  # step of a line search
 JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
 
 Start = tuple[np.ndarray, np.ndarray]
@@ -142,26 +144,19 @@ class Masses:
         return int(np.abs(self.neurons - neuron).max(axis=1).argmin())
 
     def move(self, change: np.ndarray, limit: float) -> None:
-        """Go to m + γ·change with the best γ between 0 and ``limit``, by bisection on the pencil of K and its change.
+        """Go to m + γ·change with the best γ between 0 and ``limit``, by the pencil of K and its change.
 
         In the basis of the pencil F(m + γ·change) = Σm + γΣchange + Σ g_i/(1 + γ μ_i), up to constants.
         """
-        slope = float(change.sum())
         values, vectors = eigh((self.atoms.T * change) @ self.atoms, self.matrix)
         weights = np.square(vectors.T @ self.targets).sum(axis=1) * values
-        high = min(limit, (1.0 - 1e-12) / max(-float(values[0]), 1e-300))
+        high = min(limit, (1.0 - 1e-12) / max(-float(values[0]), 1e-300), FARTHEST)
 
-        def falls(step: float) -> bool:
-            return slope < float((weights / (1.0 + step * values) ** 2).sum())
+        def rise(step: float) -> float:
+            return float(change.sum() - (weights / (1.0 + step * values) ** 2).sum())
 
-        low, high = 0.0, min(high, 1e18)
-        if not falls(high):
-            top, high = high, min(high, 1.0)
-            while high < top and falls(high):
-                high *= 4.0
-            for _ in range(80):
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if falls(middle) else (low, middle)
+        if rise(high) > 0.0:
+            high = brentq(rise, 0.0, high, xtol=1e-300, maxiter=1000) if rise(0.0) < 0.0 else 0.0
         self.masses = np.maximum(self.masses + high * change, 0.0)
         self.refresh()
 
@@ -249,21 +244,13 @@ class FrankWolfe(Generation):
         if self.variant not in ONE_AT_A_TIME:
             super()._iterate()
             return
-        try:
-            for masses in self._rounds():
-                best = masses.insert(self.vertex)
-                worst = int(np.where(masses.masses > 0, masses.slopes(), np.inf).argmin())
-                if self.variant == "pairwise" and masses.masses[worst] > 0:
-                    masses.exchange(best, worst)
-                else:
-                    masses.toward(best)
-                masses.rescale()
-        except LinAlgError:  # no covariance of these atoms has an inverse in double precision
-            return
+        with contextlib.suppress(
+            LinAlgError
+        ):  # no covariance of these atoms has an inverse in double precision
+            self._move_masses()
 
     # ------------------------------------------------------------------ one atom at a time
-    def _rounds(self) -> Iterator[Masses]:
-        """Yield the masses of each round, priced and noted, until it is the last one."""
+    def _move_masses(self) -> None:
         self.masses = masses = Masses(self.problem, *self._first_atoms())
         if self.given is None:
             masses.rescale()
@@ -271,12 +258,17 @@ class FrankWolfe(Generation):
             dual = self.problem.project_dual(masses.dual)
             pricing = self.price(dual, 0.0, 1)
             self.offer_dual(dual, pricing)
-            self.vertex = self.normalise(pricing.neurons[:1])[0]
             self._note_dual(dual, pricing)
             self.point.upper_bound = masses.value / 2.0
             if self.should_stop():
                 return
-            yield masses
+            best = masses.insert(self.normalise(pricing.neurons[:1])[0])
+            worst = int(np.where(masses.masses > 0, masses.slopes(), np.inf).argmin())
+            if self.variant == "pairwise" and masses.masses[worst] > 0:
+                masses.exchange(best, worst)
+            else:
+                masses.toward(best)
+            masses.rescale()
 
     def _first_atoms(self) -> Start:
         """Neurons whose atoms span the targets; beside given ones they have next to no mass."""
@@ -293,9 +285,7 @@ class FrankWolfe(Generation):
         if self.masses is None:
             return
         self.point.upper_bound = np.inf
-        self._offer_masses(*self.active_set, self.masses.dual)
-
-    def _offer_masses(self, neurons: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> None:
+        (neurons, masses), dual = self.active_set, self.masses.dual
         atoms = np.maximum(neurons @ self.problem.rows.T, 0.0)
         weights, offset = masses[:, None] * (atoms @ dual), self.problem.kappa * dual.sum(axis=0)
         if self.problem.is_free:
@@ -306,27 +296,13 @@ class FrankWolfe(Generation):
     def _start(self) -> bool:
         if not super()._start():
             return False
-        if self.variant not in ONE_AT_A_TIME:
-            self.is_patient = not self.moves
-            if self.given is not None and len(self.given[0]) > 0:
-                self._go_on(*self.given)
-            self.master.columns.live &= self.moves
+        columns, cones, before = self.master.columns, self.master.cones, len(self.master.columns)
+        self.is_patient = not self.moves or self.given is not None
+        if self.given is not None:
+            columns.append_different(self.given[0])
+            cones.add(columns.atoms[before:] @ self.master.dual, self.master.level, 1.0)
+        columns.live &= self.moves
         return True
-
-    def _go_on(self, neurons: np.ndarray, masses: np.ndarray) -> None:
-        """Take over atoms, and the dual and the network that belong to their masses."""
-        columns, cones, self.is_patient = self.master.columns, self.master.cones, True
-        before = len(columns)
-        columns.append_different(neurons)
-        cones.add(columns.atoms[before:] @ self.master.dual, self.master.level, 1.0)
-        try:
-            of = Masses(self.problem, neurons, masses)
-        except LinAlgError:
-            return
-        dual = self.problem.project_dual(np.linalg.lstsq(of.matrix, of.targets, rcond=1e-12)[0])
-        self.offer_dual(dual, self.price(dual, 1.0))
-        self._offer_masses(neurons, masses, dual)
-        self.dual_gap = min(1.0, max(self.point.gap, 1e-300))
 
     def _ask(self) -> Pricing:
         pricing = super()._ask()
