@@ -120,7 +120,7 @@ class Generation(Driver):
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
         if self.warm is not None and applies(problem):
-            self.following = Following(self, self.warm, curved=self.unit.has_curvature)
+            self.following = Following(self, self.warm)
             return True
         return self._start_columns(first)
 

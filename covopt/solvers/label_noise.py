@@ -72,7 +72,6 @@ class LabelNoiseUnit(Unit):
     oracle : LabelNoiseOracle
     """
 
-    has_curvature = False
     light = 1e-6  # neurons without which the others are moved to interpolate
 
     def __init__(self, oracle: LabelNoiseOracle):

@@ -76,7 +76,6 @@ class Unit:
     """What a neuron costs, as far as merging and scaling to cost one have to know: its norm."""
 
     fit_frames: Frames | None = None  # turns orthonormal frames of faces into frames of this cost
-    has_curvature = True  # of the kind that following a path uses
     light = 1e-5  # mass, relative to the masses and to max|y| = 1, of a neuron that is tried without
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ import pytest
 import covopt
 from covopt.losses import make_loss
 from covopt.problems.problem import Problem
-from covopt.solvers.merging import Unit
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master
 from tests.cases import cases
@@ -103,7 +102,7 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     """Without it neurons in the interior of a face are approached by ever more columns."""
     X, y = table("squared", n=60, seed=5)
     curved = covopt.path(X, y, n_lams=8)
-    monkeypatch.setattr(Unit, "has_curvature", False)
+    monkeypatch.setattr(following.Following, "_curvature", lambda *_: None)
     plain = covopt.path(X, y, n_lams=8)
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
 

@@ -34,13 +34,11 @@ class Following:
         Its bounds and history are kept up to date.
     warm : WarmStart
         Where the columns come from.
-    curved : bool
-        Whether neurons cost their norm, so that faces have the curvature used here.
     """
 
-    def __init__(self, loop: Any, warm: WarmStart, *, curved: bool):
-        self.loop, self.offset, self.curved = loop, float(warm.offset[0]), curved
-        self.columns = Columns(loop.problem.rows)
+    def __init__(self, loop: Any, warm: WarmStart):
+        self.loop, self.offset = loop, float(warm.offset[0])
+        self.columns = Columns(loop.problem.rows, loop.unit.fit_frames)
         self.columns.append(warm.neurons)
         self.weights = np.zeros(len(self.columns))
         if len(self.weights) == len(warm.weights):  # none is silent on these rows
@@ -76,7 +74,7 @@ class Following:
             heights = np.abs(self.columns.atoms @ dual[:, 0])
             self._keep((heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0))
             self._append(pricing.neurons)
-            master = self._master(self._curvature(pricing, dual) if self.curved and gap < CURVED else None)
+            master = self._master(self._curvature(pricing, dual) if gap < CURVED else None)
             if not _is_finite(master):
                 return False
             self._offer(master)
@@ -125,7 +123,7 @@ class Following:
         np.add.at(
             vectors, tangents.owner[agree], ((scales * master.moves)[:, None] * tangents.directions)[agree]
         )
-        masses = np.linalg.norm(vectors, axis=1)
+        masses = loop.unit.weigh(vectors)
         used = masses > NEGLIGIBLE * masses.max(initial=0.0)
         loop.offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
 
