@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 import covopt
 from covopt.datasets import load_diabetes_table, make_smooth
@@ -33,6 +33,7 @@ def tables() -> dict[str, Any]:
     X, y = make_smooth(60)
     flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
     Z, z = load_diabetes(return_X_y=True)
+    C, c = load_breast_cancer(return_X_y=True)
     return {
         "20 × 2, two decimals": lambda: covopt.min_norm(
             rng.normal(size=(20, 2)).round(2), rng.normal(size=20).round(2)
@@ -43,6 +44,9 @@ def tables() -> dict[str, Any]:
         "iris, 149 × 4, classes as numbers": lambda: covopt.min_norm(flowers[:, :4], flowers[:, 4]),
         "diabetes, 442 × 10, squared loss, λ_max/2": lambda: covopt.fit(
             Z / Z.std(axis=0), (z - z.mean()) / z.std(), lam="0.5max"
+        ),
+        "cancer, 569 × 30, squared loss of ±1, λ_max/10": lambda: covopt.fit(
+            (C - C.mean(axis=0)) / C.std(axis=0), 2.0 * c - 1.0, lam="0.1max", loss="squared"
         ),
     }
 
