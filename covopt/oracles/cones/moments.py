@@ -102,10 +102,6 @@ class MomentSearch:
         """Upper bound on |G(u)|/‖u‖ so far."""
         return max(self._closed, -self._open[0][0] if self._open else 0.0)
 
-    def worst(self, count: int) -> list[Box]:
-        """Open boxes with the largest bounds, at most ``count``."""
-        return [box for _, _, box in heapq.nsmallest(count, self._open)]
-
     @property
     def is_full(self) -> bool:
         """Whether the open boxes take the memory that is meant for them."""
