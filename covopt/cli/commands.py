@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +13,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from covopt.checks.optional import required
 from covopt.cli import cells, certificates, networks, saved, train
 from covopt.cli.report import Exit, print_json, reporting
-from covopt.cli.running import COMMANDS, add
+from covopt.cli.running import COMMANDS, add, texts
+from covopt.errors import InputError
 
 _EPILOG = (
     "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
@@ -108,6 +112,30 @@ for _name, _command, _codes in (
     ("reduce", saved.reduce, _EPILOG),
 ):
     add(app, _name, _command, _codes)
+
+_BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "peers"
+
+
+@app.command(
+    "bench",
+    hidden=not _BENCHMARK.is_dir(),
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    **texts("bench"),
+)
+def _bench(
+    context: typer.Context,
+    benchmark: Annotated[Path, typer.Option(metavar="DIR", help="Its folder.")] = _BENCHMARK,
+) -> None:
+    """Race solvers: what follows goes to ``benchopt run``, so ``covopt bench --help`` shows its options."""
+    with reporting(as_json=False):
+        required("benchopt", "covopt bench", "bench")
+        if not (benchmark / "objective.py").is_file():
+            raise InputError(
+                f"{benchmark} is no benchmark: run covopt bench in a checkout, or give --benchmark DIR."
+            )
+    command = [sys.executable, "-m", "benchopt", "run", str(benchmark), *context.args]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
 
 
 def main() -> None:

@@ -72,6 +72,10 @@ COMMANDS = {
         "Bracket the CP-rank of a matrix or a graph, with proofs.",
         "covopt cp-rank matrix.csv --out certificate.json",
     ),
+    "bench": (
+        "Race solvers, in a checkout: the options of `benchopt run`.",
+        "covopt bench --solver covopt --timeout 30",
+    ),
 }
 
 

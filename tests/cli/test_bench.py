@@ -2,14 +2,19 @@
 
 import importlib
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import covopt
+from covopt.cli import commands
+from tests.commands import refused, run
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
@@ -172,3 +177,21 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
     assert (frame["objective_gap"] >= -1e-9).all() and frame.groupby("objective_name")[
         "objective_gap"
     ].min().max() <= 1e-6
+
+
+def test_the_command_hands_on_to_benchopt_and_is_there_in_a_checkout_only(tmp_path, monkeypatch):
+    pytest.importorskip("benchopt")
+    asked = []
+    monkeypatch.setattr(
+        commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
+    )
+    assert run("bench", "--solver", "covopt", "--timeout", "5").exit_code == 3
+    assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
+    said = refused("bench", "--benchmark", tmp_path)
+    assert "is no benchmark: run covopt bench in a checkout" in said
+    assert "bench" in run("--help").output
+    elsewhere = tmp_path / "covopt/cli/commands.py"
+    elsewhere.parent.mkdir(parents=True)
+    shutil.copy(commands.__file__, elsewhere)
+    listed = CliRunner().invoke(load(elsewhere).app, ["--help"]).output
+    assert "cp-rank" in listed and "bench" not in listed

@@ -215,7 +215,9 @@ def test_every_command_has_a_line_and_an_example_that_parses():
             program, called, *arguments = shlex.split(example)
             assert (program, called) == ("covopt", name)
             group.get_command(context, name).make_context(name, arguments, parent=context)
-            assert example in run(name, "--help").stdout
+            if name != "bench":  # its help is that of benchopt
+                text = run(name, "--help").stdout
+                assert example in text
 
 
 @pytest.mark.parametrize(
