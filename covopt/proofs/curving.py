@@ -27,12 +27,13 @@ def curve(own: Any, curves: Any) -> None:
     curves : Curves
         What was searched; H is its bound.
     """
-    unit, stack, deepest = own.H / curves.bound, [(box, 0) for box in curves.roots], 0
+    unit, stack, narrowest = own.H / curves.bound, list(curves.roots), 2.0
     while stack:
-        box, depth = stack.pop()
-        deepest = max(deepest, depth)
-        stack += [(part, depth + 1) for part in box.parts]
-    own.corner = 1 << (deepest + MAGNITUDE)  # no corner is rounded
+        box = stack.pop()
+        width = box.high - box.low
+        narrowest = min(narrowest, float(width[width > 0.0].min()))
+        stack += box.parts
+    own.corner = 1 << round(2.0 - math.log2(narrowest))  # none is rounded, multipliers of m have room
     rows, D = rows_of(own), len(own.basis)
     place = {id(r): i for i, (_, r) in enumerate(rows)}
     roots, leaves = [], []

@@ -53,6 +53,7 @@ def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
     assert proof.lower_bound > 0.999 * 2.0 * (y @ y) / abs(found.best_value)
     check_cover(proof.own, lambda *leaf: not chords.append(leaf))  # type: ignore[func-returns-value]
     assert not chords and proof.boxes > 40
+    assert proof.own.corner.bit_length() < MAGNITUDE  # else multipliers of m have no room in deep trees
     file = tmp_path / "proof.json"
     proof.save(file)
     readers = [[sys.executable, CHECKER]]
