@@ -94,8 +94,8 @@ def cover(
         multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
         content["proof"] = _proof(multipliers, H, basis, (1, MOST_SLOPE, 1))
         own = read(sealed(content))
-        curve(own, curves)
-        return _filled(content, own, about)
+        if curve(own, curves):
+            return _filled(content, own, about)
     V = _whole(found.transfer.V)
     while True:
         wanted = best * (1.0 + RTOL) or 1.0

@@ -17,8 +17,10 @@ from covopt.proofs.closing import Node, packed
 MANTISSA = 16  # bits of a multiplier
 
 
-def curve(own: Any, curves: Any) -> None:
+def curve(own: Any, curves: Any) -> bool:
     """Give ``own`` the tree of a search with multipliers in integers, and an H that may have to be larger.
+
+    False, and no tree, where a leaf does not close with twice that H: its multipliers have too few bits.
 
     Parameters
     ----------
@@ -48,12 +50,15 @@ def curve(own: Any, curves: Any) -> None:
                 pairs += [(upper, box.parts[1]), (lower, box.parts[0])]
             else:
                 leaves.append((node, box.moves, box.chart))
-    step = 1 + (own.H >> own.slope_bits)
+    step, first = 1 + (own.H >> own.slope_bits), own.H
     while left := [leaf for leaf in leaves if not closes(own, *leaf, place, unit, curves.size)]:
         while left:
+            if step > first:
+                return False
             own.H, step = own.H + step, 2 * step
             left = [leaf for leaf in left if not closes(own, *leaf, place, unit, curves.size)]
     own.tree = packed(roots, own)
+    return True
 
 
 def closes(

@@ -87,6 +87,15 @@ def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
     assert 0.0 < found.lower_bound < 1e9 and found.boxes >= 40
 
 
+def test_chords_are_a_proof_where_no_multiplier_in_integers_closes_a_leaf(monkeypatch):
+    monkeypatch.setattr("covopt.proofs.curving.field", lambda *_: 0)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-9, 10, (18, 8)) / 10, rng.integers(-9, 10, 18) / 10
+    found = prove(Problem(X, y[:, None], 1.0), y, max_boxes=1000)
+    assert found.lower_bound > 0.0 and found.own.normal_bits > 1  # of lines, which quadratics have none of
+    check_cover(found.own, lambda *_: True)
+
+
 @pytest.mark.parametrize("share", [1.0, 2.0**-100, 3.6e44, 1e300])
 def test_a_multiplier_of_a_quadratic_leaf_stays_within_its_bits(share):
     """Rows that all but vanish on a box asked for 25 bits: the proof of a fit of 569 × 30 was refused as damaged."""
