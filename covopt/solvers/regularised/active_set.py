@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dposv
 
 RIDGE = 1e-12  # weight on ½‖v‖², of the largest square of a column
 VIOLATION = 1e-9  # |⟨a, c − Aᵀv⟩| − 1 that is let pass
-BATCH = 5
+BATCH = 10
 MAX_STEPS = 3000
 PATIENCE = 3  # rounds without progress after which rounding is all that is left
 
@@ -64,8 +64,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
     """
     v = np.zeros(len(atoms)) if weights is None else weights.astype(float)
     signs, least, idle, steps, violated = np.sign(v), np.inf, 0, 0, True
-    gram = atoms @ atoms.T
-    gram.flat[:: len(gram) + 1] += RIDGE * gram.diagonal().max(initial=0.0)
+    ridge = RIDGE * float(np.einsum("ij,ij->i", atoms, atoms).max(initial=0.0))
     while True:
         residual = targets - v @ atoms
         value, slopes = 0.5 * float(residual @ residual) + float(np.abs(v).sum()), atoms @ residual
@@ -80,7 +79,8 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
             worst = worst[beyond[worst] > max(0.1 * beyond[worst[:1]].sum(), VIOLATION)]
             signs[worst] = np.sign(slopes[worst])
         held = np.flatnonzero(signs)
-        system, pulls = gram[held][:, held], slopes[held] - signs[held]
+        system = atoms[held] @ atoms[held].T + ridge * np.eye(len(held))
+        pulls = slopes[held] - signs[held]
         steps += 1
         while len(held):
             steps += 1
