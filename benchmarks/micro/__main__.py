@@ -234,7 +234,7 @@ def _tasks() -> None:
         TASKS[f"estimator {n} x {d}, λ = {lam}"] = partial(estimator, n, d, lam)
     TASKS.update([*newcomer(), *far()])
     TASKS["start: import covopt"] = partial(command, "-c", "import covopt")
-    TASKS["start: covopt --help"] = partial(command, "-m", "covopt.cli", "--help")
+    TASKS["start: covopt --help"] = partial(command, "-m", "covopt", "--help")
 
 
 def run_before(commit: str, words: list[str]) -> None:
