@@ -35,7 +35,7 @@ STARTS = 4  # random networks where no columns follow
 SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
 HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit
 MEETING_SHARE = 0.3  # of the time, for a network through the points
-SEARCHING = 0.75  # of it for columns where bounds follow, and for descents where no columns do
+SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
@@ -148,7 +148,8 @@ class Improvement:
     def _descents(self, starts: int, passes: int) -> Iterator[Point]:
         """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
-        share = MEETING_SHARE if through else SEARCHING
+        # there are passes where no columns follow
+        share = MEETING_SHARE if through else SEARCHING if passes else SEARCHING_WIDE
         end = now() + share * (np.inf if left is None else left)
         points = self.descent.run(starts, passes)
         try:
@@ -259,7 +260,8 @@ class Improvement:
             yield self._improved(rounds.solve(), COLUMNS)
             return
         by_boxes = self.problem.is_scalar and suits_boxes(rank)
-        limit = self.left and SEARCHING * self.left
+        wide = not (self.problem.interpolates or by_boxes) and self.problem.is_scalar
+        limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
         self.rounds = f"{COLUMNS} with local search"
         found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)
         is_proved = found.status is Status.CERTIFIED
