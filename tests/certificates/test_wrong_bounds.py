@@ -96,28 +96,6 @@ def test_frank_wolfe_pays_for_a_direction_that_is_dropped():
     assert found.lower_bound <= 1e-12 * network.squared_norm * 1.2
 
 
-# ---------------------------------------------------------------------- rows that nearly depend on each other
-@pytest.mark.parametrize("seed", range(12))
-def test_a_column_in_other_units_hides_no_neuron(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 6))
-    X = rng.standard_normal((n, 2))
-    X[:, 1] *= 10.0 ** rng.uniform(-19, -14)
-    data, dual = Data.validate(X, np.ones(n), bias=1.0), rng.standard_normal(n)
-    w = rng.standard_normal((4000, 3))
-    w[:2000, 1] = 0.0
-    values = np.abs(np.maximum(w @ data.lifted.T, 0.0) @ dual) / np.linalg.norm(w, axis=1)
-    best = exact(w[[values.argmax()]])[0]
-    heights = [
-        max(Fraction(0), sum(a * b for a, b in zip(best, row, strict=True))) for row in exact(data.lifted)
-    ]
-    height = sum(m[0] * t for m, t in zip(exact(dual), heights, strict=True)) ** 2 / sum(a * a for a in best)
-    found = certify(data, ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 1))), dual, output_bias="none")
-    assert Fraction(found.gauge) ** 2 >= height
-    assert Fraction(found.lower_bound) ** 2 * height <= 4 * sum(map(Fraction, dual.tolist())) ** 2
-    assert Fraction(covopt.price(X, dual, bias=1.0).upper_bound) ** 2 >= height
-
-
 # ---------------------------------------------------------------------- a dual outside of its domain
 TABLES = {
     "hinge": ([[-1.0], [0.0], [1.0]], [0, 1, 1]),

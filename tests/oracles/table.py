@@ -1,23 +1,81 @@
-"""Exact pricing of one output in any dimension, by the table of faces that several outputs take."""
+"""Rows, duals and oracles that several tests share, and what has to hold for an answer."""
 
 import numpy as np
 
+from benchmarks.adversary import tables
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.vector_faces import VectorFaceOracle
 
 
-class TableOracle:
-    def __init__(self, rows):
-        self.rows, self.table = rows, VectorFaceOracle(rows)
+class Table(VectorFaceOracle):
+    """All faces, for one output as well."""
 
-    def price(self, dual, *, threshold=0.0, max_neurons=None, complete=False):
-        found = self.table.price(
-            dual[:, None], threshold=threshold, max_neurons=max_neurons, complete=complete
-        )
-        values = np.maximum(found.neurons @ self.rows.T, 0.0) @ dual
+    def price(self, dual, **options):
+        found = super().price(dual.reshape(len(dual), -1), **options)
+        values = functions(self.rows, dual, found.neurons) if dual.ndim == 1 else found.values
         return Pricing(found.neurons, values, found.upper_bound, found.exact)
 
 
 def face_oracle(rows):
-    return FaceOracle(rows) if rows.shape[1] <= MOST_FACED else TableOracle(rows)
+    """Exact pricing of one output in any dimension."""
+    return FaceOracle(rows) if rows.shape[1] <= MOST_FACED else Table(rows)
+
+
+# rows of which every neuron found in integers is the best one, and rows of which it is a witness only
+CLEAR = {
+    "normal": lambda rng, n, r: rng.standard_normal((n, r)),
+    "integers": lambda rng, n, r: np.r_[np.eye(r), rng.integers(-2, 3, (n - r, r)) + 0.0],
+    "with a bias": lambda rng, n, r: np.c_[
+        rng.integers(0, 4, (n, r - 1)) + rng.random((n, r - 1)), np.ones(n)
+    ],
+    "opposite": lambda rng, n, r: np.r_[half := rng.standard_normal((max(r, n // 2), r)), -0.3 * half],
+    "sizes": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-4, 4, (n, 1)),
+}
+AWKWARD = {
+    "years": lambda rng, n, r: np.c_[1990 + rng.integers(0, 34, (n, 1)), 1e4 * rng.random((n, r))][:, :r] + 0.0,
+    "twins": lambda rng, n, r: np.r_[rows := rng.standard_normal((n // 2 + 1, r)),
+                                     rows + 10.0 ** -rng.integers(3, 17) * rng.standard_normal(rows.shape)],
+    "columns": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-9, 9, r),
+    "wide": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.integers(-150, 150, (n, 1)),
+    "huge": lambda rng, n, r: 1e300 * rng.standard_normal((n, r)),
+    "tiny": lambda rng, n, r: 1e-300 * rng.standard_normal((n, r)),
+    "line": lambda rng, n, r: tables.near_line(rng, n, r)[0][:, :r] + 0.0,
+}  # fmt: skip
+DUALS = ("normal", "integers", "cancels", "spread")
+
+
+def question(rng, rows, kind, k):
+    """A dual (N,) or (N, k)."""
+    shape = (len(rows), k) if k > 1 else (len(rows),)
+    dual = rng.integers(-2, 3, shape) + 0.0 if kind == "integers" else rng.standard_normal(shape)
+    if kind == "spread":
+        dual *= 10.0 ** rng.integers(-8, 9, (len(rows), 1) if k > 1 else len(rows))
+    if kind == "cancels":  # as noise has it at the optimum
+        with np.errstate(all="ignore"):
+            dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    return dual if dual.any() else np.ones(shape)
+
+
+def full_rank(rows):
+    scaled = rows / np.abs(rows).max(axis=0).clip(1e-300)
+    return np.linalg.matrix_rank(scaled) == rows.shape[1] and rows.any(axis=1).all()
+
+
+def functions(rows, dual, neurons):
+    """‖Λᵀσ(Zw)‖ of neurons, with its sign for one output."""
+    found = np.maximum(neurons @ rows.T, 0.0) @ dual
+    return found if dual.ndim == 1 else np.linalg.norm(found, axis=1)
+
+
+def check(rows, dual, found: Pricing, slack=1e-9):
+    """What is said of the neurons of an answer; a bound that is called exact is attained."""
+    size = float(np.linalg.norm(rows, axis=1) @ np.linalg.norm(dual.reshape(len(rows), -1), axis=1))
+    values = np.abs(found.values)
+    assert len(values) and (np.diff(values) <= 0).all()
+    np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.values, functions(rows, dual, found.neurons), atol=1e-13 * size, rtol=1e-9
+    )
+    assert values[0] <= found.upper_bound + 1e-13 * size
+    assert not found.exact or found.upper_bound <= values[0] * (1 + 2 * slack) + 1e-12 * size

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.adversary import tables
 from benchmarks.adversary.neurons import best_neuron
+from covopt.exact.rounding import up
 from covopt.oracles.arcs import arc_gauge
-from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cones import BoxOracle, box_gauge
@@ -17,16 +16,8 @@ from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
-from covopt.oracles.vector_faces import VectorFaceOracle
-
-
-class Table(VectorFaceOracle):
-    """All faces, for one output as well."""
-
-    def price(self, dual, **options):
-        found = super().price(dual.reshape(len(dual), -1), **options)
-        values = functions(self.rows, dual, found.neurons) if dual.ndim == 1 else found.values
-        return Pricing(found.neurons, values, found.upper_bound, found.exact)
+from covopt.proofs.checker.faces import square_above
+from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, full_rank, question
 
 
 def fan(rows, dual):
@@ -53,74 +44,17 @@ BOUNDS = {
                    (2, 3, 4), False, 1.1e-2),
     "fan": (fan, (3,), True, 1.1e-2),
     "arcs": (arc_gauge, (2,), True, 1e-9),
+    "integers": (lambda rows, dual: up(up(float(square_above(rows, dual)) ** 0.5)), (1, 2, 3), True, 1e-9),
     "certificates": (lambda rows, dual: bound_gauge(rows, dual).value, (1, 2, 3, 4), True, 1e-6),
-}  # fmt: skip
-
-# rows of which every neuron found in integers is the best one, and rows of which it is a witness only
-CLEAR = {
-    "normal": lambda rng, n, r: rng.standard_normal((n, r)),
-    "integers": lambda rng, n, r: np.r_[np.eye(r), rng.integers(-2, 3, (n - r, r)) + 0.0],
-    "with a bias": lambda rng, n, r: np.c_[
-        rng.integers(0, 4, (n, r - 1)) + rng.random((n, r - 1)), np.ones(n)
-    ],
-    "opposite": lambda rng, n, r: np.r_[half := rng.standard_normal((max(r, n // 2), r)), -0.3 * half],
-    "sizes": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-4, 4, (n, 1)),
-}
-AWKWARD = {
-    "years": lambda rng, n, r: np.c_[1990 + rng.integers(0, 34, (n, 1)), 1e4 * rng.random((n, r))][:, :r] + 0.0,
-    "twins": lambda rng, n, r: np.r_[rows := rng.standard_normal((n // 2 + 1, r)),
-                                     rows + 10.0 ** -rng.integers(3, 17) * rng.standard_normal(rows.shape)],
-    "columns": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.uniform(-9, 9, r),
-    "wide": lambda rng, n, r: rng.standard_normal((n, r)) * 10.0 ** rng.integers(-150, 150, (n, 1)),
-    "huge": lambda rng, n, r: 1e300 * rng.standard_normal((n, r)),
-    "tiny": lambda rng, n, r: 1e-300 * rng.standard_normal((n, r)),
-    "line": lambda rng, n, r: tables.near_line(rng, n, r)[0][:, :r] + 0.0,
 }  # fmt: skip
 RANGE = ("huge", "tiny", "wide")  # of which bounds speak that bring rows to size one themselves
 SAFE, MOST = ("few boxes", "certificates"), [name for name in BOUNDS if name != "boxes"]
-DUALS = ("normal", "integers", "cancels", "spread")
-
-
-def question(rng, rows, kind, k):
-    """A dual (N,) or (N, k)."""
-    shape = (len(rows), k) if k > 1 else (len(rows),)
-    dual = rng.integers(-2, 3, shape) + 0.0 if kind == "integers" else rng.standard_normal(shape)
-    if kind == "spread":
-        dual *= 10.0 ** rng.integers(-8, 9, (len(rows), 1) if k > 1 else len(rows))
-    if kind == "cancels":  # as noise has it at the optimum
-        with np.errstate(all="ignore"):
-            dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
-    return dual if dual.any() else np.ones(shape)
 
 
 def asked(entries, several):
     for name, (ask, dimensions, vector, slack) in entries.items():
         if vector or not several:
             yield name, ask, dimensions, slack
-
-
-def full_rank(rows):
-    scaled = rows / np.abs(rows).max(axis=0).clip(1e-300)
-    return np.linalg.matrix_rank(scaled) == rows.shape[1] and rows.any(axis=1).all()
-
-
-def functions(rows, dual, neurons):
-    """‖Λᵀσ(Zw)‖ of neurons, with its sign for one output."""
-    found = np.maximum(neurons @ rows.T, 0.0) @ dual
-    return found if dual.ndim == 1 else np.linalg.norm(found, axis=1)
-
-
-def check(name, rows, dual, found: Pricing, slack):
-    """What is said of the neurons of an answer; a bound that is called exact is attained."""
-    size = float(np.linalg.norm(rows, axis=1) @ np.linalg.norm(dual.reshape(len(rows), -1), axis=1))
-    values = np.abs(found.values)
-    assert len(values) and (np.diff(values) <= 0).all(), name
-    np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(
-        found.values, functions(rows, dual, found.neurons), atol=1e-13 * size, rtol=1e-9
-    )
-    assert values[0] <= found.upper_bound + 1e-13 * size
-    assert not found.exact or found.upper_bound <= values[0] * (1 + 2 * slack) + 1e-12 * size, name
 
 
 CASES = [(kind, k, seed) for seed in range(4) for kind in (*CLEAR, *AWKWARD) for k in (1, 2)]
@@ -141,7 +75,7 @@ def test_bounds_are_above_the_best_neuron_and_near_it(kind, k, seed):
         if not full_rank(rows) or not np.isfinite(dual).all():
             continue
         made += 1
-        witness = best_neuron(rows, dual, rng)
+        witness, sharp = best_neuron(rows, dual, rng), []
         with np.errstate(over="ignore", invalid="ignore"):  # rows may be huge
             noise = 1e-12 * float(
                 np.linalg.norm(rows, axis=1) @ np.abs(dual).reshape(len(rows), -1).max(axis=1)
@@ -150,16 +84,20 @@ def test_bounds_are_above_the_best_neuron_and_near_it(kind, k, seed):
             if clear and r in dimensions and witness.value > noise:
                 found = ask(rows).price(dual)
                 assert not witness.exceeds(found.upper_bound + noise), (name, dual_kind, r)
-                check(name, rows, dual, found, slack)
+                check(rows, dual, found, slack)
                 if found.exact:
+                    sharp.append(found.upper_bound)
                     near = slack + 0.01 * (k > 1)  # of several outputs the witness is near the best one
                     assert found.upper_bound <= witness.value * (1 + near) + noise, (name, dual_kind, r)
         for name, ask, dimensions, slack in asked(BOUNDS, k > 1):
             if r in dimensions and (clear or name in (SAFE if kind in RANGE else MOST)):
                 bound = float(ask(rows, dual))
                 assert not witness.exceeds(bound), (name, dual_kind, r)
+                if clear and slack <= 1e-6:
+                    sharp.append(bound)
                 if clear and dual_kind != "cancels":
                     assert bound <= witness.value * (1 + slack + 0.4 * (k > 1)) + noise, (name, dual_kind, r)
+        assert not sharp or max(sharp) <= min(sharp) * (1 + 2e-6) + 2 * noise, (dual_kind, r)
     assert made
 
 

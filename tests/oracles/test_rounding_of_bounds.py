@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.adversary.neurons import best_neuron
+from benchmarks.adversary.exactly import fractions
+from benchmarks.adversary.neurons import best_neuron, value_of
 from covopt.exact.definite import (
     definite_up,
     descent_share,
@@ -35,8 +36,8 @@ def hostile(rng, kind, n, r):
     return np.where(rows.any(axis=1)[:, None], rows, 1.0)
 
 
-def fractions(matrix):
-    return [[Fraction(float(entry)) for entry in row] for row in matrix]
+def objects(array):
+    return np.array(fractions(array), dtype=object)
 
 
 def is_definite(matrix):
@@ -54,11 +55,7 @@ def is_definite(matrix):
 
 def lifted(matrix, delta, sign=1):
     """sign · A + δ in fractions, the lower triangle counts."""
-    n = len(matrix)
-    exact = fractions(matrix)
-    return [
-        [sign * exact[max(i, j)][min(i, j)] + (delta if i == j else 0) for j in range(n)] for i in range(n)
-    ]
+    return sign * objects(np.tril(matrix) + np.tril(matrix, -1).T) + delta * objects(np.eye(len(matrix)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,13 +92,8 @@ def test_a_quadratic_on_the_sphere(kind):
         found = Fraction(quadratic_up(matrix, linear, level, height))
         # wᵀMw + b·w ≤ ν + t for every split of it that makes the block matrix definite
         split = Fraction(level) + (found - Fraction(level) - Fraction(height)) / 2
-        block = [
-            *(
-                [*row, -Fraction(float(b)) / 2]
-                for row, b in zip(lifted(matrix, split, -1), linear, strict=True)
-            ),
-            [*(-Fraction(float(b)) / 2 for b in linear), found - split],
-        ]
+        half = objects(linear)[:, None] / -2
+        block = np.block([[lifted(matrix, split, -1), half], [half.T, found - split]])
         w = rng.standard_normal((4000, 3))
         w /= np.linalg.norm(w, axis=1, keepdims=True)
         values = np.einsum("ij,jk,ik->i", w, matrix, w) + w @ linear
@@ -114,25 +106,9 @@ def test_an_error_of_a_product(kind):
     for seed in range(10):
         rng = np.random.default_rng(seed)
         first, second = hostile(rng, kind, 6, 3), hostile(rng, kind, 6, 2)
-        found = fractions(first.T @ second)
-        a, b = fractions(first), fractions(second)
-        square = sum(
-            (sum(a[i][p] * b[i][q] for i in range(6)) - found[p][q]) ** 2 for p in range(3) for q in range(2)
-        )
+        off = objects(first).T @ objects(second) - objects(first.T @ second)
+        square = (off**2).sum()
         assert Fraction(product_error_up(first, second)) ** 2 >= square
-
-
-def solve(matrix, right):
-    """Gauss in fractions."""
-    table = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for k in range(len(table)):
-        pivot = next(i for i in range(k, len(table)) if table[i][k])
-        table[k], table[pivot] = table[pivot], table[k]
-        for i in range(len(table)):
-            if i != k and table[i][k]:
-                factor = table[i][k] / table[k][k]
-                table[i] = [x - factor * y for x, y in zip(table[i], table[k], strict=True)]
-    return [table[k][-1] / table[k][k] for k in range(len(table))]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,35 +128,24 @@ def test_the_bound_of_a_node_is_above_its_formula(kind):
         bound, nu, _ = bound_node(
             rows, mu, state, coef, tau, 0.5, squares, 0.0, 12, descent_share(n, r), workspace(n, r)
         )
-        exact, weights = fractions(rows), [Fraction(float(c)) for c in coef]
-        b = [sum(c * row[j] for c, row in zip(weights, exact, strict=True)) for j in range(r)]
-        if not (state == FREE).any():
-            square = sum(x * x for x in b)
+        exact = objects(rows)
+        b = objects(coef) @ exact
+        free = np.where(state == FREE, objects(mu), 0)
+        if not free.any():
+            square = b @ b
             assert Fraction(float(bound)) ** 2 >= square
             tight += float(bound) ** 2 <= float(square) * (1 + 1e-9) + 1e-20
             continue
-        shares = [
-            Fraction(float(m)) / (4 * Fraction(float(t))) if s == FREE else Fraction(0)
-            for m, t, s in zip(mu, tau, state, strict=True)
-        ]
-        level = Fraction(float(nu))
-        matrix = [
-            [
-                (level if p == q else 0)
-                - sum(f * row[p] * row[q] for f, row in zip(shares, exact, strict=True))
-                for q in range(r)
-            ]
-            for p in range(r)
-        ]
-        assert is_definite(matrix)
-        value = level + sum(x * y for x, y in zip(b, solve(matrix, b), strict=True)) / 4
-        value += sum(
-            Fraction(float(m)) * Fraction(float(t)) / 4
-            for m, t, s in zip(mu, tau, state, strict=True)
-            if s == FREE
-        )
-        assert Fraction(float(bound)) >= value
-        tight += float(bound) <= float(value) * (1 + 1e-9)
+        level, paid = Fraction(float(nu)), free @ objects(tau) / 4
+        form = level * objects(np.eye(r)) - (exact.T * (free / objects(tau) / 4)) @ exact
+        for top, holds in (
+            (Fraction(float(bound)), True),
+            (Fraction(float(bound)) * (1 - Fraction(1, 10**9)), False),
+        ):
+            # positive semidefinite where ``top`` is not below the formula
+            definite = is_definite(np.block([[form, b[:, None] / 2], [b / 2, top - level - paid]]))
+            assert definite or not holds
+            tight += not (holds or definite)
     assert tight >= 20
 
 
@@ -194,9 +159,8 @@ def test_a_leaf_without_its_allowance_would_be_too_low(monkeypatch):
         state = np.where(mu > 0, ON, CONCAVE).astype(np.int8)
         coef, squares = np.where(mu > 0, mu, 0.0), (rows**2).sum(axis=1)
         bound, *_ = bound_node(rows, mu, state, coef, np.ones(6), 0.5, squares, 0.0, 12, 0.0, workspace(6, 3))
-        columns = zip(*fractions(rows), strict=True)
-        b = [sum(Fraction(float(c)) * x for c, x in zip(coef, column, strict=True)) for column in columns]
-        low += Fraction(float(bound)) ** 2 < sum(x * x for x in b)
+        b = objects(coef) @ objects(rows)
+        low += Fraction(float(bound)) ** 2 < b @ b
     assert low > 0
 
 
@@ -272,13 +236,7 @@ def test_boxes_are_asked_where_rows_are_nearly_parallel(monkeypatch):
 
 
 def exact_bound_holds(rows, dual, neuron, upper):
-    """Whether ‖Λᵀσ(Zw)‖² ≤ upper² ‖w‖² in fractions."""
-    w = [Fraction(float(x)) for x in neuron]
-    pulled = [Fraction(0)] * dual.shape[1]
-    for row, weights in zip(fractions(rows), fractions(dual), strict=True):
-        height = max(sum((a * b for a, b in zip(row, w, strict=True)), Fraction(0)), Fraction(0))
-        pulled = [p + height * weight for p, weight in zip(pulled, weights, strict=True)]
-    return sum(p * p for p in pulled) <= Fraction(upper) ** 2 * sum(x * x for x in w)
+    return value_of(rows, dual, neuron) <= Fraction(upper) ** 2
 
 
 def cancelling(rng, n, r, k, size=1e8):
@@ -360,12 +318,6 @@ def test_the_eigenvalue_bound_pays_relative_to_what_cancels():
     assert needed > 8
 
 
-def exact_product(first, second):
-    """Rows of fractions times columns of fractions."""
-    columns = list(zip(*second, strict=True))
-    return [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in first]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_eigenvalues_are_as_far_off_as_measured(kind):
     """λ + δ is above and λ − δ below the spectrum, also where the decomposition is another matrix's."""
@@ -378,18 +330,11 @@ def test_eigenvalues_are_as_far_off_as_measured(kind):
             values = values + 10.0 ** rng.uniform(-9, -3) * rng.standard_normal(4)
             vectors = vectors + 10.0 ** rng.uniform(-9, -5) * rng.standard_normal((4, 4))
         delta, turn = (float(x) for x in spectrum_error_up(form, values, vectors))
-        exact = fractions(form)
-        for level, sign in ((Fraction(float(values.max())), -1), (-Fraction(float(values.min())), 1)):
-            assert is_definite(
-                [
-                    [sign * exact[i][j] + (level + Fraction(delta) if i == j else 0) for j in range(4)]
-                    for i in range(4)
-                ]
-            )
-        v = fractions(vectors)
-        gram = exact_product(list(zip(*v, strict=True)), v)
-        defect = sum((x - (i == j)) ** 2 for i, row in enumerate(gram) for j, x in enumerate(row))
-        assert defect <= Fraction(turn) ** 2
+        exact, shift = objects(form), Fraction(delta) * objects(np.eye(4))
+        assert is_definite(Fraction(float(values.max())) * objects(np.eye(4)) + shift - exact)
+        assert is_definite(exact + shift - Fraction(float(values.min())) * objects(np.eye(4)))
+        v = objects(vectors)
+        assert ((v.T @ v - objects(np.eye(4))) ** 2).sum() <= Fraction(turn) ** 2
         if not seed % 2:
             assert delta <= 1e-12 * np.trace(form)
     assert np.isinf(spectrum_error_up(form, values, 2.0 * vectors)[0])

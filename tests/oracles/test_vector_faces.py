@@ -5,63 +5,25 @@ import pytest
 from scipy.stats import special_ortho_group
 
 from benchmarks.adversary import dual_norms, tables
+from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError, UnclearRanksError
+from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.vector.face_kernel import visit
 from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, pack, sum_maps, unpack
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
+from tests.oracles import table
 
 
-def distinct_lines(rows):
-    """Drop zero rows and all but the first of the rows on one line."""
-    kept = []
-    for row in rows:
-        length = np.linalg.norm(row)
-        if length > 0 and all(abs(row @ k) < (1 - 1e-9) * length * np.linalg.norm(k) for k in kept):
-            kept.append(row)
-    return np.array(kept).reshape(-1, rows.shape[1])
-
-
-def lipschitz(rows, dual):
-    return float(np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1))
-
-
-def gauge(rows, dual, neurons):
-    return np.linalg.norm(np.maximum(neurons @ rows.T, 0.0) @ dual, axis=-1)
-
-
-def random_climb(rows, dual, seed=0, n_points=3000, n_steps=200):
-    """The best value of a random local search: never above h."""
-    rng = np.random.default_rng(seed)
-    points = rng.standard_normal((n_points, rows.shape[1]))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    points = points[np.argsort(-gauge(rows, dual, points))[:30]]
-    values, step = gauge(rows, dual, points), np.full(30, 0.3)
-    for _ in range(n_steps):
-        tried = points + step[:, None] * rng.standard_normal(points.shape)
-        tried /= np.linalg.norm(tried, axis=1, keepdims=True)
-        reached = gauge(rows, dual, tried)
-        better = reached > values
-        points[better], values[better] = tried[better], reached[better]
-        step *= np.where(better, 1.4, 0.85)
-    return values.max()
-
-
-def check(rows, dual, threshold=0.0):
-    """What has to hold for any input; returns the answer."""
-    answer = VectorFaceOracle(rows).price(dual, threshold=threshold)
-    scale = lipschitz(rows, dual)
-    assert np.allclose(np.linalg.norm(answer.neurons, axis=1), 1.0, rtol=0, atol=1e-12)
-    assert np.allclose(answer.values, gauge(rows, dual, answer.neurons), rtol=0, atol=1e-13 * scale)
-    assert (np.diff(answer.values) <= 0).all()
+def check(rows, dual):
+    """What has to hold for any input, and that a search from below comes close; returns the answer."""
+    answer = VectorFaceOracle(rows).price(dual)
     assert answer.exact
-    assert (
-        answer.values[0] <= answer.upper_bound <= answer.values[0] + 1e-10 * answer.values[0] + 1e-13 * scale
-    )
-    # a search only comes from below, but it comes close
-    climbed = random_climb(rows, dual)
-    assert answer.upper_bound - 0.05 * answer.values[0] <= climbed <= answer.upper_bound
+    table.check(rows, dual, answer)
+    witness = best_neuron(rows, dual, np.random.default_rng(0))
+    assert not witness.exceeds(answer.upper_bound) and witness.value >= 0.9 * answer.values[0]
     return answer
 
 
@@ -69,7 +31,7 @@ def test_a_dense_angular_grid_in_the_plane():
     rng = np.random.default_rng(3)
     rows, dual = rng.standard_normal((15, 2)), rng.standard_normal((15, 4))
     angle = np.linspace(0, 2 * np.pi, 200_001)[:-1]
-    values = gauge(rows, dual, np.column_stack([np.cos(angle), np.sin(angle)]))
+    values = table.functions(rows, dual, np.column_stack([np.cos(angle), np.sin(angle)]))
     answer = check(rows, dual)
     assert values.max() == pytest.approx(answer.values[0], rel=1e-8)
     peaks = ((values > np.roll(values, 1)) & (values > np.roll(values, -1))).sum()
@@ -88,7 +50,7 @@ def test_ties_of_top_eigenvalues():
 def test_ties_are_settled_without_trusting_an_eigenvector():
     # nearly equal eigenvalues in a cell whose top eigenvector is meaningless
     rng = np.random.default_rng(0)
-    for size in (1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-9):
+    for size in (1e-16, 1e-14, 1e-9):
         for r in (2, 3, 4):
             rows = special_ortho_group.rvs(r, random_state=rng)
             check(rows, np.eye(r) + size * rng.standard_normal((r, r)))
@@ -109,15 +71,19 @@ def test_rank_one_repeated_and_zero_duals():
     assert check(rows, few).values[0] == pytest.approx(5.0 * np.linalg.norm(rows[4]), rel=1e-12)
 
 
-@pytest.mark.parametrize("noise", [1e-14, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6])
+@pytest.mark.parametrize("noise", [1e-14, 1e-11, 1e-9, 1e-6])
 def test_rows_nearly_in_special_position(noise):
     rng = np.random.default_rng(1)
     for r in (3, 4, 5):
         rows = rng.integers(-1, 2, (9, r)) + noise * rng.standard_normal((9, r))
         dual = rng.standard_normal((9, 2))
         answer = VectorFaceOracle(rows).price(dual)
-        assert answer.values[0] <= answer.upper_bound <= answer.values[0] + 1e-7 * lipschitz(rows, dual)
-        assert random_climb(rows, dual) <= answer.upper_bound
+        most = np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1)
+        assert answer.values[0] <= answer.upper_bound <= answer.values[0] + 1e-7 * most
+        assert (
+            climb_outputs(rows, dual, np.linalg.qr(rng.standard_normal((r, r)))[0])[1].max()
+            <= answer.upper_bound
+        )
 
 
 @pytest.mark.parametrize(
@@ -149,8 +115,7 @@ def test_counts_in_general_position():
 
 def test_faces_are_what_they_claim():
     rng = np.random.default_rng(4)
-    rows = np.concatenate([rng.integers(-1, 2, (6, 4)).astype(float), np.eye(4)])
-    rows = distinct_lines(rows)
+    rows = merge_lines(np.concatenate([rng.integers(-1, 2, (6, 4)).astype(float), np.eye(4)]))[0]
     lattice = build_lattice(rows)
     for level, above in zip(lattice.levels[:-1], lattice.levels[1:], strict=True):
         vanishing = unpack(level.members, len(rows))
