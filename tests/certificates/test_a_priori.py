@@ -32,7 +32,7 @@ def test_never_above_known_costs(case):
 
 
 def test_never_above_the_optimum():
-    for case in random_cases(8, seed=9):
+    for case in random_cases(4, seed=9):
         problem, reduction = reduce_data(
             Data.validate(case.X, case.targets, bias=case.bias), case.output_bias
         )
@@ -84,7 +84,7 @@ def test_many_rows_are_read_in_chunks():
     assert "rows 3 and 1100" in bound.source
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e160])
 def test_units_without_room_for_squares(size):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
@@ -100,7 +100,7 @@ def test_units_without_room_for_squares(size):
 def test_targets_far_from_zero_prove_no_more_than_is_true():
     """With a free output bias Y and Y + 2⁴⁰ cost the same; products of a centred dual with 2⁴⁰ cancel."""
     rng = np.random.default_rng(3)
-    for _ in range(6):
+    for _ in range(3):
         X = rng.integers(-8, 9, (6, 1)) + np.linspace(0, 0.5, 6)[:, None]
         y = rng.integers(-8, 9, 6) / 8.0
         cost = covopt.min_norm(X, y, output_bias="free").cost
@@ -110,7 +110,7 @@ def test_targets_far_from_zero_prove_no_more_than_is_true():
 
 def test_the_nuclear_norm_of_one_line_is_attained_to_rounding():
     """Rows along one line, all active together: R = 2 ‖y‖ / ‖X̃‖ is the cost of one neuron, and no bound is above."""
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         rows = np.abs(rng.standard_normal((9, 1))) + 0.1
         y = float(rng.standard_normal()) * rows[:, 0]

@@ -8,7 +8,6 @@ from covopt.certificates.sharpen import sharpen
 from covopt.datasets import make_random_plane, make_smooth
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.reduction import reduce_data
-from tests.bank.closed_forms import CASES
 
 
 def reduced(solution):
@@ -40,20 +39,6 @@ def test_min_norm_ends_with_it_at_the_tightest_tolerance():
     assert len(fine.network) < len(coarse.network)
     assert covopt.verify(fine).ok
     assert fine.lower_bound * (1 - 1e-12) <= coarse.cost
-
-
-@pytest.mark.thinned(2)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_closed_forms_are_left_alone_or_met(case):
-    solution = covopt.min_norm(case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=1e-9)
-    if solution.cost == 0 or not solution.dual.any():
-        return
-    problem, oracle, dual, offset = reduced(solution)
-    found = sharpen(problem, oracle, dual, offset)
-    if found is not None:
-        _, reduction = reduce_data(solution.data, solution.output_bias)
-        value = 2 * reduction.value_scale * problem.network_value(found[2], found[3])
-        assert value == pytest.approx(case.cost, rel=1e-10)
 
 
 def test_an_inaccurate_dual_is_refused():

@@ -140,19 +140,6 @@ def test_a_unique_minimiser_is_found_from_every_seed(case):
     np.testing.assert_allclose(outputs[0], outputs[1], atol=3e-3 * size)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in CASES if c.unique is not None and c.name != "identity-two-classes"],
-    ids=lambda case: case.name,
-)
-def test_closed_forms_are_known_to_be_unique(case):
-    """Nine of them need the enclosure of a dual that is not determined."""
-    found = covopt.min_norm(
-        case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=1e-10, random_state=0
-    )
-    assert found.is_unique is case.unique
-
-
 def test_no_network_is_not_the_only_one():
     solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
     nothing = covopt.ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)))

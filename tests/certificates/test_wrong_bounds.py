@@ -6,35 +6,24 @@ import numpy as np
 import pytest
 
 import covopt
+from benchmarks.adversary.exactly import fractions
+from benchmarks.adversary.exactly import outputs as outputs_of
 from covopt.certificates.certify import certify
 from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 
 
-def exact(values):
-    return [[Fraction(float(entry)) for entry in row] for row in np.reshape(values, (len(values), -1))]
-
-
-def residual_in_fractions(data, network):
-    """max |f(x_i) − y_i|, nothing rounded."""
-    worst = Fraction(0)
-    hidden, output = exact(network.hidden_weights), exact(network.output_weights)
-    for row, target in zip(exact(data.lifted), exact(data.Y), strict=True):
-        heights = [max(Fraction(0), sum(a * b for a, b in zip(w, row, strict=True))) for w in hidden]
-        for column, goal in enumerate(target):
-            value = sum((h * v[column] for h, v in zip(heights, output, strict=True)), Fraction(0))
-            worst = max(worst, abs(value - goal))
-    return worst
-
-
 def value_in_fractions(data, dual, kind, gauge):
-    """max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖², for Λ or −Λ; nothing rounded."""
-    rows, targets = exact(dual), exact(data.Y)
-    linear = abs(sum(a * b for r, t in zip(rows, targets, strict=True) for a, b in zip(r, t, strict=True)))
-    step, bend = 1 / Fraction(gauge), Fraction(0)
+    """max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖², for one output, Λ or −Λ; nothing rounded."""
+    rows = np.array(fractions(dual), dtype=object)
+    linear, step, bend = (
+        abs(rows @ np.array(fractions(data.Y[:, 0]), dtype=object)),
+        1 / Fraction(gauge),
+        Fraction(0),
+    )
     if kind == "penalized":
-        bend = Fraction(data.bias) ** 2 * sum(sum(column) ** 2 for column in zip(*rows, strict=True))
+        bend = Fraction(data.bias) ** 2 * sum(rows) ** 2
         step = min(step, linear / bend) if bend else step
     return 2 * step * linear - step**2 * bend
 
@@ -60,17 +49,16 @@ def beside_a_line(off, along, n=500, angle=0.6):
     return data, network, dual
 
 
-@pytest.mark.parametrize(("off", "along"), [(8e-13, 3e-13), (4e-13, 1e-13), (2e-13, 1e-13)])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_a_direction_that_is_dropped_is_paid_for(off, along, outputs):
-    data, network, dual = beside_a_line(off, along)
+def test_a_direction_that_is_dropped_is_paid_for(outputs):
+    data, network, dual = beside_a_line(4e-13, 1e-13)
     if outputs == 2:
         turn = np.array([[0.6, 0.8]])
         data = Data.validate(data.X, data.Y @ turn)
         network = ReLUNetwork(network.hidden_weights, network.output_weights @ turn, 1.0, np.zeros(2))
         dual = dual[:, None] * turn
     found = certify(data, network, dual, output_bias="none")
-    assert residual_in_fractions(data, network) < 1e-3
+    assert np.abs(np.array(outputs_of(data.X, network), dtype=object) - fractions(data.Y)).max() < 1e-3
     assert found.lower_bound <= network.squared_norm * (1 + 1e-3)
 
 
@@ -89,6 +77,7 @@ def test_a_direction_that_is_dropped_is_paid_for_with_a_loss(loss):
         assert found.lower_bound <= objective * (1 + 1e-9)
 
 
+@pytest.mark.slow  # three seconds for the certificate of the tests above
 def test_frank_wolfe_pays_for_a_direction_that_is_dropped():
     data, network, _ = beside_a_line(8e-15, 2e-15, n=24)
     assert data.rank == 2
@@ -97,36 +86,6 @@ def test_frank_wolfe_pays_for_a_direction_that_is_dropped():
 
 
 # ---------------------------------------------------------------------- a dual outside of its domain
-TABLES = {
-    "hinge": ([[-1.0], [0.0], [1.0]], [0, 1, 1]),
-    "squared-hinge": ([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 1, 1]),
-    "logistic": ([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 1, 1]),
-    "huber": ([[0.0], [1.0], [2.0], [3.0]], [0.0, 0.0, 0.0, 10.0]),
-    "squared": ([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 0.0, 10.0]),
-    "softmax-cross-entropy": ([[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 2, 2, 2]),
-}
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("lam", [0.1, 1.0, 100.0])
-def test_no_dual_proves_more_than_the_optimum_with_a_free_bias(name, lam):
-    X, y = TABLES[name]
-    solution = covopt.fit(X, y, loss=name, lam=lam, output_bias="free", tol=1e-6)
-    assert solution.status is covopt.Status.CERTIFIED
-    assert covopt.verify(solution).ok
-    rng = np.random.default_rng(0)
-    for trial in range(40):
-        if trial % 2:
-            dual = solution.dual + rng.standard_normal(solution.dual.shape) * 10 ** rng.uniform(-3, 2)
-        else:
-            dual = np.sign(rng.standard_normal(solution.dual.shape)) * 10 ** rng.uniform(-3, 2)
-        found = certify(
-            solution.data, solution.network, dual, loss=solution.loss, lam=lam, output_bias="free"
-        )
-        assert found.lower_bound <= solution.objective * (1 + 1e-12)
-
-
 def test_the_free_bias_with_a_hinge_is_worth_a_half():
     X, y = [[-1.0], [1.0], [2.0], [3.0]], [0, 1, 1, 1]
     solution = covopt.fit(X, y, loss="hinge", lam=10.0, output_bias="free")
@@ -138,10 +97,10 @@ def test_the_free_bias_with_a_hinge_is_worth_a_half():
 
 
 # ---------------------------------------------------------------------- a penalised bias and tiny targets
-@pytest.mark.parametrize("power", [-3, -30, -60, -100, -150, -190])
+@pytest.mark.parametrize("power", [-3, -60, -190])
 @pytest.mark.parametrize("kind", ["penalized", "free", "none"])
 def test_the_bound_is_not_above_the_exact_value_of_the_dual(power, kind):
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(2, 7))
         X, y = rng.standard_normal((n, 1)), rng.standard_normal(n) * 10.0**power
@@ -170,7 +129,7 @@ def test_tiny_targets_with_a_penalised_bias_are_certified(power):
 
 # ---------------------------------------------------------------------- label noise far from the origin
 @pytest.mark.parametrize("shift", [0.0, 2.0**22, 2.0**40])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_printed_potential_does_not_see_where_the_points_are(shift, seed):
     rng = np.random.default_rng(seed)
     X, y = np.unique(rng.integers(-40, 40, (6, 1 + seed % 2)) / 64.0, axis=0), rng.standard_normal(6)
