@@ -161,21 +161,3 @@ def test_a_warm_start_may_have_another_potential():
             warm = covopt.fit(X, y, lam=0.01, potential=solution.potential, start=start)
             assert warm.status is Status.CERTIFIED
             assert warm.objective == pytest.approx(solution.objective, rel=2e-6)
-
-
-@pytest.mark.parametrize("mutation", ["dual", "weight", "cost", "bound", "potential", "unknown"])
-def test_a_changed_certificate_is_refused(solved, mutation):
-    content = solved.to_dict()
-    if mutation == "dual":
-        content["dual"][0] += 0.1 * max(map(abs, content["dual"]))
-    elif mutation == "weight":
-        content["network"]["output_weights"][0][0] *= 1.01
-    elif mutation == "cost":
-        content["cost"] *= 0.999
-    elif mutation == "bound":
-        content["lower_bound"] *= 1.001
-    elif mutation == "potential":
-        content["problem"]["potential"] = NAMES[solved.potential == NAMES[0]]
-    else:
-        content["problem"]["potential"] = "another"
-    assert not covopt.verify(type(solved).from_dict(content)).ok

@@ -11,33 +11,9 @@ from hypothesis import strategies as st
 import covopt
 from covopt.errors import InputError
 from covopt.status import Status
-from tests.bank.checks import check_one_neuron_per_cell
-from tests.bank.closed_forms import ProblemCase, check_kkt
+from tests.bank.checks import check_one_neuron_per_cell, check_optimal
+from tests.bank.problems import Problem
 from tests.cases import cases
-
-
-def unit_neurons(solution: covopt.Solution) -> tuple[np.ndarray, np.ndarray, float]:
-    """Unit neurons, output weights c_j and offset B of a network."""
-    network = solution.network
-    lengths = np.linalg.norm(network.hidden_weights, axis=1)
-    weights = lengths * network.output_weights[:, 0]
-    return network.hidden_weights / lengths[:, None], weights, float(network.bias * network.output_bias[0])
-
-
-def check_solution(case: ProblemCase, solution: covopt.Solution, tol: float) -> None:
-    """What every solution must satisfy, by brute force in the user's units."""
-    check_kkt(case, *unit_neurons(solution), solution.dual, tol=tol)
-    size = np.abs(case.targets).max() or 1.0
-    assert (
-        np.abs(solution.network.predict(np.reshape(case.X, (len(case.y), -1))) - case.y).max() <= 1e-9 * size
-    )
-    unit = max(solution.cost, 1e-3 * size)
-    assert solution.lower_bound <= solution.cost + 1e-9 * unit
-    assert solution.network.squared_norm == pytest.approx(solution.cost, rel=1e-12, abs=1e-300)
-    assert len(solution.network) <= len(case.y)
-    neurons, weights, _ = unit_neurons(solution)
-    check_one_neuron_per_cell(case.lifted, neurons, weights)
-
 
 # ---------------------------------------------------------------------- invariances
 OUTPUT_BIASES = st.sampled_from(["none", "penalized", "free"])
@@ -158,8 +134,8 @@ def test_opposite_points_whose_odd_part_is_not_linear_are_refused():
 def test_consistent_opposite_points_are_solved():
     X, y = opposite_points(True)
     solution = covopt.min_norm(X, y, bias=0.0, tol=1e-8)
-    assert solution.status is Status.CERTIFIED
-    check_solution(ProblemCase("opposite", X, y, 0.0, None), solution, 1e-7)
+    check_optimal(Problem("opposite", X, y, 0.0, known=solution.cost), solution, 1e-7)
+    check_one_neuron_per_cell(X, solution.network.hidden_weights, solution.network.output_weights[:, 0])
     assert covopt.verify(solution, X, y).ok
 
 
