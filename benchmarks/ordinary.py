@@ -5,8 +5,9 @@
 A row is a table, or a table and a share of λ_max as in "diabetes 0.1". Without any it is all fourteen: seven tables
 of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
 hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam, SGD and L-BFGS on both layers
-from the same random neurons, in NumPy, with ``times`` its time for all starts together, and scikit-learn's MLP,
-which was trained with biases that cost nothing: here they do.
+from the same random neurons, in NumPy, with ``times`` its time for all starts together (the rates of Adam and SGD
+fall to zero by then, by a cosine), and scikit-learn's MLP, which was trained with biases that cost nothing: here they
+do.
 All seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
 """
 
@@ -74,12 +75,17 @@ def descents(problem: Problem, seconds: float, starts: int = 1) -> Iterator[tupl
             raise TimeUp
         return value, np.concatenate([slope.ravel() for slope in slopes])
 
+    def cosine() -> float:
+        left = (end - time.process_time()) * starts / seconds
+        return 0.5 - 0.5 * float(np.cos(np.pi * min(max(left, 0.0), 1.0)))
+
     def adam(x: np.ndarray) -> None:
         mean, square, count = np.zeros_like(x), np.zeros_like(x), 0
         while True:
             slope, count = objective(x)[1], count + 1
             mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
-            x = x - 0.01 * (mean / (1.0 - 0.9**count)) / (np.sqrt(square / (1.0 - 0.999**count)) + 1e-8)
+            step = (mean / (1.0 - 0.9**count)) / (np.sqrt(square / (1.0 - 0.999**count)) + 1e-8)
+            x = x - 0.01 * cosine() * step
 
     def sgd(x: np.ndarray) -> None:
         batches, move, rate = [descent.sampled(problem, BATCH) for _ in range(BATCHES)], np.zeros_like(x), 0.1
@@ -87,14 +93,14 @@ def descents(problem: Problem, seconds: float, starts: int = 1) -> Iterator[tupl
         while True:
             begun = x, last
             for batch in batches:
-                move = 0.9 * move - rate * problem.strength * objective(x, batch)[1]
+                move = 0.9 * move - rate * cosine() * problem.strength * objective(x, batch)[1]
                 x = x + move
             last = objective(x)[0]
             if not last < 2.0 * begun[1]:  # the rate is too large
                 (x, last), move, rate = begun, np.zeros_like(x), 0.5 * rate
 
     def lbfgs(x: np.ndarray) -> None:
-        options = {"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30}
+        options = {"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30, "ftol": 0.0, "gtol": 0.0}
         minimize(objective, x, jac=True, method="L-BFGS-B", options=options)
 
     methods: tuple[tuple[str, Callable[[np.ndarray], None]], ...] = (
