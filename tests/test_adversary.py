@@ -44,7 +44,7 @@ def turns():
 
 
 # of files that somebody has changed, instances are quick, and kinds of changes are many
-BY_DAY = {"price": 3, "bounds": 3, "forged": 12, "hostile": 2}
+BY_DAY = {"price": 3, "bounds": 3, "forged": 6}
 
 
 @pytest.mark.parametrize("name", list(turns()))

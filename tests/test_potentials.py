@@ -113,7 +113,7 @@ def test_the_minimisers_differ():
 
 
 # ---------------------------------------------------------------------- invariances
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_printed_potential_is_invariant_under_affine_maps(seed):
     rng = np.random.default_rng(seed)
