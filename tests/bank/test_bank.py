@@ -39,7 +39,7 @@ def test_every_combination_has_a_reference_that_proves_itself():
     assert len(kinds) == 14 * 3 + 6 * 2 * 2
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 @every
 def test_optimal_and_equal_to_the_reference(name):
     check_optimal(BY_NAME[name], solved(name), TOL)
@@ -151,7 +151,7 @@ INVARIANCES = {
 }
 
 
-@pytest.mark.thinned(17)
+@pytest.mark.thinned(23)
 @pytest.mark.parametrize(
     ("change", "name"), [(change, p.name) for change, problems in INVARIANCES.items() for p in problems]
 )

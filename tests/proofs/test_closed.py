@@ -90,8 +90,8 @@ def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
 def test_chords_are_a_proof_where_no_multiplier_in_integers_closes_a_leaf(monkeypatch):
     monkeypatch.setattr("covopt.proofs.curving.field", lambda *_: 0)
     rng = np.random.default_rng(0)
-    X, y = rng.integers(-9, 10, (18, 8)) / 10, rng.integers(-9, 10, 18) / 10
-    found = prove(Problem(X, y[:, None], 1.0), y, max_boxes=1000)
+    X, y = rng.integers(-9, 10, (12, 6)) / 10, rng.integers(-9, 10, 12) / 10
+    found = prove(Problem(X, y[:, None], 1.0), y, max_boxes=300)
     assert found.lower_bound > 0.0 and found.own.normal_bits > 1  # of lines, which quadratics have none of
     check_cover(found.own, lambda *_: True)
 
