@@ -46,7 +46,7 @@ from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network
 from tests.cases import cases
 
-LIMIT = 0.5
+LIMIT = 1.0
 LATE = 0.1 * LIMIT + 3.0  # seconds, with reading the table; half of it where nothing else runs
 
 
