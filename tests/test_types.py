@@ -110,5 +110,5 @@ def test_solutions_predict_and_score():
     sorter = covopt.fit(X, labels, lam=0.001, loss="logistic")
     assert sorter.predict(X).tolist() == labels.tolist()
     assert sorter.score(X, ["a", "b", "b", "b"]) == 0.75
-    deep = covopt.representation_cost(X[:3], y[:3], depth=3, time_limit_s=5.0)
+    deep = covopt.representation_cost(X[:3], y[:3], depth=3, time_limit_s=0.5)
     assert deep.predict(X[:3]) == pytest.approx(deep.network.predict(X[:3]))

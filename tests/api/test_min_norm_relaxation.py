@@ -15,7 +15,7 @@ def instance(n, d, k, seed=0):
 
 @pytest.fixture(scope="module", params=["none", "penalized", "free"])
 def bracketed(request):
-    X, Y = instance(9, 2, 1)
+    X, Y = instance(6, 2, 1)
     options = {"output_bias": request.param}
     found = covopt.min_norm(X, Y, solver="relaxation", tol=1e-2, **options)
     return found, covopt.min_norm(X, Y, **options)
@@ -44,7 +44,7 @@ def test_multipliers_of_earlier_files_prove_nothing_and_spoil_nothing(bracketed)
 
 
 def test_several_outputs():
-    X, Y = instance(8, 2, 2, seed=1)
+    X, Y = instance(6, 2, 2, seed=1)
     exact = covopt.min_norm(X, Y)
     found = covopt.min_norm(X, Y, solver="relaxation")
     assert 0.5 * exact.cost < found.lower_bound <= exact.cost

@@ -1,4 +1,3 @@
-import itertools
 import json
 
 import numpy as np
@@ -11,25 +10,12 @@ from covopt.certificates.certify import conclude
 from covopt.cli import app
 from covopt.errors import NotCertifiedWarning, PathStoppedWarning, SolutionFileError
 from covopt.plotting.history import plot_path
-from tests.solvers.test_regularised import BIASES, NAMES, targets_for
+from tests.solvers.test_regularised import targets_for
 
 
 def table(name, n=12, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, 2)), targets_for(name, n, rng)
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("output_bias", BIASES)
-def test_lambda_max_is_where_neurons_appear(name, output_bias):
-    X, y = table(name)
-    top = covopt.lambda_max(X, y, loss=name, output_bias=output_bias)
-    options = {"loss": name, "output_bias": output_bias, "tol": 1e-9}
-    assert len(covopt.fit(X, y, lam=top * (1 + 1e-9), **options).network) == 0
-    below = covopt.fit(X, y, lam=0.999 * top, **options)
-    if name != "hinge" or output_bias == "none":  # elsewhere the constant sits at a kink: an upper bound
-        assert len(below.network) > 0
 
 
 def test_lambda_max_by_hand():
@@ -39,27 +25,6 @@ def test_lambda_max_by_hand():
     assert covopt.lambda_max([[0.0], [1.0]], [2.0, 2.0], output_bias="free") == 0.0
     assert covopt.lambda_max([[0.0], [1.0]], [0.5, 0.5], output_bias="penalized") == 0.0
     assert covopt.lambda_max([[0.0], [1.0]], [0.0, 0.0]) == 0.0
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("output_bias", BIASES)
-def test_monotone_and_certified(name, output_bias):
-    X, y = table(name, 10, seed=1)
-    solutions = covopt.path(X, y, loss=name, output_bias=output_bias, n_lams=4)
-    assert [s.status.code for s in solutions] == ["certified"] * 4
-    lams = [s.lam for s in solutions]
-    assert lams == sorted(lams, reverse=True)
-    assert lams[-1] == pytest.approx(1e-3 * lams[0])
-    assert len(solutions[0].network) == 0
-    size = solutions[0].objective * 1e-6
-    for a, b in itertools.pairwise(solutions):
-        # two objectives within the tolerance: 2·tol of the larger one can hide in either term
-        assert b.loss_value <= a.loss_value + 4 * size
-        assert b.cost >= a.cost - 4 * size / (a.lam - b.lam)
-        assert b.objective <= a.objective + size
-        # the optimal value is concave in λ, with slope ‖W‖²
-        assert b.lower_bound <= a.objective - (a.lam - b.lam) * a.cost + size
 
 
 def test_a_stopped_path_says_where():
@@ -112,20 +77,14 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
 def test_files_and_pictures(tmp_path):
     X, y = table("logistic", 8)
     solutions = covopt.path(X, y, loss="logistic", n_lams=3)
+    lams = [s.lam for s in solutions]
+    assert lams == pytest.approx(covopt.lambda_max(X, y, loss="logistic") * np.array([1.0, 1e-3**0.5, 1e-3]))
     solutions.save(tmp_path / "p.json")
     again = covopt.load(tmp_path / "p.json")
     assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
     figure = plot_path(solutions)
     assert len(figure.axes) == 5
     assert "3 certified" in figure.get_suptitle()
-    for text, message in (
-        ("{}", "not a covopt file: it has no format field"),
-        ("no", "not a JSON file"),
-        ('{"format": "covopt-path", "schema": 9}', "Upgrade"),
-    ):
-        (tmp_path / "bad.json").write_text(text)
-        with pytest.raises(SolutionFileError, match=message):
-            covopt.load(tmp_path / "bad.json")
     with pytest.raises(SolutionFileError, match="cannot read"):
         covopt.load(tmp_path / "none.json")
 
@@ -145,38 +104,32 @@ def saved(tmp_path):
     return tmp_path
 
 
-def test_verify_takes_the_file_of_a_path(saved):
-    for more in ([], [str(saved / "t.csv")]):
-        done = CliRunner().invoke(app, ["verify", str(saved / "p.json"), *more])
+def test_verify_reads_the_file_of_a_path_and_finds_the_point_that_was_changed(saved):
+    def verify(*more):
+        return CliRunner().invoke(app, ["verify", str(saved / "p.json"), *more])
+
+    for more in ((), (str(saved / "t.csv"),)):
+        done = verify(*more)
         assert done.exit_code == 0, done.output
         assert done.output.count("ok     λ = ") == 4
         assert "4 points, λ falling" in done.output
-
-
-def test_verify_finds_the_point_that_was_changed(saved):
-    content = json.loads((saved / "p.json").read_text())
-    content["solutions"][2]["lower_bound"] *= 1.5
-    (saved / "p.json").write_text(json.dumps(content))
-    done = CliRunner().invoke(app, ["verify", str(saved / "p.json")])
-    assert done.exit_code == 4
-    assert done.output.count("FAILED λ = ") == 1
-    content["solutions"] = content["solutions"][::-1]
-    (saved / "p.json").write_text(json.dumps(content))
-    assert "λ not falling" in CliRunner().invoke(app, ["verify", str(saved / "p.json")]).output
-    content["solutions"] = []
-    (saved / "p.json").write_text(json.dumps(content))
-    done = CliRunner().invoke(app, ["verify", str(saved / "p.json")])
-    assert done.exit_code == 1
-    assert "a path without points" in done.output
-
-
-def test_verify_of_a_path_against_another_table(saved):
     other = pd.read_csv(saved / "t.csv")
     other.loc[3, "a"] += 1.0
     other.to_csv(saved / "other.csv", index=False)
-    done = CliRunner().invoke(app, ["verify", str(saved / "p.json"), str(saved / "other.csv")])
-    assert done.exit_code == 4
-    assert done.output.count("FAILED λ = ") == 4
+    done = verify(str(saved / "other.csv"))
+    assert (done.exit_code, done.output.count("FAILED λ = ")) == (4, 4)
+    whole = json.loads((saved / "p.json").read_text())
+    points = whole["solutions"]
+    lower = {**points[2], "lower_bound": 1.5 * points[2]["lower_bound"]}
+    for changed, code, words in (
+        ([*points[:2], lower, points[3]], 4, "FAILED λ = "), (points[::-1], 4, "λ not falling"),
+        ([], 1, "a path without points"), ({"a": 1}, 1, "a path without points"),
+        ([*points[:2], 3, points[3]], 1, "point 2 of the path"), ([*points[:2], {}], 1, "point 2 of the path"),
+    ):  # fmt: skip
+        (saved / "p.json").write_text(json.dumps({**whole, "solutions": changed}))
+        done = verify()
+        assert done.exit_code == code, done.output
+        assert done.output.count(words) == 1, done.output
 
 
 @pytest.mark.parametrize("other", ["table", "bias", "weights", "potential", "interpolation"])
@@ -196,16 +149,3 @@ def test_verify_wants_one_problem(other):
     found = covopt.verify([*points, strange])
     assert [c.name for c in found.checks if not c.ok] == ["problem"]
     assert "point 2 (counting from 0) has another table" in found.summary()
-
-
-def test_a_damaged_point_is_named(saved):
-    content = json.loads((saved / "p.json").read_text())
-    for damage, message in ((3, "point 2 of the path .*not a covopt solution"), ({}, "point 2 of the path")):
-        content["solutions"][2] = damage
-        (saved / "p.json").write_text(json.dumps(content))
-        with pytest.raises(SolutionFileError, match=message):
-            covopt.load(saved / "p.json")
-    content["solutions"] = {"a": 1}
-    (saved / "p.json").write_text(json.dumps(content))
-    with pytest.raises(SolutionFileError, match="a path without points"):
-        covopt.load(saved / "p.json")

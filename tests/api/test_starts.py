@@ -8,16 +8,16 @@ import pytest
 import covopt
 
 RNG = np.random.default_rng(5)
-X, Y = RNG.standard_normal((40, 2)), RNG.standard_normal(40)
+X, Y = RNG.standard_normal((24, 2)), RNG.standard_normal(24)
 SIGNS = np.where(Y > 0, 1.0, -1.0)
-PAIRS = RNG.standard_normal((15, 2))
+PAIRS = RNG.standard_normal((10, 2))
 WIDE = RNG.standard_normal((12, 5)), RNG.standard_normal(12)
 
 SOLVES = {
     "interpolation": lambda **options: covopt.min_norm(X, Y, **options),
     "free output bias": lambda **options: covopt.min_norm(X, Y, output_bias="free", **options),
     "standardised": lambda **options: covopt.min_norm(1e3 + 7.0 * X, Y, standardise=True, **options),
-    "two outputs": lambda **options: covopt.min_norm(X[:15], PAIRS, **options),
+    "two outputs": lambda **options: covopt.min_norm(X[:10], PAIRS, **options),
     "boxes": lambda **options: covopt.min_norm(*WIDE, **options),
     "squared": lambda **options: covopt.fit(X, Y, lam="0.01max", **options),
     "logistic": lambda **options: covopt.fit(X, SIGNS, lam="0.01max", loss="logistic", **options),

@@ -1,4 +1,4 @@
-"""Problems whose optimal value is known in closed form, and the dual norm by brute force.
+"""Problems whose optimal value is known in closed form, and all cells of an arrangement by brute force.
 
 ``cost`` is ‖W‖² = 2 Σ|c_j|‖w_j‖ (+ b² with a penalised output bias b = B/β). Each note is the derivation;
 "dual" in it is a λ with h(λ) = 1 that attains half the cost (penalised: 2⟨λ,y⟩ − β²(1ᵀλ)² = cost).
@@ -12,7 +12,6 @@ from itertools import combinations, product
 from math import hypot, sqrt
 
 import numpy as np
-from scipy.optimize import nnls
 
 from tests.cases import cases
 
@@ -109,18 +108,3 @@ def all_cells(rows: np.ndarray) -> np.ndarray:
             pattern[lined] = bits
             found.add(pattern.tobytes())
     return np.array([np.frombuffer(bits, dtype=bool) for bits in sorted(found)])
-
-
-def gauge(rows: np.ndarray, dual: np.ndarray, cells: np.ndarray | None = None) -> float:
-    """h(λ): for each cell and sign the norm of the projection of ±g_s on the cone C_s."""
-    best = 0.0
-    for pattern in all_cells(rows) if cells is None else cells:
-        gradient = rows.T @ (pattern * dual)
-        if np.linalg.norm(gradient) <= best:
-            continue
-        normals = np.where(pattern, 1.0, -1.0) * rows.T
-        for sign in (1.0, -1.0):
-            # Moreau: what is left of g after its projection on the polar cone, spanned by −normals.
-            _, distance = nnls(-normals, sign * gradient)
-            best = max(best, distance)
-    return best

@@ -104,7 +104,10 @@ def test_closed_forms_to_nine_digits(problem):
 
 
 def turned(problem, rng):
-    """Return the rows in another order and turned, targets turned too, classes with their names exchanged."""
+    """Return the rows in another order and turned, targets turned too, classes with their names exchanged.
+
+    A column more may take a part of the bias, unless the output bias is paid by its size.
+    """
     order = rng.permutation(len(problem.X))
     Y = problem.Y[order]
     if problem.loss in (None, "squared") and Y.ndim == 2:
@@ -113,8 +116,10 @@ def turned(problem, rng):
         Y = 1 - Y
     elif Y.ndim == 1 and problem.loss is None:
         Y = -Y
-    turn = np.linalg.qr(rng.standard_normal((problem.X.shape[1],) * 2))[0]
-    return replace(problem, X=problem.X[order] @ turn, Y=Y), 1.0
+    share, rest = (0.0, 1.0) if problem.output_bias == "penalized" else (0.6, 0.8)
+    X = np.column_stack([problem.X[order], np.full(len(Y), share * problem.bias)])
+    turn = np.linalg.qr(rng.standard_normal((X.shape[1],) * 2))[0]
+    return replace(problem, X=X @ turn, Y=Y, bias=rest * problem.bias), 1.0
 
 
 def repeated(problem, rng):

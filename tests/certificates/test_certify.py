@@ -15,7 +15,7 @@ from covopt.losses import Interpolation, make_loss
 from covopt.network import ReLUNetwork
 from covopt.potentials import LabelNoise
 from covopt.status import Status
-from tests.bank.closed_forms import ProblemCase, all_cells, gauge
+from tests.bank.arrangement import Arrangement
 
 KINDS = st.sampled_from(["none", "penalized", "free"])
 
@@ -34,8 +34,7 @@ def test_the_bound_is_the_scaled_duals_value_by_brute_force(seed, kind):
     dual = np.random.default_rng(seed + 1).standard_normal(len(y))
     if kind == "free":
         dual -= dual.mean()
-    case = ProblemCase("brute", X, y, 1.0, None, kind)
-    height = gauge(case.lifted, dual, all_cells(case.lifted))
+    height = Arrangement(data.lifted).gauge(dual)
     steps = np.linspace(-1, 1, 20_001)[:, None] * dual / height
     penalty = steps.sum(axis=1) ** 2 if kind == "penalized" else 0.0
     best = float((2 * steps @ y - penalty).max())

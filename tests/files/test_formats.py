@@ -19,13 +19,18 @@ MADE = {
     "covopt-path": lambda: covopt.path(X, Y, n_lams=2),
     "covopt-cp-rank": lambda: covopt.cp_rank([[2, 1], [1, 2]]),
     "covopt-proof": lambda: covopt.min_norm(X, Y).prove(),
+    "covopt-deep-solution": lambda: covopt.representation_cost(
+        [[1.0], [-1.0]], [1.0, 1.0], depth=3, bias=0.0
+    ),
+    "covopt-deep-fit": lambda: covopt.fit([[2.0]], [3.0], lam=0.1, depth=3, bias=0.0),
+    "covopt-gap": lambda: covopt.gap(covopt.fit(X, Y, lam=0.01).network, X, Y, lam=0.01),
 }
 
 
 @pytest.mark.parametrize("name", READ)
 def test_load_reads_every_format(name, tmp_path):
     file = tmp_path / "file.json"
-    wrote = MADE.get(name, lambda: covopt.gap(covopt.fit(X, Y, lam=0.01).network, X, Y, lam=0.01))()
+    wrote = MADE[name]()
     wrote.save(file)
     found = covopt.load(file)
     if name == "covopt-path":

@@ -8,7 +8,6 @@ from covopt.oracles.base import Pricing
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.master.networks import completed, shifted
-from covopt.solvers.points import WarmStart
 from covopt.status import Status
 from tests.oracles.table import face_oracle
 
@@ -50,18 +49,6 @@ def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
     assert face_oracle(case.rows).price(case.asked(point.dual)).upper_bound <= 1 + 1e-12
 
 
-@pytest.mark.parametrize("offset_cost", OFFSETS)
-def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
-    case = problem(seed=1, offset_cost=offset_cost)
-    oracle = face_oracle(case.rows)
-    first = Generation(case, oracle, tol=1e-8, random_state=0).solve()
-    second = Generation(case, oracle, tol=1e-8, random_state=5).solve()
-    start = WarmStart(first.neurons, first.weights, first.offset, first.dual)
-    warm = Generation(case, oracle, tol=1e-8, random_state=0, warm=start).solve()
-    for other in (second, warm):
-        assert other.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)
-
-
 def test_a_bound_that_is_too_large_costs_only_the_gap():
     """An oracle whose bound is 1 % loose leaves valid, looser brackets and never a false certificate."""
     case = problem(seed=2)
@@ -77,28 +64,6 @@ def test_a_bound_that_is_too_large_costs_only_the_gap():
     assert point.status is Status.GAP
     assert point.lower_bound <= optimum.lower_bound / 1.01 * (1 + 1e-6)
     assert point.upper_bound >= optimum.lower_bound * (1 - 1e-9)
-
-
-def test_stopping_by_rounds_time_callback_and_ctrl_c():
-    case = problem(n=60, kind="smooth")
-    oracle = face_oracle(case.rows)
-    assert Generation(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
-    assert Generation(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
-    assert Generation(case, oracle, tol=1e-9, callback=lambda *_: True).solve().status is Status.CALLBACK
-
-    def interrupt(state, point):
-        raise KeyboardInterrupt
-
-    assert Generation(case, oracle, tol=1e-9, callback=interrupt).solve().status is Status.INTERRUPTED
-
-
-@pytest.mark.parametrize("targets", [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
-def test_a_free_offset_where_targets_have_zeros(targets):
-    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
-    case = Problem.through(rows, np.array(targets), 0.0)
-    point = Generation(case, face_oracle(rows), tol=1e-9).solve()
-    assert point.status is Status.CERTIFIED
-    assert point.lower_bound > 0.1
 
 
 def test_the_reason_for_patience_is_in_the_history(tmp_path):

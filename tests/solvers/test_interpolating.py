@@ -17,8 +17,8 @@ from covopt.status import Status
 @pytest.mark.parametrize("k", [0, 2])
 def test_it_meets_the_points_at_little_more_than_the_least_cost(k, offset_cost):
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((9, 5)) / 5.0
-    targets = rng.uniform(-1.0, 1.0, (9, k) if k else 9)
+    rows = rng.standard_normal((7, 4)) / 5.0
+    targets = rng.uniform(-1.0, 1.0, (7, k) if k else 7)
     problem = Problem.through(rows, targets, offset_cost)
     descent = InterpolatingDescent(problem, 0)
     point = list(descent.run(3))[-1]

@@ -96,7 +96,7 @@ def test_the_time_may_be_up_during_a_proof(monkeypatch):
     assert point.gap > 1e-6
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("n", "d"), [(16, 8), (14, 10), (18, 9), (20, 12)])
 def test_small_tables_in_many_dimensions_are_certified(n, d):
     """Signs prove them in some hundred nodes; 4.5·10⁸ faces of the first took more time than there was."""
@@ -355,7 +355,7 @@ def test_bounds_after_a_search_that_are_stopped_leave_its_network(monkeypatch, s
 )
 def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
     """Cutting planes of the relaxation raise the bound of the network's own dual; every bound holds."""
-    problem = replace(of_classes(loss, 40, 9, classes, lam=0.02), offset_cost=offset_cost)
+    problem = replace(of_classes(loss, 24, 9, classes, lam=0.02), offset_cost=offset_cost)
     *_, point = Descent(problem, 0).run(1, 1)
     values = []
     for dual, gauge in islice(relaxed_duals(problem, Network(*point.network), point.dual), 8):
