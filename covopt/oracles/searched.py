@@ -64,7 +64,7 @@ class SearchedThenProved:
         self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None, n_outputs: int = 0,
         proves: bool = True, effort: float = 1.0,
     ):  # fmt: skip
-        self.tol, self.max_nodes, self.effort = tol, max_nodes, min(effort, 1.0)
+        self.tol, self.effort = tol, min(effort, 1.0)
         self.gap = 1.0
         self.is_worth: Callable[[float], bool] = lambda best: True
         self.proved = self.failed = False

@@ -3,7 +3,7 @@
 A search believes the best value that it has met and steers the master by it, but reports nothing that has not been
 proved (:mod:`covopt.oracles.searched`). A neuron found later corrects the belief. Where proofs cost more than a
 walk in passing, they are made once the best value exceeds one by less than a share of the gap and the proof would
-close half of it; now and then what is believed is proved anyway, so that there is a bound at any time.
+close half of it; until then there is the bound that takes no search.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import numpy as np
 
 from covopt.checks.timing import stage
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, limited
+from covopt.limits import TimeUp
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
@@ -29,15 +28,7 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 ROUNDS = 2000
-PROOF_EVERY = 25  # rounds, after which what is believed is proved, if only roughly,
-BOXES = 1_500_000  # by so many
-ROUGH = 1e-3
-LAST_S = 10.0  # seconds for a last proof of what is believed
-NODES, NODES_IN_TIME, NODES_PER_S = (
-    5_000_000,
-    40_000_000,
-    200_000,
-)  # boxes per proof, by the time that there is
+NODES = 5_000_000  # boxes per proof
 NEWS = 0.8  # of the distance of the bounds, that is worth a note
 WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
@@ -61,7 +52,6 @@ class Believing(Generation):
         oracle.is_worth = self._is_worth
         self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
         self.believed = self._priced = self.master.dual
-        self._since = 0  # rounds since the last proof
 
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
         """See the base class."""
@@ -83,17 +73,11 @@ class Believing(Generation):
         upper, lower = self.point.upper_bound, self.proved[1]
         return value - lower >= WORTH * (upper - lower) or relative_gap(upper, value) <= self.tol
 
-    @property
-    def _believed(self) -> np.ndarray:
-        """The dual that is kept, of shape (N, k)."""
-        return self.point.dual
-
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved
 
     def _note_proof(self, dual: np.ndarray, gauge: float) -> None:
         scaled, value = self.problem.scale_dual(dual, gauge)
-        self._since = 0
         if value > self.proved[1]:
             upper = self.point.upper_bound
             if upper - value < NEWS * (upper - self.proved[1]):
@@ -115,47 +99,29 @@ class Believing(Generation):
 
     def should_stop(self) -> bool:
         """See the base class; belief alone never ends the rounds, a proof that failed does."""
-        self._since += 1
         if self.point.gap <= self.tol < relative_gap(self.point.upper_bound, self.proved[1]):
             self.oracle.failed |= not self._is_decided()
-        elif self._since >= PROOF_EVERY and np.isfinite(self.point.upper_bound):
-            self._prove_belief(BOXES)
         self.oracle.gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
         return super().should_stop() or self.oracle.failed
 
     @stage("proofs")
     def _is_decided(self) -> bool:
         """Ask for a proof of the dual point that is kept; False where there is none, and no neuron is found."""
-        slack, asked = CLOSE * self.tol, self.problem.asked(self._believed)
+        slack, asked = CLOSE * self.tol, self.problem.asked(self.point.dual)
         found = self.oracle.prove(asked, 1.0 + 0.2 * slack)
         highest, bound = float(np.abs(found.values).max(initial=0.0)), found.upper_bound
         if np.isfinite(bound):
-            self._note_proof(self._believed, bound)
+            self._note_proof(self.point.dual, bound)
         if bound <= 1.0 + slack:
             # what is proved is a hair below what was believed, and may be beyond the tolerance
             self._return_to_proof()
         self.correct(found.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
-    @stage("proofs")
-    def _prove_belief(self, max_nodes: int) -> None:
-        """Bound h of the dual point that is kept, roughly."""
-        if self.oracle.boxes is None:
-            return
-        most = min(max_nodes, self.oracle.max_nodes)
-        rows, asked = self.oracle.boxes.rows, self.problem.asked(self._believed)
-        bound = box_gauge(rows, asked, rtol=ROUGH, max_nodes=most, n_threads=2)
-        self._note_proof(self._believed, bound.upper_bound)
-        if abs(bound.best_value) > 1.0:
-            self.correct(bound.best_neuron[None])
-
     def solve(self) -> Point:
         """Return the cheapest network and the best dual point that was proved, by a relaxation at least."""
         point = super().solve()
-        if point.status in (Status.GAP, Status.TIME_LIMIT) and point.lower_bound > self.proved[1]:
-            with contextlib.suppress(TimeUp), limited(LAST_S):
-                self._prove_belief(self.oracle.max_nodes)
-        self.believed = self._believed
+        self.believed = self.point.dual
         if self.proved[1] == 0.0 and point.dual.any():
             with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
                 rows, asked = self.problem.rows[self.problem.live], self.problem.asked(self.believed)
@@ -178,7 +144,7 @@ def search(
     random_state: int | None = None,
     callback: Callable[[RoundState, Point], bool] | None = None,
     proves: bool = True,
-    max_nodes: int | None = None,
+    max_nodes: int = NODES,
     effort: float = 1.0,
     **options: Any,
 ) -> tuple[Point, np.ndarray]:
@@ -189,14 +155,13 @@ def search(
     problem : Problem
     tol : float
     time_limit_s : float, optional
-        It also limits the boxes of one proof.
     random_state : int, optional
     callback : callable, optional
         Sees proved bounds only.
     proves : bool
         Whether signs and boxes are tried.
     max_nodes : int, optional
-        Boxes per proof; by default as many as the time suffices for, and five million without a limit.
+        Boxes per proof.
     effort : float
         Share of a proof by signs.
     **options
@@ -214,9 +179,6 @@ def search(
     >>> point.status.code, round(point.upper_bound, 5)
     ('certified', 11.0)
     """
-    if max_nodes is None:
-        most = NODES if time_limit_s is None else NODES_IN_TIME
-        max_nodes = most if time_limit_s is None else min(most, int(NODES_PER_S * time_limit_s))
     oracle = SearchedThenProved(
         problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
         n_outputs=problem.vector_outputs, proves=proves, effort=effort,
