@@ -12,9 +12,8 @@ import numpy as np
 
 from covopt.checks.timing import stage
 from covopt.problems.problem import PASSES, Problem
-from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import interpolate
-from covopt.solvers.merging import Unit, balanced_faces, merge_alike, polish
+from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
 from covopt.sparsify.caratheodory import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
@@ -22,21 +21,10 @@ NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1
 COSTS = 1e-10  # relative rise of the cost that fewer neurons may bring
 ROUNDING = 1e-13  # residual that corrections aim at
 HEAVIEST = 3  # columns for each row that are enough to interpolate well, where a network has many more
-MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: how often, and up to what size
-# least share of the largest mass that is kept, and angle within which neurons of several outputs are one
-TRIED = ((NEGLIGIBLE, 0.0), (NEGLIGIBLE, 1e-6), (1e-8, 1e-4), (1e-6, 1e-3), (1e-4, 1e-2), (1e-4, 0.1))
+MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
+ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1  # within which neurons of several outputs are one; their squares are light
 
 RISE = 1e-11  # relative rise of an objective with a loss that fewer neurons may cost
-SHARES = (
-    1e-12,
-    1e-9,
-    1e-7,
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-)  # of the heaviest mass, below which neurons are tried without
-
 PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
 
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -150,8 +138,8 @@ def _finish_vector(problem: Problem, neurons, weights, offset):
     for source in ("given", "best") if used.any() else ():
         neurons, weights, offset = given if source == "given" else best
         mass, last = np.linalg.norm(weights, axis=1), np.inf
-        for share, angle in TRIED:
-            heavy = mass > share * max(1.0, float(mass.max()))
+        for angle in ANGLES:
+            heavy = mass > max(NEGLIGIBLE, angle**2) * max(1.0, float(mass.max()))
             units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
             # of more than there are Carathéodory leaves as many again
             many = last < np.inf and len(units) >= len(best[0]) and problem.missed(*best) <= EXACT
@@ -186,10 +174,7 @@ def sparsified(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offse
     weights : ndarray of shape (m, k)
     offset : ndarray of shape (k,)
     """
-    if not problem.is_scalar:
-        return interpolating(problem, *_sparsified(problem, neurons, weights, offset))
-    kept = caratheodory(problem.atoms(neurons), weights[:, 0])
-    return interpolating(problem, neurons[kept != 0.0], kept[kept != 0.0, None], offset)
+    return interpolating(problem, *_sparsified(problem, neurons, weights, offset))
 
 
 def with_few_neurons(
@@ -220,57 +205,22 @@ def with_few_neurons(
     return fewer if met else given
 
 
-def _by_moves(problem, neurons, weights, offset):
+def _by_moves(problem: Problem, neurons, weights, offset) -> Network:
     """Interpolate by least moves of neurons in their faces as well, where output weights are too few."""
-    best, left = (neurons, weights, offset), problem.missed(neurons, weights, offset)
-    k, unknowns = weights.shape[1], len(neurons) * sum((weights.shape[1], neurons.shape[1]))
-    if unknowns > MAX_UNKNOWNS:
-        return best
-    faces, outputs = balanced_faces(problem.rows, neurons, weights)
-    basis, owner = faces.spans(problem.rows)
-    moves = (
-        np.tile(np.eye(k), (len(problem.rows), 1))
-        if problem.has_offset
-        else np.zeros((problem.targets.size, 0))
-    )
-    for _ in range(MOVES):
-        scales = np.linalg.norm(outputs, axis=1)
-        atoms = faces.active.T * (problem.rows @ faces.vectors.T)
-        along = (problem.rows @ basis.T) * faces.active[owner].T
-        columns = [
-            np.einsum("iq,qo->ioq", along, (outputs * scales[:, None])[owner]).reshape(-1, len(owner)),
-            np.einsum("ij,op->iojp", atoms * scales, np.eye(k)).reshape(-1, len(scales) * k),
-        ]
-        shift = max(float(np.abs(offset).max(initial=0.0)), float(scales.max()) ** 2)
-        missed = problem.targets - np.maximum(problem.rows @ faces.vectors.T, 0.0) @ outputs - offset
-        step = LeastNorm(np.column_stack([*columns, shift * moves]).T).solve(missed.ravel(), accurate=True)
-        turn, change, rest = np.split(step, [len(owner), len(owner) + len(scales) * k])
-        np.add.at(faces.vectors, owner, (scales[owner] * turn)[:, None] * basis)
-        outputs = outputs + scales[:, None] * change.reshape(-1, k)
-        offset = offset + shift * rest if len(rest) else offset
-        lengths = faces.masses[:, None]
-        found = faces.vectors / lengths, outputs * lengths, offset
-        before, left = left, min(left, problem.missed(*found))
-        if left == before:
-            break
-        best = found
-    return best
+    if len(neurons) * (weights.shape[1] + neurons.shape[1]) > MAX_UNKNOWNS:
+        return neurons, weights, offset
+    return _polished(problem, Unit(), balanced_faces(problem.rows, neurons, weights), offset)
 
 
-def _pass(problem: Problem, unit: Unit, neurons, weights, offset, *, sparsify: bool):
+def _polished(problem: Problem, unit: Unit, faces: Faces, offset: np.ndarray) -> Network:
+    moved, shift, _ = polish(problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset)
+    return *unit.split(moved), shift
+
+
+def _pass(problem: Problem, unit: Unit, neurons, weights, offset, *, sparsify: bool) -> Network:
     signed = caratheodory(problem.atoms(neurons), weights[:, 0]) if sparsify else weights[:, 0]
     heavy = np.abs(signed) > 1e-13 * np.abs(signed).max(initial=0.0)
-    faces = unit.merge(problem.rows, neurons[heavy], signed[heavy])
-    faces, shift, _ = polish(
-        problem.rows,
-        problem.targets[:, 0],
-        faces,
-        float(offset[0]),
-        moves_offset=problem.has_offset,
-        rounds=10,
-    )
-    units, signed = unit.split(faces)
-    return units, signed[:, None], np.array([shift])
+    return _polished(problem, unit, unit.merge(problem.rows, neurons[heavy], signed[heavy]), offset)
 
 
 def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
@@ -295,19 +245,22 @@ def _better(problem, best: Network, candidate: Network, ceiling: float) -> Netwo
 
 
 def _without_lightest(problem: Problem, best: Network, ceiling: float) -> Network:
-    """Leave out the neurons below the largest share of the heaviest one that the objective allows."""
-    mass = np.linalg.norm(best[1], axis=1)
-    for share in reversed(SHARES):
-        heavy = mass > share * mass.max(initial=0.0)
-        fewer = best[0][heavy], best[1][heavy], best[2]
-        if _value(problem, *fewer) <= ceiling:
-            return fewer
-    return best
+    """Leave out the lightest neurons, as many as the objective allows."""
+    order = np.argsort(np.linalg.norm(best[1], axis=1), kind="stable")
+    fewest, most = 0, len(order) + 1  # that may go, and that may not
+    while most - fewest > 1:
+        count = (fewest + most) // 2
+        left = np.sort(order[count:])
+        if _value(problem, best[0][left], best[1][left], best[2]) <= ceiling:
+            fewest = count
+        else:
+            most = count
+    left = np.sort(order[fewest:])
+    return best[0][left], best[1][left], best[2]
 
 
 def _merged(unit: Unit, problem: Problem, neurons, weights, offset) -> Network:
     if weights.shape[1] > 1:  # a cell may need several neurons with several outputs
         return neurons, weights, offset
     rows = problem.rows[problem.rows.any(axis=1)]
-    units, signed = unit.split(unit.merge(rows, neurons, weights[:, 0]))
-    return units, signed[:, None], offset
+    return *unit.split(unit.merge(rows, neurons, weights[:, 0])), offset

@@ -17,14 +17,15 @@ from covopt.solvers.master.columns import ON_PLANE, Frames
 
 SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
 LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
+ROUNDS = 10  # of corrections
 
 
 @dataclass
 class Faces:
-    """Neurons with their faces: vectors p (m, r), signs (m,), active rows and rows off the face (m, N)."""
+    """Neurons with their faces: vectors p (m, r), outputs (m, k), active rows and rows off the face (m, N)."""
 
     vectors: np.ndarray
-    signs: np.ndarray
+    outputs: np.ndarray
     active: np.ndarray
     touched: np.ndarray
 
@@ -36,9 +37,9 @@ class Faces:
         """‖p‖ of every neuron."""
         return np.linalg.norm(self.vectors, axis=1)
 
-    def outputs(self, rows: np.ndarray) -> np.ndarray:
-        """Return the outputs of the network on the rows, by the rows' true signs."""
-        return np.maximum(rows @ self.vectors.T, 0.0) @ self.signs
+    def fitted(self, rows: np.ndarray) -> np.ndarray:
+        """Return what the network puts out on the rows, (N, k), by the rows' true signs."""
+        return np.maximum(rows @ self.vectors.T, 0.0) @ self.outputs
 
     def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Orthonormal bases of the faces' linear spans, one under the other.
@@ -92,10 +93,10 @@ class Unit:
         return merge_in_cells(rows, neurons, weights)
 
     def split(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
-        """Return neurons of cost one and signed weights (m,)."""
-        masses = self.weigh(faces.vectors)
-        live = masses > 0
-        return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
+        """Return neurons of cost one and weights (m, k)."""
+        masses = self.weigh(faces.vectors)[:, None]
+        live = masses[:, 0] > 0
+        return faces.vectors[live] / masses[live], faces.outputs[live] * masses[live]
 
 
 def _pack(flags: np.ndarray) -> np.ndarray:
@@ -137,7 +138,7 @@ def merge_in_cells(
     touched = np.zeros((count, len(rows)), dtype=bool)
     np.logical_or.at(active, group, above)
     np.logical_or.at(touched, group, above | below)
-    return Faces(vectors, group_signs, active, touched)
+    return Faces(vectors, group_signs[:, None], active, touched)
 
 
 def _assign(
@@ -214,59 +215,73 @@ def merge_alike(
     return vectors / masses, sums * (masses / np.linalg.norm(sums, axis=1, keepdims=True))
 
 
-def balanced_faces(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> tuple[Faces, np.ndarray]:
+def balanced_faces(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> Faces:
     """Balance unit neurons with output weights (m, k): vectors and weights of one length, with their faces."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     heights = neurons @ (rows / np.where(lengths > 0, lengths, 1.0)).T
     root = np.sqrt(np.linalg.norm(weights, axis=1))[:, None]
-    faces = Faces(neurons * root, np.ones(len(neurons)), heights > ON_PLANE, np.abs(heights) > ON_PLANE)
-    return faces, weights / root
-
-
-def face_matrix(
-    rows: np.ndarray, faces: Faces, basis: np.ndarray, owner: np.ndarray, scales: np.ndarray
-) -> np.ndarray:
-    """Columns ε diag(active) Z q scale for every basis vector q of every face, shape (N, q)."""
-    return (rows @ basis.T) * faces.active[owner].T * (faces.signs * scales)[owner]
+    return Faces(neurons * root, weights / root, heights > ON_PLANE, np.abs(heights) > ON_PLANE)
 
 
 def polish(
-    rows: np.ndarray, targets: np.ndarray, faces: Faces, offset: float, *, moves_offset: bool, rounds: int = 6
-) -> tuple[Faces, float, float]:
+    rows: np.ndarray, targets: np.ndarray, faces: Faces, offset: np.ndarray, *, moves_offset: bool
+) -> tuple[Faces, np.ndarray, float]:
     """Move every neuron within its face, as little as possible, until the network interpolates.
 
-    Each round solves min Σ ‖δ_F‖²/‖p_F‖² + δB²/s² s.t. Σ G_F δ_F + δB·1 = residual.
+    Each round solves min Σ ‖δp‖²/‖p‖² + ‖δv‖²/‖v‖² + ‖δB‖²/s² such that what is missed vanishes to first order. With
+    one output v stays: a move along p does the same, and outputs are linear in the moves.
 
     Returns
     -------
-    (Faces, float, float)
+    (Faces, ndarray of shape (k,), float)
         The moved neurons, the offset and the largest residual left, measured with the true activations.
     """
-    vectors = faces.vectors.copy()
-    moved = Faces(vectors, faces.signs, faces.active, faces.touched)
-    residual = targets - moved.outputs(rows) - offset
-    worst = before = float(np.abs(residual).max(initial=0.0))
-    best = (Faces(vectors.copy(), faces.signs, faces.active, faces.touched), offset, worst)
-    if len(faces) == 0:
+
+    def missed(found: Faces, shift: np.ndarray) -> np.ndarray:
+        return targets - found.fitted(rows) - shift
+
+    moved, left = faces, missed(faces, offset)
+    worst = before = float(np.abs(left).max(initial=0.0))
+    best, k, correction = (faces, offset, worst), targets.shape[1], None
+    if not len(faces):
         return best
     basis, owner = faces.spans(rows)
-    scales = faces.masses
-    matrix = face_matrix(rows, faces, basis, owner, scales)
-    offset_scale = float(max(abs(offset), scales.mean()))
-    if moves_offset:
-        matrix = np.column_stack([matrix, np.full(len(rows), offset_scale)])
-    correction = LeastNorm(matrix.T)
-    for attempt in range(rounds):
+    for attempt in range(ROUNDS):
         if worst <= 1e-15 * float(np.abs(targets).max(initial=0.0)):
             break
-        step = correction.solve(residual, accurate=attempt > 0 and worst > 0.1 * before)
-        np.add.at(vectors, owner, (scales[owner] * step[: len(owner)])[:, None] * basis)
+        if correction is None or k > 1:
+            lengths, sizes = moved.masses, np.linalg.norm(moved.outputs, axis=1)
+            lever = max(float(np.abs(offset).max()), float((lengths * sizes).mean())) if moves_offset else 0.0
+            correction = LeastNorm(_columns(rows, moved, basis, owner, lever).T)
+        step = correction.solve(left.ravel(), accurate=attempt > 0 and worst > 0.1 * before)
+        turn, change, shift = np.split(step, [len(owner), len(step) - k * moves_offset])
+        vectors, outputs = moved.vectors.copy(), moved.outputs
+        np.add.at(vectors, owner, (lengths[owner] * turn)[:, None] * basis)
+        if k > 1:
+            outputs = outputs + sizes[:, None] * change.reshape(-1, k)
         if moves_offset:
-            offset += offset_scale * float(step[-1])
-        residual = targets - moved.outputs(rows) - offset
-        before, worst = worst, float(np.abs(residual).max())
+            offset = offset + lever * shift
+        moved = Faces(vectors, outputs, faces.active, faces.touched)
+        left = missed(moved, offset)
+        before, worst = worst, float(np.abs(left).max())
         if worst < best[2]:
-            best = (Faces(vectors.copy(), faces.signs, faces.active, faces.touched), offset, worst)
+            best = moved, offset, worst
         elif attempt > 1:
             break
     return best
+
+
+def _columns(
+    rows: np.ndarray, faces: Faces, basis: np.ndarray, owner: np.ndarray, lever: float
+) -> np.ndarray:
+    """Return what unit changes of moves, outputs (of several) and offset do, relative to their size, (N·k, ·)."""
+    n, k = len(rows), faces.outputs.shape[1]
+    along = (rows @ basis.T) * faces.active[owner].T
+    pulls = (faces.outputs * faces.masses[:, None])[owner]
+    parts = [np.einsum("iq,qo->ioq", along, pulls).reshape(n * k, -1)]
+    if k > 1:
+        atoms = faces.active.T * (rows @ faces.vectors.T) * np.linalg.norm(faces.outputs, axis=1)
+        parts.append(np.einsum("ij,op->iojp", atoms, np.eye(k)).reshape(n * k, -1))
+    if lever:
+        parts.append(np.tile(lever * np.eye(k), (n, 1)))
+    return np.concatenate(parts, axis=1)

@@ -38,7 +38,7 @@ def test_merging_keeps_outputs_and_never_raises_the_cost(seed, grid):
     rows, neurons, weights = random_network(seed, grid=grid)
     faces = merge_in_cells(rows, neurons, weights)
     before = np.maximum(rows @ neurons.T, 0) @ weights
-    np.testing.assert_allclose(faces.outputs(rows), before, atol=1e-9)
+    np.testing.assert_allclose(faces.fitted(rows)[:, 0], before, atol=1e-9)
     assert faces.masses.sum() <= np.abs(weights).sum() * (1 + 1e-12)
     assert len(faces) <= len(weights)
 
@@ -47,13 +47,13 @@ def test_merging_keeps_outputs_and_never_raises_the_cost(seed, grid):
 def test_merged_neurons_of_one_sign_are_separated(seed, grid):
     rows, neurons, weights = random_network(seed, grid=grid)
     faces = merge_in_cells(rows, neurons, weights)
-    once = faces.vectors / faces.masses[:, None], faces.signs * faces.masses
+    once = faces.vectors / faces.masses[:, None], faces.outputs[:, 0] * faces.masses
     again = merge_in_cells(rows, *once)
     # greedy groups may leave two that a second pass merges; then none is left
-    last = merge_in_cells(rows, again.vectors / again.masses[:, None], again.signs * again.masses)
+    last = merge_in_cells(rows, again.vectors / again.masses[:, None], again.outputs[:, 0] * again.masses)
     for j in range(len(last)):
         for k in range(j):
-            if last.signs[j] == last.signs[k]:
+            if last.outputs[j] == last.outputs[k]:
                 assert separated(rows, last.vectors[j], last.vectors[k])
 
 
@@ -91,9 +91,9 @@ def test_polish_interpolates_and_stays_in_the_faces(seed, moves_offset):
     rows, neurons, weights = random_network(seed, m=30)
     faces = merge_in_cells(rows, neurons, weights)
     rng = np.random.default_rng(seed)
-    targets = faces.outputs(rows) + 0.3 * moves_offset
+    targets = faces.fitted(rows) + 0.3 * moves_offset
     moved, offset, residual = polish(
-        rows, targets + 1e-6 * rng.standard_normal(len(rows)), faces, 0.3 * moves_offset,
+        rows, targets + 1e-6 * rng.standard_normal(targets.shape), faces, np.full(1, 0.3 * moves_offset),
         moves_offset=moves_offset,
     )  # fmt: skip
     assert residual <= 1e-12 * max(1.0, np.abs(targets).max())
