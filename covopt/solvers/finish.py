@@ -22,14 +22,8 @@ COSTS = 1e-10  # relative rise of the cost that fewer neurons may bring
 ROUNDING = 1e-13  # residual that corrections aim at
 HEAVIEST = 3  # columns for each row that are enough to interpolate well, where a network has many more
 MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
-ANGLES = (
-    0.0,
-    1e-6,
-    1e-4,
-    1e-3,
-    1e-2,
-    0.1,
-)  # within which neurons of several outputs are one; their squares are light
+# within which neurons of several outputs are one; what weighs less than their squares is tried without
+ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
 
 RISE = 1e-11  # relative rise of an objective with a loss that fewer neurons may cost
 PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
