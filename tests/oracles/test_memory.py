@@ -1,5 +1,6 @@
 """What would take more memory than there may be is refused before it takes any, in a sentence."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -37,48 +38,45 @@ def test_exact_pricing_keeps_to_the_limit(n, r, outputs, said):
         exact_oracle(rows, outputs)
 
 
-def test_the_bound_that_takes_its_place_is_valid():
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((190, 2)), rng.standard_normal(190)
-    known = covopt.min_norm(X, Y, tol=1e-3)
-    with (
-        memory_limited(0.001),
-        pytest.warns(MemoryLimitWarning, match="along a line|outputs to all digits|take its place"),
-    ):
-        found = covopt.min_norm(X, Y, time_limit_s=0.5)
-    assert found.gap > known.gap
-    assert found.lower_bound <= known.cost
-    assert known.lower_bound <= found.cost
+def noise(n):
+    rng = np.random.default_rng(5)
+    return rng.standard_normal((n, 2)), rng.standard_normal(n)
 
 
 @pytest.fixture(scope="module")
 def plane():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((200, 2))
+    X = np.random.default_rng(3).standard_normal((200, 2))
     return X, np.abs(X).sum(axis=1)
 
 
-def test_the_master_gives_way_to_what_is_small(plane):
-    with memory_limited(0.005), pytest.warns(MemoryLimitWarning) as said:
-        found = covopt.min_norm(*plane, time_limit_s=1.0)
-    assert "the restricted master needs about 0.013 GiB of memory; the limit is 0.005 GiB" in str(
-        said[0].message
-    )
-    assert found.status.code in ("gap", "time_limit")
-    assert found.certificate.interpolates
-    assert 0.0 < found.lower_bound < found.cost
-    assert covopt.verify(found).ok
+# the question, its limit in GiB, what is said, and how much more the network may cost
+GIVES_WAY = {
+    "faces": (lambda plane: covopt.min_norm(*noise(190), time_limit_s=0.5), 0.001,
+              "along a line|outputs to all digits|take its place", np.inf),
+    "master": (lambda plane: covopt.min_norm(*plane, time_limit_s=1.0), 0.005,
+               "the restricted master needs about 0.013 GiB of memory; the limit is 0.005 GiB", np.inf),
+    "fit": (lambda plane: covopt.fit(*plane, lam=0.01589), 0.001, "descent on both layers takes its place", 2.0),
+    "growth": (lambda plane: covopt.min_norm(*noise(60)), 0.0005,
+               "would take .* it ends with the best bracket", np.inf),
+    "frank-wolfe": (lambda plane: covopt.frank_wolfe(*plane, time_limit_s=1.0), 0.001,
+                    "the restricted master|outputs to all digits", np.inf),
+}  # fmt: skip
 
 
-def test_a_fit_gives_way_to_gradients(plane):
-    known = covopt.fit(*plane, lam="0.01max")
-    with memory_limited(0.001), pytest.warns(MemoryLimitWarning) as said:
-        found = covopt.fit(*plane, lam=known.lam)
-    assert any("descent on both layers takes its place" in str(each.message) for each in said)
-    assert found.status.code == "gap"
-    assert found.lower_bound <= known.objective
-    assert known.lower_bound <= found.objective <= 2.0 * known.objective
-    assert covopt.verify(found).ok
+@pytest.mark.parametrize("name", GIVES_WAY)
+def test_what_gives_way_to_what_is_small_ends_with_a_bracket(name, plane, monkeypatch):
+    ask, limit, sentence, most = GIVES_WAY[name]
+    known = ask(plane)
+    if name == "growth":
+        monkeypatch.setattr("covopt.solvers.quick.MASTER", 1.0)  # the plan is wrong by far
+    with memory_limited(limit), pytest.warns(MemoryLimitWarning) as said:
+        found = ask(plane)
+    assert any(re.search(sentence, str(each.message)) for each in said)
+    assert found.status.code != "certified" and found.gap > known.gap
+    assert 0.0 < found.lower_bound <= known.objective * (1 + 1e-9)
+    assert known.lower_bound <= found.objective * (1 + 1e-9) <= most * known.objective
+    checked = covopt.verify(found)
+    assert checked.ok and (found.loss is not None or checked.certificate.interpolates)
 
 
 def test_the_oracle_fits_beside_the_master(plane):
@@ -87,20 +85,6 @@ def test_the_oracle_fits_beside_the_master(plane):
         exact_oracle(rows, 0)
         with pytest.warns(MemoryLimitWarning, match="exact pricing needs"), pytest.raises(BudgetError):
             exact_oracle(rows, 0, beside=1.2e6)
-
-
-def test_what_grows_ends_with_its_bracket(monkeypatch):
-    rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
-    monkeypatch.setattr("covopt.solvers.quick.MASTER", 1.0)  # the plan is wrong by far
-    with (
-        memory_limited(0.0005),
-        pytest.warns(MemoryLimitWarning, match="would take .* it ends with the best bracket"),
-    ):
-        found = covopt.min_norm(X, y)
-    assert found.status.code == "gap"
-    assert found.lower_bound <= found.cost
-    assert covopt.verify(found).ok
 
 
 def test_trees_and_tables_take_a_share(monkeypatch):
@@ -128,43 +112,29 @@ def test_trees_and_tables_take_a_share(monkeypatch):
     np.testing.assert_allclose(pieces, heights(rows, dual, points), rtol=1e-12, atol=1e-12)
 
 
-def test_limits_are_numbers():
+def test_the_least_limit_counts():
     with memory_limited(1.0):
         with memory_limited(0.5):
             assert memory_left() == 1 << 29
         assert memory_left() == 1 << 30
-    with (
-        pytest.raises(InputError, match="memory_limit must be a positive number of GiB"),
-        memory_limited(-1.0),
-    ):
-        pass
 
 
-MORE = {
-    "cells": (lambda X, y: covopt.enumerate_cells(X, bias=1.0), "iter_cells gives them in blocks"),
-    "all cells": (lambda X, y: covopt.min_norm(X, y, solver="conic:CLARABEL"), "the program of 39,802 cells"),
-    "label noise": (
-        lambda X, y: covopt.min_norm(X, y, potential="label-noise"),
-        "the exact label-noise oracle",
-    ),
-}
+LAYER = [np.random.default_rng(0).standard_normal(shape) for shape in ((300, 3), (200, 3), (200, 1))]
+REFUSED = [
+    (1e-3, lambda X, y: covopt.enumerate_cells(X, bias=1.0), "iter_cells gives them in blocks"),
+    (1e-3, lambda X, y: covopt.min_norm(X, y, solver="conic:CLARABEL"), "the program of 39,802 cells"),
+    (1e-3, lambda X, y: covopt.min_norm(X, y, potential="label-noise"), "the exact label-noise oracle"),
+    (1e-3, lambda X, y: reduce_layer(HiddenLayer(*LAYER), preserve="covariances"), "0.0071 GiB .* fewer rows"),
+    (1e-3, lambda X, y: reduce_layer(HiddenLayer(*LAYER), preserve="outputs"), "200 neurons needs about 0.0059 GiB"),
+    (1e-5, lambda X, y: moment_bound(np.diag([1.0, 2.0, 3.0, 4.0]) + 1.0, level=1), "moment relaxation needs about"),
+    (-1.0, lambda X, y: None, "memory_limit must be a positive number of GiB"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MORE)
-def test_what_has_nothing_weaker_is_refused_before_it_begins(name, plane):
-    work, said = MORE[name]
-    with memory_limited(0.001), pytest.raises((InputError, BudgetError), match=said):
-        work(*plane)
-
-
-def test_frank_wolfe_without_room_ends_with_a_bracket(plane):
-    with (
-        memory_limited(0.001),
-        pytest.warns(MemoryLimitWarning, match="the restricted master|outputs to all digits"),
-    ):
-        found = covopt.frank_wolfe(*plane)
-    assert 0 < found.lower_bound < found.cost
-    assert found.residual <= 1e-9
+@pytest.mark.parametrize(("limit", "ask", "said"), REFUSED, ids=[said for _, _, said in REFUSED])
+def test_what_has_nothing_weaker_is_refused_before_it_begins(limit, ask, said, plane):
+    with pytest.raises((InputError, BudgetError), match=said), memory_limited(limit):
+        ask(*plane)
 
 
 def test_cells_of_a_degenerate_table_are_counted_as_they_come():
@@ -175,9 +145,7 @@ def test_cells_of_a_degenerate_table_are_counted_as_they_come():
         covopt.enumerate_cells(X)
 
 
-def test_moments_and_deep_networks_leave_out_what_is_too_large():
-    with memory_limited(1e-5), pytest.raises(BudgetError, match="the moment relaxation needs about"):
-        moment_bound(np.diag([1.0, 2.0, 3.0, 4.0]) + 1.0, level=1)
+def test_deep_networks_leave_out_what_is_too_large():
     X = np.sort(np.random.default_rng(0).standard_normal((200, 1)), axis=0)
     data = Data.validate(X, np.random.default_rng(1).standard_normal(200), bias=1.0)
     search = UpperSearch(data, 3, "none", None, 0, lambda *_: None)
@@ -200,17 +168,6 @@ def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
     with memory_limited(1e-4):
         assert LAYER_BYTES * recursion.size * 500 > memory_left()
         np.testing.assert_allclose(recursion.gauge(c), whole, rtol=1e-14)
-
-
-@pytest.mark.parametrize(("preserve", "said"), [("covariances", "0.0071"), ("outputs", "0.0059")])
-def test_a_reduction_keeps_to_the_limit(preserve, said):
-    rng = np.random.default_rng(0)
-    layer = HiddenLayer(*(rng.standard_normal(shape) for shape in ((300, 3), (200, 3), (200, 1))))
-    with (
-        memory_limited(0.001),
-        pytest.raises(InputError, match=f"of 200 neurons needs about {said} GiB .* fewer rows"),
-    ):
-        reduce_layer(layer, preserve=preserve)
 
 
 def test_predictions_are_made_in_pieces():
