@@ -425,31 +425,18 @@ def test_a_solution_says_its_problem_and_a_user_what_he_expects():
         [[0.0], [1.0], [2.0]], [1.0, 0.0, 3.0], lam=0.1, loss="huber", sample_weight=[1, 2, 1]
     )
     detail = {check.name: check.detail for check in covopt.verify(solution).checks}["stated problem"]
-    for words in (
+    for words in [
         "λ = 0.1",
         "loss huber",
         "bias 1,",
         "output bias none",
         "weights given",
         "standardised: no",
-    ):
+    ]:
         assert words in detail
-    right = {
-        "lam": 0.1,
-        "loss": "huber",
-        "bias": "1",
-        "output_bias": "none",
-        "weights": "given",
-        "standardise": False,
-    }
+    right = dict(lam=0.1, loss="huber", bias="1", output_bias="none", weights="given", standardise=False)
     assert covopt.verify(solution, expect=right).ok
-    for name, value in {
-        "lam": 0.2,
-        "loss": "squared",
-        "bias": 0,
-        "weights": "none",
-        "standardise": "yes",
-    }.items():
+    for name, value in dict(lam=0.2, loss="squared", bias=0, weights="none", standardise="yes").items():
         found = covopt.verify(solution, expect={**right, name: value})
         assert found.failed == [f"expected {name}"], found.summary()
     assert "expected lam" in covopt.verify(solution, expect={"lam": "none"}).failed

@@ -52,30 +52,6 @@ NAMES = {
 CASES: list[ProblemCase] = cases("problems with closed forms", **NAMES)
 
 
-def random_cases(count: int, seed: int = 0) -> list[ProblemCase]:
-    """Small instances without closed form: D = 1…4, every output bias, every third one on integer points."""
-    rng = np.random.default_rng(seed)
-    cases = []
-    for number in range(count):
-        dim = 1 + number % 4
-        bias = 0.0 if dim == 1 or number % 5 == 4 else float(rng.choice([0.5, 1.0, 2.0]))
-        output_bias = "none" if bias == 0 else ("none", "penalized", "free")[(number // 4) % 3]
-        n_samples = int(rng.integers(3, {1: 6, 2: 10, 3: 9, 4: 8}[dim]))
-        d = dim - (bias > 0)
-        if number % 3 == 2:
-            inputs = rng.integers(-2, 3, size=(n_samples, d)).astype(float)
-        else:
-            inputs = rng.standard_normal((n_samples, d))
-        # the targets of a network exist for every arrangement of the points, degenerate ones included
-        network = rng.standard_normal((5, dim)), rng.standard_normal(5)
-        case = ProblemCase(f"random-{number}", inputs, np.zeros(n_samples), bias, None, output_bias)
-        targets = np.maximum(case.lifted @ network[0].T, 0) @ network[1]
-        if bias > 0 and number % 3 != 2:
-            targets = rng.standard_normal(n_samples)
-        cases.append(ProblemCase(case.name, inputs, targets, bias, None, output_bias))
-    return cases
-
-
 def all_cells(rows: np.ndarray) -> np.ndarray:
     """Every open cell of the arrangement, (S, N) bool, by the vertices: slow, and right for degenerate rows.
 

@@ -53,6 +53,7 @@ def test_local_search(name, monkeypatch):
 def test_relaxation(name):
     solution = BY_NAME[name].solve(solver="relaxation", tol=1e-2)
     check_bracket(BY_NAME[name], solution)
+    assert solution.lower_bound >= 0.25 * BY_NAME[name].reference[1]
     assert covopt.verify(solution).ok
 
 

@@ -10,10 +10,7 @@ import pytest
 import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
-from covopt.problems.reduction import reduce_data
-from covopt.solvers.generation import Generation
-from tests.bank.closed_forms import CASES, random_cases
-from tests.oracles.table import face_oracle
+from tests.bank.closed_forms import CASES
 
 
 def bounds_of(case):
@@ -27,20 +24,9 @@ def named(bounds):
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_never_above_known_costs(case):
-    for bound in bounds_of(case):
-        assert 0.0 <= bound.value <= case.cost * (1 + 1e-14), bound
-
-
-def test_never_above_the_optimum():
-    for case in random_cases(4, seed=9):
-        problem, reduction = reduce_data(
-            Data.validate(case.X, case.targets, bias=case.bias), case.output_bias
-        )
-        bounds = bounds_of(case)
-        assert [b.value for b in bounds] == sorted((b.value for b in bounds), reverse=True)
-        if len(problem.rows) and problem.targets.any():
-            point = Generation(problem, face_oracle(problem.rows), tol=1e-6).solve()
-            assert bounds[0].value <= 2 * reduction.value_scale * point.upper_bound * (1 + 1e-10), case.name
+    values = [bound.value for bound in bounds_of(case)]
+    assert values == sorted(values, reverse=True)
+    assert all(0.0 <= value <= case.cost * (1 + 1e-14) for value in values)
 
 
 def test_each_is_attained_where_its_argument_is_tight():

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates import certify, gauges
-from covopt.data import Data
+from covopt.certificates import gauges
 from covopt.errors import BudgetError
-from covopt.losses import make_loss
-from covopt.network import ReLUNetwork
 from covopt.oracles import support
-from covopt.status import Status
 
 
 @pytest.fixture
@@ -96,36 +92,3 @@ def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal):
         for _ in range(3):
             kept.price(weights + 0.1 * rng.standard_normal(weights.shape))
         assert support.bound_gauge(rows, dual) == first
-
-
-def concluded(monkeypatch, exact, lam=None):
-    """Ask ``conclude`` about a dual of gauge 3 by an oracle that is told what to say; return what it was asked."""
-    asked = []
-
-    def certified(data, network, dual, **problem):
-        asked.append(float(dual[1]))
-        return certify.Certificate(1.0, 0.5, 0.5, 0.0, 3.0 * abs(dual[1]), exact, "", 1.0, 0.0)
-
-    monkeypatch.setattr(certify, "certify", certified)
-    data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
-    loss = None
-    if lam is not None:
-        loss = make_loss("squared")
-        loss.encode_targets(data.Y)
-    found = certify.conclude(
-        data, ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1))), np.array([0.0, 1.0]), stopped=Status.GAP, tol=0.1,
-        output_bias="none", loss=loss, lam=lam or 1.0,
-    )  # fmt: skip
-    return asked, float(found.dual[1]), found.certificate.gauge
-
-
-def test_a_maximum_is_divided_by_and_asked_for_again(monkeypatch):
-    assert concluded(monkeypatch, True) == ([1.0, 1.0 / 3.0], 1.0 / 3.0, 1.0)
-
-
-def test_other_bounds_are_divided_by_powers_of_two(monkeypatch):
-    assert concluded(monkeypatch, False) == ([1.0], 0.25, 0.75)
-
-
-def test_a_certificate_with_a_loss_chooses_the_multiple_itself(monkeypatch):
-    assert concluded(monkeypatch, False, lam=0.5) == ([1.0], 1.0, 3.0)

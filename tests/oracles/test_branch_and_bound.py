@@ -12,13 +12,12 @@ def oracle(rows, **options):
     return BranchAndBoundOracle(rows, random_state=0, n_starts=options.pop("n_starts", 64), **options)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_optimal_dual_has_many_equal_maxima(seed):
+def test_an_optimal_dual_has_many_equal_maxima():
     """All of them have to be told apart from one bound: the hardest duals, and the ones that matter."""
     from covopt.problems.problem import Problem
     from covopt.solvers.generation import Generation
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows, targets = rng.standard_normal((14, 4)), rng.uniform(-1, 1, 14)
     problem = Problem.through(rows / np.linalg.norm(rows, axis=1).max(), targets)
     faces = face_oracle(problem.rows)
