@@ -14,7 +14,7 @@ from covopt.certificates.rechecks import AGREES
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
-from covopt.oracles.support import BY_BOXES, MOST_ARCS
+from covopt.oracles.support import BY_BOXES, suits_integers
 from covopt.proofs import (
     CheckedBound,
     CheckedNetwork,
@@ -27,7 +27,6 @@ from covopt.proofs import (
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.covopt_check import check_cover
 from covopt.proofs.checker.dual import dual_value
-from covopt.proofs.checker.faces import DIMENSION
 from covopt.proofs.theorem import differs, exactly
 from covopt.status import Status
 
@@ -130,7 +129,7 @@ def _by_faces(problem: Problem, dual: np.ndarray, data: Data) -> CheckedBound | 
 
 def by_faces_in_time(rows: np.ndarray) -> bool:
     """Whether the checker may look at all faces: rows of at most three numbers, some two seconds."""
-    return rows.shape[1] <= DIMENSION and len(rows) ** 2 <= MOST_ARCS
+    return suits_integers(rows, rows[:, :1])
 
 
 def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:

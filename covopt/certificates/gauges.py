@@ -5,27 +5,23 @@ The gauge is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and dua
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from covopt.data import Data
 from covopt.exact.far_rows import FarRows
-from covopt.exact.rounding import allowance, gamma, lengths_up, scaled_up, total_up, up
+from covopt.exact.rounding import allowance, gamma, lengths_up, total_up, up
 from covopt.exact.two_doubles import whole
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.support import EXACT, MOST_ARCS, VALID, GaugeBound, bound_far, bound_gauge, in_integers
+from covopt.oracles.support import VALID, GaugeBound, bound_far, bound_gauge, in_integers, suits_integers
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import Whitening, reduce_label_noise
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
-from covopt.proofs.checker.faces import DIMENSION
 
 BY_FACES = "exact maximum over all faces"
 OVER_FACES = "bound over all faces (rows that nearly depend on each other leave a margin)"
@@ -120,13 +116,9 @@ def gauge_of_pairs(
     >>> round(float(bound), 9), exact
     (5.0, True)
     """
-    if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
-        power = -sum(math.frexp(float(np.abs(part).max(initial=0.0)))[1] for part in (rows, dual))
-        most = arc_gauge(rows, whole(dual, low) * Fraction(2) ** power)
-        return GaugeBound(scaled_up(most, -power), True, EXACT)
     live = rows.any(axis=1) & (dual.reshape(len(dual), -1) != 0.0).any(axis=1)
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 and not low[~live].any() else None
-    if far is not None and rows.shape[1] == DIMENSION and dual.size * np.count_nonzero(live) <= MOST_ARCS:
+    if (far is not None or rows.shape[1] <= 2) and suits_integers(rows, dual.reshape(len(dual), -1)):
         return in_integers(rows, whole(dual, low))
     if far is not None:
         high, rest = (part.reshape(len(dual), -1)[live] for part in (dual, low))

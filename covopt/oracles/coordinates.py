@@ -16,7 +16,7 @@ products and rounded up, are the ``residual``, and
 
 .. math:: h(\lambda) \le 2^{e} (\lVert V \rVert \max_{\lVert u \rVert \le 1} |G(u)| + \text{residual}).
 
-Dropped directions, rounded rows, merged rows: all of it is in this sum, so the choices themselves may be careless.
+Dropped directions, rounded rows, rows nearly on one line: all of it is in this sum, so the choices may be careless.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def round_up(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else float(np.nextafter(nearest, inf))
 
 
-def transfer(rows: np.ndarray, dual: np.ndarray, *, merge: float = ON_ONE_LINE) -> Transfer:
+def transfer(rows: np.ndarray, dual: np.ndarray) -> Transfer:
     r"""Choose V, y and the lines, and bound what they cost.
 
     Parameters
@@ -94,8 +94,6 @@ def transfer(rows: np.ndarray, dual: np.ndarray, *, merge: float = ON_ONE_LINE) 
     rows : ndarray of shape (N, D)
         The rows as given, of any scale.
     dual : ndarray of shape (N,)
-    merge : float
-        Rows whose relative distance to a line is smaller may count as on it.
 
     Examples
     --------
@@ -121,7 +119,7 @@ def transfer(rows: np.ndarray, dual: np.ndarray, *, merge: float = ON_ONE_LINE) 
     live, high, low = live[counts], high[counts], low[counts]
     V = _basis(high)
     y = high @ V
-    own, f = _lines(y, merge)
+    own, f = _lines(y)
     s = np.sign(dual[live])
     y, signs, linear, f = _merge(y, s, own, f)
     norm = _norm(V)
@@ -151,7 +149,7 @@ def _basis(high: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(V[:, : max(V.shape[1] - drop, 1)])
 
 
-def _lines(y: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray]:
+def _lines(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the line through the origin that each row is on, and its multiple of the line's first row."""
     n, r = y.shape
     lengths = np.linalg.norm(y, axis=1)
@@ -163,9 +161,9 @@ def _lines(y: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray]:
         return np.einsum("ij,ij->i", y[i], y[j]) / squares[j]
 
     def same(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(y[i] - multiple(i, j)[:, None] * y[j], axis=1) <= merge * lengths[i]
+        return np.linalg.norm(y[i] - multiple(i, j)[:, None] * y[j], axis=1) <= ON_ONE_LINE * lengths[i]
 
-    leader = group_by(place, same, CHAIN * merge, most=LINES_PER_CHAIN)
+    leader = group_by(place, same, CHAIN * ON_ONE_LINE, most=LINES_PER_CHAIN)
     f = np.where(leader == np.arange(n), 1.0, multiple(np.arange(n), leader))
     return np.unique(leader, return_inverse=True)[1].ravel(), f
 

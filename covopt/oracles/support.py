@@ -5,12 +5,12 @@ two, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the
 Λ vanishes do not enter; coordinates and outputs that are not needed are dropped, and what that changes is paid by the
 transfer of :mod:`covopt.exact.rounding`. What is left goes to
 
-- one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
+- one coordinate or two: the arcs, in integers (:mod:`covopt.proofs.checker.faces`);
 - several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right,
   else a fan of output directions (:mod:`covopt.oracles.cones.fan`), each of which is bounded like one output;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
-- faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
-  nothing else ends, if they are not too many;
+- faces in three dimensions in integers, of rows far from the origin and where nothing else ends, if they are not too
+  many;
 - signs for at most six rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
 - where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), of several outputs products of
   activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
@@ -30,7 +30,6 @@ from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import now, seconds_left
-from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import FEW_NODES, MOST_DIMENSIONS, exact_oracle, suits_signs
@@ -55,7 +54,7 @@ SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that 
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 BY_FACES = 1e-9  # what the proof of faces may add; boxes are sharper
 CLOSE, CLOSE_QUADRATICS, CLOSE_FAN = 2e-8, 1e-7, 3e-7  # what a search may leave
-MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
+MOST_ARCS = 60_000  # in three dimensions N² k, up to which faces are looked at in integers: some 2 s
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
@@ -142,8 +141,11 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: floa
     """:func:`bound_gauge` by what is proved here and now."""
     outputs = dual.reshape(len(dual), -1)
     live = rows.any(axis=1) & outputs.any(axis=1)
-    by_integers = effort > 0.0 and suits_integers(rows[live], outputs)
-    far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None  # in the plane integers take any rows
+    by_integers = suits_integers(rows[live], outputs)
+    if by_integers and rows.shape[1] < DIMENSION:
+        return in_integers(rows[live], outputs[live])
+    by_integers &= effort > 0.0
+    far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None
     if far is not None:
         if by_integers:
             return in_integers(rows[live], outputs[live])
@@ -167,8 +169,9 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: floa
 
 
 def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
-    """Whether all faces can be looked at in integers: in three dimensions, of rows that are not too many."""
-    return rows.shape[1] == DIMENSION and len(rows) ** 2 * outputs.shape[1] <= MOST_ARCS
+    """Whether all faces can be looked at in integers: in up to three dimensions, of rows that are not too many."""
+    arcs = len(rows) * outputs.shape[1] * (len(rows) if rows.shape[1] == DIMENSION else 1)
+    return rows.shape[1] <= DIMENSION and arcs <= MOST_ARCS
 
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
@@ -194,8 +197,6 @@ def bound_far(
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
     """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
-    if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
-        return GaugeBound(arc_gauge(rows, dual), True, EXACT)
     sizes, lengths = lengths_up(dual), lengths_up(rows)
     turn, outputs = narrow(dual, lengths)
     paid = transfer_up(dual, lengths, turn, outputs)
@@ -216,8 +217,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
     """Bound h for rows and outputs of full rank."""
     if len(rows) == 0:
         return GaugeBound(0.0, True, EXACT)
-    if rows.shape[1] == 1:
-        return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
+    if rows.shape[1] < DIMENSION and suits_integers(rows, dual):
+        return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
         rounds = int(min(ROUNDS if dual.shape[1] == 1 else 2, 2 + HASTE / rows.size))

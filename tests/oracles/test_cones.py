@@ -197,18 +197,6 @@ def test_values_far_below_the_rows_are_met_to_rounding():
     assert abs(found.best_value) <= found.upper_bound <= abs(found.best_value) * (1 + 1e-7)
 
 
-def test_thin_wedges_are_merged_where_boxes_fail():
-    random = np.random.default_rng(4)
-    points = random.standard_normal((12, 2))
-    rows = np.c_[np.r_[points, points + 1e-9 * random.standard_normal((12, 2))], np.ones(24)]
-    dual = 1e9 * random.standard_normal(12)
-    dual = np.r_[dual, -dual]
-    found = box_gauge(rows, dual, max_nodes=20_000)
-    paid = float((np.abs(dual[:12]) * np.linalg.norm(rows[:12] - rows[12:], axis=1)).sum())
-    assert abs(found.best_value) <= found.upper_bound <= 3 * paid < 1e-6 * np.abs(dual).sum()
-    assert found.transfer.residual * 2.0**found.transfer.exponent <= found.upper_bound
-
-
 def test_a_search_that_stops_has_a_point_and_a_valid_bound():
     random = np.random.default_rng(5)
     rows, signs = random.standard_normal((40, 5)), np.where(random.random(40) < 0.5, 1.0, -1.0)

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.adversary.neurons import best_neuron
 from covopt.exact.rounding import up
-from covopt.oracles.arcs import arc_gauge
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cones import BoxOracle, box_gauge
@@ -43,7 +42,6 @@ BOUNDS = {
     "quadratics": (lambda rows, dual: quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000).upper_bound,
                    (2, 3, 4), False, 1.1e-2),
     "fan": (fan, (3,), True, 1.1e-2),
-    "arcs": (arc_gauge, (2,), True, 1e-9),
     "integers": (lambda rows, dual: up(up(float(square_above(rows, dual)) ** 0.5)), (1, 2, 3), True, 1e-9),
     "certificates": (lambda rows, dual: bound_gauge(rows, dual).value, (1, 2, 3, 4), True, 1e-6),
 }  # fmt: skip

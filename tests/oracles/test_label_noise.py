@@ -165,7 +165,7 @@ def test_flats_of_nearly_dependent_rows_may_be_far_off():
             w /= np.linalg.norm(w)
             off = np.linalg.norm(w - rays.bases[flat] @ (rays.bases[flat].T @ w))
             assert misses[flat] >= off - 4e-16
-        assert misses.max() < 1e-13 / 10.0**power or lattice.moved > 0.0
+        assert misses.max() < 1e-13 / 10.0**power or power < -7
 
 
 def test_a_lattice_of_other_rows_is_no_proof():

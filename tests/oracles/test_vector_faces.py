@@ -6,7 +6,7 @@ from scipy.stats import special_ortho_group
 
 from benchmarks.adversary import dual_norms, tables
 from benchmarks.adversary.neurons import best_neuron
-from covopt.errors import BudgetError, UnclearRanksError
+from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
@@ -77,7 +77,11 @@ def test_rows_nearly_in_special_position(noise):
     for r in (3, 4, 5):
         rows = rng.integers(-1, 2, (9, r)) + noise * rng.standard_normal((9, r))
         dual = rng.standard_normal((9, 2))
-        answer = VectorFaceOracle(rows).price(dual)
+        try:
+            answer = VectorFaceOracle(rows).price(dual)
+        except BudgetError:
+            assert noise == 1e-9, "parts of rows as small as the tolerance are refused, no others"
+            continue
         most = np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1)
         assert answer.values[0] <= answer.upper_bound <= answer.values[0] + 1e-7 * most
         assert (
@@ -193,14 +197,10 @@ def test_a_dual_that_cancels_leaves_the_zero_function():
         assert answer.upper_bound < 1e-12
 
 
-def test_ranks_that_rounding_hides_are_no_traceback():
+def test_ranks_that_rounding_hides_are_refused_or_not_proved():
     # ten to twelve rows of few directions, moved a little: no tolerance tells parts that vanish from others
     rng = np.random.default_rng(151)
-    rows = dual_norms.narrow(rng, 12)
-    with pytest.raises(UnclearRanksError):
-        build_lattice(rows)
-    with pytest.raises(BudgetError, match="ranks"):
-        VectorFaceOracle(rows)
+    assert not VectorFaceOracle(dual_norms.narrow(rng, 12)).proved
     rng = np.random.default_rng(83)
     rows = tables.near_rays(rng, 10, 4)[0] + 10.0 ** rng.uniform(-12, -5) * rng.standard_normal((10, 4))
     with pytest.raises(BudgetError, match="ranks"):

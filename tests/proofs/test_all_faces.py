@@ -34,6 +34,13 @@ def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
     assert square_above(np.ldexp(rows, 400), np.ldexp(-dual, -700)) == one / 4**300
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_one_circle_is_as_good_as_all_faces(d):
+    rng = np.random.default_rng(d)
+    rows, dual = rng.standard_normal((7, d)), rng.integers(-2, 3, (7, 2)).astype(float)
+    assert gauge(rows, dual) == pytest.approx(gauge(np.pad(rows, ((0, 0), (0, 3 - d))), dual), rel=1e-11)
+
+
 def test_a_circle_is_walked_once_around():
     rng = np.random.default_rng(5)
     rows = rng.integers(-3, 4, (6, 3)).tolist()

@@ -2,14 +2,13 @@ r"""A certified upper bound on h(λ) = max over ‖w‖ ≤ 1 of |Σ λ_i σ(x_i
 
 The search decides G ≤ H for one H. The H asked for first is the best local maximum plus the tolerance, for a proof
 costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search goes on. Where that takes too many
-boxes, thresholds ..., 6h, 3h, 1.7h, ... are proved one after the other, and the last one proved is the answer. Rows
-that are nearly on one line, with large duals of opposite sign, need boxes as thin as their wedge; where that fails
-they are merged, which costs |λ_i| times their distance.
+boxes, the geometric mean of the value and the bound is proved, again and again; the last one proved is the answer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,10 +21,8 @@ from covopt.oracles.remembered import remember
 
 DEFAULT_NODES = 5_000_000
 DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
-STEPS = (1024.0, 128.0, 32.0, 12.0, 6.0, 3.0, 1.7, 1.25, 1.08, 1.02)
+NEAR = 1.01  # over the value: a mean below it is not worth a search of its own
 MOST_DIMENSIONS = 100  # beyond, boxes prove nothing that norms do not
-CLUSTERED = 4.0  # times the best value: a bound above it may be the work of rows that are nearly on one line
-MERGES = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
 STARTS = 64
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
 
@@ -169,40 +166,7 @@ def box_gauge(
     (array([0.6, 0.8]), 5.0)
     """
     rows, dual = validated(rows, dual, rtol, max_nodes)
-    options = (rows, dual, neurons, rtol, n_threads, random_state)
     made = transfer(rows, dual)
-    answer = _bound(made, max_nodes, *options)
-    if answer.upper_bound <= CLUSTERED * max(abs(answer.best_value), made.lift(0.0)):
-        return answer
-    for merge in MERGES:
-        coarse = transfer(rows, dual, merge=merge)
-        if len(coarse.y) == len(made.y):
-            break
-        if coarse.lift(0.0) < answer.upper_bound / CLUSTERED:
-            other = _bound(coarse, max(max_nodes // DIRECT, 1), *options)
-            lower = min(answer, other, key=lambda bound: bound.upper_bound)
-            higher = max(answer, other, key=lambda bound: abs(bound.best_value))
-            return replace(
-                lower,
-                best_neuron=higher.best_neuron,
-                best_value=higher.best_value,
-                nodes=answer.nodes + other.nodes,
-                closed=lower.upper_bound <= (1.0 + rtol) * abs(higher.best_value),
-            )
-    return answer
-
-
-def _bound(
-    made: Transfer,
-    max_nodes: int,
-    rows: np.ndarray,
-    dual: np.ndarray,
-    neurons: np.ndarray | None,
-    rtol: float,
-    n_threads: int,
-    random_state: int,
-) -> BoxBound:
-    """Bound h(λ) by way of one transfer."""
     d = rows.shape[1]
     if made.V.shape[1] == 0:
         return BoxBound(0.0, np.zeros(d), 0.0, 0, True, made)
@@ -249,11 +213,10 @@ def _prove(
 
     if ask(wanted, max(max_nodes // DIRECT, 1)):
         return lowest, nodes
-    for factor in (*STEPS, 1.0):
+    while nodes < max_nodes:
         base = max(best.value, wanted)
-        if nodes >= max_nodes:
-            break
-        if factor * base < lowest and not ask(factor * base, max_nodes - nodes):
+        mean = math.sqrt(base * lowest)
+        if not ask(mean if mean > NEAR * base else base, max_nodes - nodes) or mean <= NEAR * base:
             break
     return lowest, nodes
 

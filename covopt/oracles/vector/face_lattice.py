@@ -10,10 +10,9 @@ the only decisions that rounding could get wrong are which parts of rows are zer
 all of them parts longer than the tolerance. They are made in whitened coordinates (columns of Z
 orthonormal, rows of length one), where the gap between zero and nonzero is widest.
 
-**When the gap is not clear** (parts close to the tolerance, or faces that violate Euler's relation) the next
-tolerance is tried, and then the rows are moved by fixed pseudorandom vectors. What this costs is measured: ``slack``
-tells how far the rows as given are from rows that have exactly these faces. Nothing here is a proof; whether these
-are the faces of the rows as given is decided afterwards, by :mod:`covopt.oracles.vector.lattice_proof`.
+Faces that violate Euler's relation are refused. ``slack`` tells how far the rows as given are from rows that have
+exactly these faces. Nothing here is a proof; whether these are the faces of the rows as given is decided afterwards,
+by :mod:`covopt.oracles.vector.lattice_proof`.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ import numpy as np
 
 from covopt.errors import UnclearRanksError
 
-TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
-GAP = 30.0  # no part may be closer to the tolerance than by this factor
-MOVES = (0.0, 1e-8, 1e-6)
+TOLERANCE = 1e-9  # of a part that is zero
 CHUNK = 2_000_000
 ASTRONOMICAL = 10**18
 
@@ -112,14 +109,11 @@ class FaceLattice:
         Of dimensions 1 … r.
     slack : ndarray of shape (n,)
         How far each row, scaled to length one, may be from vanishing where it is taken to vanish.
-    moved : float
-        How far the rows were moved, 0 as a rule.
     """
 
     cells: np.ndarray
     levels: tuple[FaceLevel, ...]
     slack: np.ndarray
-    moved: float
 
 
 def pack(flags: np.ndarray) -> np.ndarray:
@@ -191,11 +185,7 @@ class _Flats:
     row: np.ndarray | None = None  # one of them
 
 
-class _UnclearError(Exception):
-    """The decisions about ranks contradict each other or cannot be told from rounding."""
-
-
-def _descend(units: np.ndarray, flats: _Flats, tolerance: float) -> _Flats:
+def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
     """Find the flats of one dimension less, and note the pairs in ``flats``."""
     n = len(units)
     d = flats.basis.shape[1]
@@ -216,9 +206,7 @@ def _descend(units: np.ndarray, flats: _Flats, tolerance: float) -> _Flats:
         rest = parts[of][:, :, 1:] - 2.0 * along[:, :, None] * mirror[:, None, 1:]
         size = np.linalg.norm(rest, axis=2)
         size[inside[of]] = 0.0
-        if ((size > tolerance / GAP) & (size < tolerance * GAP)).any():
-            raise _UnclearError
-        vanishing = size <= tolerance
+        vanishing = size <= TOLERANCE
         vanishing[np.arange(len(row)), row] = True
         turned = np.einsum("cdr,cd->cr", basis[of], mirror)
         lower = basis[of][:, 1:] - 2.0 * mirror[:, 1:, None] * turned[:, None, :]
@@ -268,49 +256,6 @@ def _ascend(flats: _Flats, lower: _Flats, flat: np.ndarray, positive: np.ndarray
     return label[first], words[first], parent
 
 
-def _build(lines: np.ndarray, whitened: np.ndarray, tolerance: float):
-    """Enumerate; ``lines`` have length one, ``whitened`` are the same lines after a change of coordinates."""
-    n, r = whitened.shape
-    lengths = np.linalg.norm(whitened, axis=1)
-    units = whitened / lengths[:, None]
-    flats = [_Flats(np.eye(r)[None], pack(np.zeros((1, n), bool)), np.empty((1, 0), dtype=np.int64))]
-    for _ in range(r - 1):
-        flats.append(_descend(units, flats[-1], tolerance))
-    rays = flats[-1]
-    height = rays.basis[:, 0] @ units.T
-    inside = unpack(rays.members, n)
-    flat = np.repeat(np.arange(len(rays.members)), 2)
-    up, down = pack((height > 0) & ~inside), pack((height < 0) & ~inside)
-    positive = np.stack([up, down], axis=1).reshape(-1, up.shape[1])
-    faces, parents = [flat], []
-    for d in range(1, r):
-        flat, positive, parent = _ascend(flats[r - 1 - d], flats[r - d], flat, positive)
-        faces.append(flat)
-        parents.append(parent)
-    euler = sum((-1) ** d * len(flat) for d, flat in enumerate(faces))
-    if euler != 1 + (-1) ** (r - 1):
-        raise _UnclearError
-    cell = np.arange(len(faces[-1]))
-    levels: list[FaceLevel] = []
-    slack = np.zeros(n)
-    for d in range(r, 0, -1):
-        parent = parents[d - 1] if d < r else cell
-        cell = cell[parent]
-        here = flats[r - d]
-        bases, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
-        for start in range(0, len(bases), step := max(1, CHUNK // (n * d))):
-            part = np.linalg.norm(np.matmul(lines, bases[start : start + step]), axis=2)
-            part[~unpack(here.members[start : start + step], n)] = 0.0
-            np.maximum(slack, part.max(axis=0), out=slack)
-        levels.append(
-            FaceLevel(
-                bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent,
-                _shared(here, flats[r - d + 1] if d > 1 else None),
-            )
-        )  # fmt: skip
-    return positive, tuple(levels[::-1]), slack
-
-
 def _shared(flats: _Flats, lower: _Flats | None) -> SharedKinks:
     """Return the pairs where more than one row vanishes on the lower flat only."""
     words = flats.members.shape[1]
@@ -353,7 +298,7 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
     Raises
     ------
     UnclearRanksError
-        If the ranks of the rows cannot be told from rounding even after moving the rows by 1e-6.
+        If the faces contradict each other: ranks cannot be told from rounding.
 
     Examples
     --------
@@ -362,17 +307,45 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
     ([6, 12, 8], 8)
     """
     lines = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    random = np.random.default_rng(20)
-    for move in MOVES:
-        shift = random.standard_normal(lines.shape)
-        moved = lines + move * shift / np.linalg.norm(shift, axis=1, keepdims=True)
-        whitened = np.linalg.svd(moved, full_matrices=False)[0]
-        for tolerance in TOLERANCES:
-            try:
-                cells, levels, slack = _build(moved, whitened, tolerance)
-            except _UnclearError:
-                continue
-            return FaceLattice(cells, levels, slack + move, move)
-    raise UnclearRanksError(
-        "the ranks of these rows cannot be told from rounding; round the data to fewer digits"
-    )
+    whitened = np.linalg.svd(lines, full_matrices=False)[0]
+    n, r = whitened.shape
+    lengths = np.linalg.norm(whitened, axis=1)
+    units = whitened / lengths[:, None]
+    flats = [_Flats(np.eye(r)[None], pack(np.zeros((1, n), bool)), np.empty((1, 0), dtype=np.int64))]
+    for _ in range(r - 1):
+        flats.append(_descend(units, flats[-1]))
+    rays = flats[-1]
+    height = rays.basis[:, 0] @ units.T
+    inside = unpack(rays.members, n)
+    flat = np.repeat(np.arange(len(rays.members)), 2)
+    up, down = pack((height > 0) & ~inside), pack((height < 0) & ~inside)
+    positive = np.stack([up, down], axis=1).reshape(-1, up.shape[1])
+    faces, parents = [flat], []
+    for d in range(1, r):
+        flat, positive, parent = _ascend(flats[r - 1 - d], flats[r - d], flat, positive)
+        faces.append(flat)
+        parents.append(parent)
+    euler = sum((-1) ** d * len(flat) for d, flat in enumerate(faces))
+    if euler != 1 + (-1) ** (r - 1):
+        raise UnclearRanksError(
+            "the ranks of these rows cannot be told from rounding; round the data to fewer digits"
+        )
+    cell = np.arange(len(faces[-1]))
+    levels: list[FaceLevel] = []
+    slack = np.zeros(n)
+    for d in range(r, 0, -1):
+        parent = parents[d - 1] if d < r else cell
+        cell = cell[parent]
+        here = flats[r - d]
+        bases, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
+        for start in range(0, len(bases), step := max(1, CHUNK // (n * d))):
+            part = np.linalg.norm(np.matmul(lines, bases[start : start + step]), axis=2)
+            part[~unpack(here.members[start : start + step], n)] = 0.0
+            np.maximum(slack, part.max(axis=0), out=slack)
+        levels.append(
+            FaceLevel(
+                bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent,
+                _shared(here, flats[r - d + 1] if d > 1 else None),
+            )
+        )  # fmt: skip
+    return FaceLattice(positive, tuple(levels[::-1]), slack)

@@ -19,6 +19,8 @@ Where a face exceeds H², H² is raised to what it reaches, rounded up; what was
 A = H²I − ggᵀ, and g is the point that decides, whatever H; so one walk over all arcs and the cells beside them is
 enough. With several outputs cells are looked at when all arcs have been.
 
+*Rows of at most two numbers* lie in the plane w₃ = 0, and so does a best w: the arcs of that circle are enough.
+
 **Walk.** Around a normal n all other normals are written q_j = ±n_j, such that u_j = n × q_j are in one half turn
 that begins with the first. Then u_j comes before u_k where (u_j × u_k)·n = |n|² u_j·q_k > 0, and q_j·w is positive
 before u_j and negative behind it. So G is known on every arc from what it is on the one before.
@@ -92,12 +94,19 @@ def square_above(rows: np.ndarray, dual: np.ndarray) -> Fraction:
     """
     if rows.shape[1] > DIMENSION:
         raise ValueError(f"faces are walked for rows of at most {DIMENSION} numbers, not of {rows.shape[1]}")
+    if not len(rows):
+        return Fraction(0)
     (z,), first = on_grid(np.pad(rows, ((0, 0), (0, DIMENSION - rows.shape[1]))))
     (weights,), second = on_grid(dual.reshape(len(dual), -1))
     unit = (first * second) ** 2
     planes = planes_of(z.tolist(), weights.tolist())
     square = Fraction(0)
-    at_once = len(dual) == 0 or weights.shape[1] == 1
+    if rows.shape[1] < DIMENSION:
+        for circle in [i for i, plane in enumerate(planes) if plane.normal[-1]]:
+            for arc in arcs_of(planes, circle):
+                square = on_arc(arc, square)
+        return square * unit
+    at_once = weights.shape[1] == 1
     for walk_arcs, walk_cells in [(True, True)] if at_once else [(True, False), (False, True)]:
         for i, plane in enumerate(planes):
             for arc in arcs_of(planes, i):
@@ -123,7 +132,7 @@ def planes_of(rows: list[Vector], dual: list[Vector]) -> list[Plane]:
             own = plane(tuple(side * x // gcd(*row) for x in row))
             part = own.above if side > 0 else own.below
             part[:] = _sum(part, [_scaled(row, weight) for weight in weights])
-    for axis in range(DIMENSION if dual else 0):
+    for axis in range(DIMENSION):
         plane(tuple(int(axis == j) for j in range(DIMENSION)))
     return list(found.values())
 
