@@ -1,18 +1,20 @@
 """The oracle by boxes: its bounds against exact arithmetic, the faces oracle, and themselves."""
 
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.adversary.exactly import fractions
 from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import transfer
-from tests.oracles.table import face_oracle
+from tests.oracles.table import AWKWARD, CLEAR, face_oracle, question
 
 
 def test_plane_and_line_and_nothing():
@@ -80,69 +82,38 @@ def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
         assert (theta >= 0).all() and (theta <= 1).all()
 
 
-def nasty():
-    random = np.random.default_rng(7)
-    line = np.c_[random.uniform(-1, 1, 500), np.zeros(500), np.ones(500)]
-    line[-1] = [0.3, 1.5e-12, 1.0]
-    cluster = random.standard_normal((12, 2))
-    cluster = np.r_[cluster, cluster + 1e-9 * random.standard_normal((12, 2))]
-    far = np.c_[random.standard_normal((20, 2)) + 1e8, np.ones(20)]
-    units = np.c_[random.standard_normal(20), 1e14 * random.standard_normal(20), np.ones(20)]
-    tiny = np.array([[0.0, 1e-7], [1.0, 1e-7], [1.0 + 1e-9, 1e-7]])
-    grid = np.array([[i, j, 1.0] for i in range(6) for j in range(6)])
-    return {
-        "line": (line, np.r_[random.standard_normal(499), 1e12]),
-        "cluster": (np.c_[cluster, np.ones(24)], 1e8 * random.choice([-1.0, 1.0], 24)),
-        "far": (far, 1e4 * random.standard_normal(20)),
-        "units": (units, random.standard_normal(20)),
-        "tiny bias": (tiny, np.array([1e7, -3e8, 2.9e8])),
-        "grid": (grid, random.choice([-1.0, 1.0], 36)),
-        "huge": (1e300 * random.standard_normal((6, 3)), 1e-300 * random.standard_normal(6)),
-        "small": (1e-300 * random.standard_normal((6, 3)), random.standard_normal(6)),
-        "too big": (1e300 * random.standard_normal((6, 3)), 1e200 * random.standard_normal(6)),
-        "mixed": (
-            10.0 ** random.integers(-150, 150, (9, 1)) * random.standard_normal((9, 3)),
-            np.arange(-4.0, 5.0),
-        ),
-    }
-
-
-@pytest.mark.parametrize("name", nasty())
-def test_the_transfer_pays_for_what_it_changes(name):
-    rows, dual = nasty()[name]
+@pytest.mark.parametrize("kind", [*CLEAR, *AWKWARD, "too big"])
+@pytest.mark.parametrize("of_dual", ["cancels", "spread"])
+def test_the_transfer_pays_for_what_it_changes(kind, of_dual):
+    """In fractions: what V and y miss of the rows, rows that are left out, and lines that are merged."""
+    rng = np.random.default_rng(7)
+    rows = (CLEAR | AWKWARD)["huge" if kind == "too big" else kind](rng, 12, 3)
+    dual = question(rng, rows, of_dual, 1) * (1e-300 if kind == "huge" else 1.0)
     made = transfer(rows, dual)
-    V = [[Fraction(float(v)) for v in row] for row in made.V]
-    gram = [
-        [sum(V[k][i] * V[k][j] for k in range(len(V))) for j in range(len(V[0]))] for i in range(len(V[0]))
-    ]
-    norm = Fraction(made.norm)
-    assert max(sum(map(abs, row)) for row in gram) <= norm**2
-    unit, paid = Fraction(2) ** made.exponent, Fraction(0)
-    weights: dict[int, Fraction] = {}
-    linear = [Fraction(float(v)) for v in made.linear]
-    for x, weight, g, f in zip(rows, dual, made.group, made.factor, strict=True):
-        if g < 0:
-            paid += sum(abs(Fraction(float(weight)) * Fraction(float(c)) / unit) for c in x)
-            continue
-        y = [Fraction(float(v)) * Fraction(float(f)) for v in made.y[g]]
-        gap = [
-            abs(Fraction(float(weight))) * Fraction(float(c)) / unit
-            - sum(a * b for a, b in zip(row, y, strict=True))
-            for c, row in zip(x, V, strict=True)
-        ]
-        paid += Fraction(float(np.sqrt(float(sum(v * v for v in gap) * 2**200)))) / 2**100
-        sign = 1 if weight > 0 else -1
-        weights[g] = weights.get(g, Fraction(0)) + sign * abs(Fraction(float(f)))
-        if f < 0:
-            linear = [c + sign * abs(b) for c, b in zip(linear, y, strict=True)]
-    for g, total in weights.items():
-        length = Fraction(float(np.linalg.norm(made.y[g])))
-        paid += norm * abs(total - int(made.signs[g])) * length
-    paid += norm * Fraction(float(np.linalg.norm([float(c) for c in linear])))
+    V, norm = objects(made.V), Fraction(made.norm)
+    assert np.abs(V.T @ V).sum(axis=1).max() <= norm**2
+    unit, y = Fraction(2) ** made.exponent, objects(made.y)
+    given, factor = objects(rows) * (np.abs(objects(dual)) / unit)[:, None], objects(made.factor)
+    kept, s = made.group >= 0, np.where(dual > 0, 1, -1)
+    own, f = made.group[kept], factor[kept]
+    paid = np.abs(given[~kept]).sum() + sum(map(length, given[kept] - (f[:, None] * y[own]) @ V.T))
+    weights, linear = np.zeros(len(y), dtype=object), objects(made.linear)
+    np.add.at(weights, own, s[kept] * np.abs(f))
+    linear = linear + (s[kept] * np.where(f < 0, -f, 0)) @ y[own]
+    off = np.abs(weights - made.signs.astype(object))
+    paid += norm * (off @ [length(row) for row in y] + length(linear))
     assert paid * (1 - Fraction(1, 10**12)) <= Fraction(made.residual)
-    kept = made.group >= 0
-    size = float(np.linalg.norm(made.y[made.group[kept]] * made.factor[kept, None], axis=1).sum())
+    size = float(np.linalg.norm(made.y[own] * made.factor[kept, None], axis=1).sum())
     assert made.residual <= 1e-14 * size
+
+
+def objects(array):
+    return np.array(fractions(array), dtype=object)
+
+
+def length(vector):
+    """√Σv² to a hundred bits."""
+    return Fraction(isqrt(int(sum(v * v for v in vector) * 4**200)), 2**200)
 
 
 def test_parallel_rows_are_found_whatever_rounding_does():

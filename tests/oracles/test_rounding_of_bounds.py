@@ -262,13 +262,15 @@ def test_an_eigenvalue_is_no_bound_before_its_rounding_is_paid():
     assert missed > 8
 
 
-def test_every_multiplier_pays_for_the_rounding_of_its_slots():
-    rows, dual = (
-        np.random.default_rng(0).standard_normal((6, 3)),
-        np.random.default_rng(1).standard_normal((6, 2)),
-    )
-    form = lagrangian.LiftedForm(rows, dual)
-    form.improve(3)
+@pytest.fixture
+def form():
+    rng = np.random.default_rng(0)
+    made = lagrangian.LiftedForm(rng.standard_normal((6, 3)), rng.standard_normal((6, 2)))
+    made.improve(3)
+    return made
+
+
+def test_every_multiplier_pays_for_the_rounding_of_its_slots(form):
     before, share = form.proved(), 1e-3
     form.slips = np.full(6, share)
     free, A, B = form.read(form.best)
@@ -287,13 +289,7 @@ def test_every_multiplier_pays_for_the_rounding_of_its_slots():
         ("top_eigenvalue_up", lambda form: lambda _, top: 4.0 * top, lambda before: 2.0 * before),
     ],
 )
-def test_what_an_eigenvalue_is_paid_with_counts(monkeypatch, name, value, least):
-    rows, dual = (
-        np.random.default_rng(0).standard_normal((6, 3)),
-        np.random.default_rng(1).standard_normal((6, 2)),
-    )
-    form = lagrangian.LiftedForm(rows, dual)
-    form.improve(3)
+def test_what_an_eigenvalue_is_paid_with_counts(form, monkeypatch, name, value, least):
     before = form.proved()
     monkeypatch.setattr(form if hasattr(form, name) else lagrangian, name, value(form))
     assert form.proved() >= least(before) * (1.0 - 1e-9)

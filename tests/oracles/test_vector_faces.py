@@ -54,6 +54,12 @@ def test_ties_are_settled_without_trusting_an_eigenvector():
         for r in (2, 3, 4):
             rows = special_ortho_group.rvs(r, random_state=rng)
             check(rows, np.eye(r) + size * rng.standard_normal((r, r)))
+    for _ in range(6):  # a map that is the identity on a cell: all its faces are in doubt
+        rows = rng.standard_normal((5, 3))
+        active = rows @ rng.standard_normal(3) > 0
+        dual = np.zeros((5, 3))
+        dual[active] = np.linalg.pinv(rows[active]).T
+        check(rows, dual)
 
 
 def test_rank_one_repeated_and_zero_duals():
