@@ -17,14 +17,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are c
 TABLE = ("t.csv", "--target", "y", "--out", "r.json")
 DEEP = ("--depth", "3", "--time-limit", "4")
 KILLED = {
-    "solve": ("solve", *TABLE),
-    "solve by boxes": ("solve", "wide.csv", *TABLE[1:]),
-    "solve with one input": ("solve", *TABLE, "--features", "a"),
     "fit": ("fit", *TABLE, "--lam", "0.01"),
-    "fit with label noise": ("fit", *TABLE, "--lam", "0.01", "--potential", "label-noise"),
+    "solve": ("solve", *TABLE),
     "path": ("path", *TABLE, "--n-lams", "4"),
+    "solve by boxes": ("solve", "wide.csv", *TABLE[1:]),
     "depth": ("depth", *TABLE, *DEEP),
+    "solve with one input": ("solve", *TABLE, "--features", "a"),
     "fit of three layers": ("fit", *TABLE, "--lam", "0.01", *DEEP),
+    "fit with label noise": ("fit", *TABLE, "--lam", "0.01", "--potential", "label-noise"),
 }
 
 
@@ -57,6 +57,7 @@ def last(found):
     return found[-1] if isinstance(found, list) else found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", KILLED)
 def test_a_killed_command_goes_on(name, monkeypatch):
     words = KILLED[name]

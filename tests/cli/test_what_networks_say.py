@@ -105,7 +105,7 @@ def test_a_path_says_which_lam_fits_rows_left_out(here):
     X = rng.uniform(-1, 1, (12, 2))
     y = np.abs(X[:, 0]) + 0.2 * rng.standard_normal(12)
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("t.csv", index=False)
-    asked = ("path", "t.csv", *Y, "--n-lams", 3, "--folds", 2)
+    asked = ("path", "t.csv", *Y, "--n-lams", 2, "--folds", 2)
     done = run(*asked, "--table", "out.csv", "--plot", "path.svg")
     line = next(line for line in done.stdout.splitlines() if line.startswith("fits best"))
     frame = pd.read_csv("out.csv")
@@ -126,7 +126,7 @@ def test_deep_networks(here):
     open_ended = run("depth", "three.csv", *Y, "--depth", 3, "--time-limit", 0.1)
     assert open_ended.exit_code == 3 and "lower bound" in open_ended.stdout
     Path("k.csv").write_text("x,y\n-1,a\n0,b\n1,a\n")
-    asked = ("fit", "k.csv", *Y, "--loss", "logistic", "--depth", 3, "--lam", 0.01)
+    asked = ("fit", "k.csv", *Y, "--loss", "logistic", "--depth", 3, "--lam", 0.01, "--time-limit", 1)
     content = said(*asked, "--out", "fit.json", code=3)
     assert (content["status"], content["solver"], content["accuracy"]) == ("heuristic", "descent", 1.0)
     assert 0 < content["lower_bound"] < content["objective"]

@@ -63,19 +63,6 @@ def test_steps_are_those_of_torch(name):
         np.testing.assert_allclose(found.output_weights, leaves[1].detach(), rtol=0, atol=1e-12)
 
 
-def test_rates_and_lambdas_of_their_own():
-    run = train(X, Y, widths=6, lam=[0.0, 0.1], learning_rate=[0.01, 0.05], schedule=Phase("adam", 30))
-    for i in range(4):
-        row = run.table.loc[i]
-        alone = train(
-            X, Y, widths=6, lam=row.lam, learning_rate=row.learning_rate, schedule=Phase("adam", 30)
-        )
-        np.testing.assert_allclose(
-            run.network(i).hidden_weights, alone.network(0).hidden_weights, rtol=0, atol=1e-12
-        )
-    assert len({round(v, 9) for v in run.table.objective}) == 4
-
-
 def test_cosine_ends_in_small_steps():
     phase = Phase("gd", 10, decay="cosine")
     assert phase.factor(0) == 1.0
@@ -143,16 +130,6 @@ def test_sgd_is_the_loop_over_its_draws():
         (estimate + 0.02 * sum((p**2).sum() for p in leaves)).backward()
         optimiser.step()
     np.testing.assert_allclose(found.hidden_weights, leaves[0].detach(), rtol=0, atol=1e-12)
-
-
-def test_draws_do_not_depend_on_the_batch():
-    phase = Phase("sgd", 50, learning_rate=0.01, batch_size=2)
-    many = train(X, Y, widths=[3, 8, 5], lam=[0.0, 0.1], seeds=5, schedule=phase)
-    alone = train(X, Y, widths=5, lam=0.1, seeds=[3], schedule=phase)
-    place = many.table.query("width == 5 and lam == 0.1 and seed == 3").index[0]
-    np.testing.assert_allclose(
-        many.network(place).hidden_weights, alone.network(0).hidden_weights, rtol=0, atol=1e-12
-    )
 
 
 @pytest.mark.parametrize("kind", ["normal", "rademacher", "uniform"])

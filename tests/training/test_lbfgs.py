@@ -115,26 +115,6 @@ def test_relu_networks_are_as_good_as_scipy():
     assert set(found.status) <= {"converged", "stagnated", "stopped"}
 
 
-@pytest.mark.thinned(2)
-@pytest.mark.parametrize("make", ["quadratics", "relu"])
-def test_path_does_not_depend_on_the_batch(make):
-    rng = np.random.default_rng(4)
-    if make == "quadratics":
-        function, centres = quadratics(rng)
-        start = torch.zeros_like(centres)
-    else:
-        function, start = relu_networks(rng)
-    whole = minimise(function, start, steps=30, tol_gradient=1e-8)
-    for i in (0, 5):
-
-        def alone(theta, indices, i=i):
-            return function(theta, indices + i)
-
-        single = minimise(alone, start[i : i + 1], steps=30, tol_gradient=1e-8)
-        assert int(single.steps[0]) == int(whole.steps[i])
-        np.testing.assert_allclose(single.theta[0].numpy(), whole.theta[i].numpy(), rtol=0, atol=1e-9)
-
-
 def test_non_finite_start_leaves_the_others_alone():
     function, centres = quadratics(np.random.default_rng(7), n=3)
 

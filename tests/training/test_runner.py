@@ -91,11 +91,25 @@ def test_residual_and_error_rate():
 # ---------------------------------------------------------------------- independence of the batch
 
 
-@pytest.mark.parametrize("schedule", [SHORT, Phase("lbfgs", 30)])
-def test_a_narrow_network_is_the_same_in_a_wide_batch(schedule):
-    many = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule)
-    alone = train(X, Y, widths=3, lam=0.02, seeds=[1], schedule=schedule)
-    same_weights(many.weights[1], alone.weights[0], atol=1e-8 if schedule.optimiser == "lbfgs" else 1e-12)
+@pytest.mark.parametrize("schedule", [Phase("adam", 60), Phase("sgd", 50, batch_size=2), Phase("lbfgs", 30)],
+                         ids=lambda phase: phase.optimiser)  # fmt: skip
+def test_a_network_does_not_depend_on_its_batch(schedule, monkeypatch):
+    """Its widths, λ, rate and draws are its own, in a batch with wider ones, or cut into small batches."""
+    by_rate = schedule.optimiser != "lbfgs"
+    rates = [0.01, 0.03] if by_rate else None
+    grids = {"widths": [3, 10], "lam": [0.02, 0.1], "learning_rate": rates, "seeds": 2, "schedule": schedule}
+    many = train(X, Y, **grids)
+    assert not by_rate or len(set(many.table.objective.round(9))) == len(many)
+    with monkeypatch.context() as patched:
+        patched.setattr(grid, "CPU_BYTES", 4000)
+        parts = train(X, Y, **grids)
+    atol = 1e-12 if by_rate else 1e-8
+    for place in range(0, len(many), 5):
+        row = many.table.loc[place]
+        own = {"widths": row.width, "lam": row.lam, "seeds": [row.seed], "schedule": schedule}
+        alone = train(X, Y, learning_rate=row.learning_rate if by_rate else None, **own).weights[0]
+        same_weights(many.weights[place], alone, atol=atol)
+        same_weights(parts.weights[place], alone, atol=atol)
 
 
 def test_two_runs_are_bitwise_the_same():
@@ -105,14 +119,6 @@ def test_two_runs_are_bitwise_the_same():
         assert all((p == q).all() for p, q in zip(a, b, strict=True))
     other = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule, random_state=1)
     assert not (other.weights[0][0] == one.weights[0][0]).any()
-
-
-def test_cutting_into_small_batches_changes_nothing_but_rounding(monkeypatch):
-    whole = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
-    monkeypatch.setattr(grid, "CPU_BYTES", 4000)
-    parts = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
-    for a, b in zip(whole.weights, parts.weights, strict=True):
-        same_weights(a, b, atol=1e-12)
 
 
 # ---------------------------------------------------------------------- how it ends
