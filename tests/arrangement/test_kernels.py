@@ -67,14 +67,14 @@ def test_parts_cover_every_basis_once(size):
     assert sorted(met) == sorted((v, b) for v in range(rank) for b in combinations(range(n), rank - 1 - v))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(matrices)
 def test_rank_modulo_a_prime(matrix):
     p = primes_below(2**31, 1)[0]
     assert len(eliminate_mod(matrix % p, p)) == np.linalg.matrix_rank(matrix)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(matrices)
 def test_dependence_is_exact(matrix):
     n, d = matrix.shape

@@ -39,13 +39,13 @@ def test_every_combination_has_a_reference_that_proves_itself():
     assert len(kinds) == 14 * 3 + 6 * 2 * 2
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(5)
 @every
 def test_optimal_and_equal_to_the_reference(name):
     check_optimal(BY_NAME[name], solved(name), TOL)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(5)
 @every
 def test_the_file_is_verified(name, tmp_path):
     solution = solved(name)
@@ -64,7 +64,7 @@ def test_the_file_is_verified(name, tmp_path):
     assert found.certificate.gap <= TOL * (1 + 1e-6)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(5)
 @every
 def test_exact_arithmetic_confirms_it(name):
     problem = BY_NAME[name]

@@ -79,7 +79,7 @@ def test_a_segment_of_minimisers_is_not_one(power):
     masses=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 40)), min_size=8, max_size=8),
     sizes=st.lists(st.integers(-3, 3), min_size=6, max_size=6),
 )
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_kernels_with_small_masses_are_not_unique(masses, sizes):
     # eight activations of rank four, all with mass: whatever the masses are, they can move
     rows, activations = cube(3)

@@ -30,7 +30,7 @@ def nasty(rng, shape, spread):
     return rng.standard_normal(shape) * 10.0 ** rng.uniform(-spread, spread, shape)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([0, 3, 20, 140]))
 def test_products_sums_and_lengths_enclose_the_exact_value(seed, n, spread):
     rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def test_products_sums_and_lengths_enclose_the_exact_value(seed, n, spread):
     assert square <= Fraction(length) ** 2 <= square * Fraction(1 + 1e-12) + Fraction(1, 2**1000)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 4), st.booleans())
 def test_what_a_basis_misses_is_bounded_to_second_order(seed, d, r, orthonormal):
     rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def test_one_gap():
     assert np.isnan(relative_gap(1.0, np.nan))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([1, 3]), st.sampled_from([0, 3, 100, 155]))
 def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, spread):
     rng = np.random.default_rng(seed)
