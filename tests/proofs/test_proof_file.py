@@ -3,10 +3,13 @@
 import json
 import time
 from fractions import Fraction
+from itertools import islice
 
+import numpy as np
 import pytest
 
 import covopt
+from benchmarks.adversary.mutate import mutations
 from covopt.errors import SolutionFileError
 from covopt.proofs import FirstProof, Proof
 from covopt.proofs.theorem import sealed
@@ -55,28 +58,17 @@ def test_a_damaged_entry_is_one_sentence(tmp_path, name, value):
         Proof.from_dict(content)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "[", "null", "[" * 200_000, '{"a":' * 100_000, "\x00", '{"format": NaN}', '"covopt-proof"', "9" * 6000,
-        '{"format": "covopt-proof", "version": 1' + "0" * 5000,
-    ],
-)  # fmt: skip
-def test_what_is_no_json_is_one_sentence_soon(tmp_path, text):
-    (tmp_path / "bad.json").write_text(text)
-    begin = time.perf_counter()
-    with pytest.raises(SolutionFileError) as error:
-        Proof.load(tmp_path / "bad.json")
-    assert time.perf_counter() - begin < 1.0
-    assert len(str(error.value)) < 400
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_not_finite_are_refused(tmp_path, number):
-    text = json.dumps(content_of("ab", 12345.5)).replace("12345.5", number)
-    (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(SolutionFileError, match=r"finite|JSON"):
-        Proof.load(tmp_path / "bad.json")
+def test_damaged_files_are_one_sentence_soon(tmp_path):
+    began, refused = time.process_time(), 0
+    for what, raw in islice(mutations(content_of("ab", 12345.5), np.random.default_rng(0)), 200):
+        (tmp_path / "bad.json").write_bytes(raw)
+        try:
+            Proof.load(tmp_path / "bad.json")
+        except SolutionFileError as error:
+            refused += 1
+            assert "\n" not in str(error) and len(str(error)) < 500, what
+    assert refused > 100
+    assert time.process_time() - began < 10.0
 
 
 def test_missing_and_large_files(tmp_path, monkeypatch):
