@@ -2,12 +2,12 @@
 
 import ast
 import re
-import sys
 from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import grimp
 import networkx as nx
 import pytest
 
@@ -54,13 +54,9 @@ def test_listed_names_exist_and_no_two_test_files_have_one_name():
     assert [name for name, times in names.items() if times > 1] == []
 
 
-# ------------------------------------------------------------------ privacy and size
+# ------------------------------------------------------------------ size
 REPOSITORY = Path(__file__).resolve().parents[1]
-PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
 LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
-PRIVATE = re.compile(  # files in which a private name of another one may stand
-    r"import.*\b_[a-z]|(?<!\bself)(?<!\bcls)\._[a-z]|^\s+_[a-z]\w*,$", re.IGNORECASE | re.MULTILINE
-)
 TWICE: set[str] = set()  # see "What stands twice, and why" in docs/architecture.md
 
 
@@ -73,63 +69,6 @@ def _parsed(file):
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def _is_private(name):
-    return name.startswith("_") and not name.endswith("__") and name not in PROTOCOLS
-
-
-def _own_names(tree):
-    """Private names that a file defines: functions, classes, attributes of self, fields."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == "self":
-                found.add(node.attr)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
-
-
-def _borrowed(file):
-    """Private names that a file takes from another one, with the line."""
-    if not PRIVATE.search(file.read_text(encoding="utf-8")):
-        return
-    tree = _parsed(file)
-    where, own = file.relative_to(REPOSITORY).as_posix(), None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            parts = (node.module or "").split(".")
-            if parts[0] in ("covopt", "tests", "benchmarks"):
-                names = [*parts, *(alias.name for alias in node.names)]
-                yield from (f"{where}:{node.lineno} imports {name}" for name in names if _is_private(name))
-        elif isinstance(node, ast.Attribute) and _is_private(node.attr):
-            owner = (
-                node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-            )
-            if owner in ("self", "cls") or isinstance(node.value, ast.Call):
-                continue
-            own = _own_names(tree) if own is None else own
-            if node.attr not in own:
-                yield f"{where}:{node.lineno} reads {ast.unparse(node)}"
-
-
-def test_no_private_name_crosses_files():
-    assert [found for file in _sources("covopt", "tests", "benchmarks") for found in _borrowed(file)] == []
-
-
-def test_borrowed_names_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "REPOSITORY", tmp_path)
-    (tmp_path / "covopt").mkdir()
-    file = tmp_path / "covopt" / "one.py"
-    file.write_text(
-        "from covopt.data import _rows\nfrom covopt import data\ndata._rows\nx._kept\nself._own = x._own\n"
-    )
-    assert [found.split(" ", 1)[1] for found in _borrowed(file)] == [
-        "imports _rows", "reads data._rows", "reads x._kept",
-    ]  # fmt: skip
-
-
 def test_one_file_has_one_job_and_at_most_400_lines():
     long = {
         file.relative_to(ROOT).as_posix()
@@ -139,30 +78,23 @@ def test_one_file_has_one_job_and_at_most_400_lines():
     assert long <= set(LONG)
 
 
-def _imports(file):
-    """Modules of covopt that a file imports, inside of functions too, but for what only annotations need."""
-    tree = _parsed(file)
-    typing = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node not in typing
-            and (node.module or "").startswith("covopt.")
-        ):
-            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+def test_no_private_name_is_imported():
+    found = [
+        f"{file.name} imports {alias.name}"
+        for file in _sources("covopt", "tests", "benchmarks")
+        for node in ast.walk(_parsed(file))
+        if isinstance(node, ast.ImportFrom)
+        and re.match("(covopt|tests|benchmarks)(\\.|$)", node.module or "")
+        for alias in node.names
+        if re.search(r"(^|\.)_[a-z]", f"{node.module}.{alias.name}")
+    ]
+    assert found == []
 
 
 def test_no_files_import_one_another_in_a_circle():
-    modules = {
-        ".".join(file.relative_to(ROOT.parent).with_suffix("").parts): file for file in ROOT.rglob("*.py")
-    }
+    found = grimp.build_graph("covopt", exclude_type_checking_imports=True, cache_dir=None)
     graph = nx.DiGraph(
-        (module, other) for module, file in modules.items() for other in _imports(file) if other in modules
+        (one, other) for one in found.modules for other in found.find_modules_directly_imported_by(one)
     )
     assert len(graph) > 250
     assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []

@@ -150,19 +150,6 @@ def test_what_is_said_of_a_standardised_fit():
     assert poor.splitlines()[-1].endswith("--output-bias free --standardise --lam 0.099max")
 
 
-def test_predict_verify_and_prove_take_the_raw_table():
-    found = np.array([float(v) for v in run("predict", "s.json", "years.csv").stdout.splitlines()[1:]])
-    truth = pd.read_csv("years.csv")
-    assert 1.0 - ((found - truth["y"]) ** 2).sum() / ((truth["y"] - truth["y"].mean()) ** 2).sum() > 0.9
-    done = run("verify", "s.json", "years.csv")
-    assert done.exit_code == 0 and "ok     standardised: columns of mean 0 and variance 1" in done.stdout
-    truth.assign(year=truth["year"] + np.arange(16)).to_csv("moved.csv", index=False)
-    assert "FAILED table" in run("verify", "s.json", "moved.csv").stdout
-    assert run("prove", "s.json", "--out", "p.json").exit_code == 0
-    proved = run("verify", "s.json", "years.csv", "--proof", "p.json")
-    assert proved.exit_code == 0 and "exact bracket" in proved.stdout
-
-
 def test_pictures_are_drawn_in_the_units_of_the_table():
     pytest.importorskip("plotly")
     from tests.explore.test_explore import content_of

@@ -126,7 +126,7 @@ def test_deep_networks(here):
     open_ended = run("depth", "three.csv", *Y, "--depth", 3, "--time-limit", 0.1)
     assert open_ended.exit_code == 3 and "lower bound" in open_ended.stdout
     Path("k.csv").write_text("x,y\n-1,a\n0,b\n1,a\n")
-    asked = ("fit", "k.csv", *Y, "--loss", "logistic", "--depth", 3, "--lam", 0.01, "--time-limit", 1)
+    asked = ("fit", "k.csv", *Y, "--loss", "logistic", "--depth", 3, "--lam", 0.01)
     content = said(*asked, "--out", "fit.json", code=3)
     assert (content["status"], content["solver"], content["accuracy"]) == ("heuristic", "descent", 1.0)
     assert 0 < content["lower_bound"] < content["objective"]

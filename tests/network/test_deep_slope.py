@@ -1,4 +1,4 @@
-"""Deep networks of σ_a with β other than one: every way out agrees, and reduction keeps outputs and norm."""
+"""Deep networks of σ_a with β other than one."""
 
 from itertools import pairwise
 
@@ -29,32 +29,10 @@ X = np.random.default_rng(5).standard_normal((6, 3))
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.25, -0.5])
-@pytest.mark.parametrize("bias", [1.0, 2.5])
-def test_predict_torch_and_onnx_agree(slope, bias, tmp_path):
-    torch = pytest.importorskip("torch")
-    runtime = pytest.importorskip("onnxruntime")
-    net = make(slope, bias)
-    expected = literal(net, X)
-    np.testing.assert_allclose(net.predict(X), expected, rtol=1e-13, atol=1e-13)
-    module = net.to_torch()
-    assert module[1].__class__.__name__ == ("LeakyReLU" if slope else "ReLU")
-    np.testing.assert_allclose(module(torch.as_tensor(X)).detach().numpy(), expected, rtol=1e-13, atol=1e-13)
-    net.to_onnx(tmp_path / "net.onnx")
-    session = runtime.InferenceSession(tmp_path / "net.onnx")
-    np.testing.assert_allclose(session.run(["Y"], {"X": X})[0], expected, rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize("slope", [0.0, 0.3, -0.6])
-@pytest.mark.parametrize("preserve", ["outputs", "covariances"])
-@pytest.mark.parametrize("counts", [True, False])
-def test_reduce_keeps_outputs_and_norm(slope, preserve, counts):
-    net = make(slope, 0.5, widths=(60, 50), counts=counts)
-    small = net.reduce(X, preserve=preserve)
-    assert sum(small.widths) < sum(net.widths)
-    assert (small.slope, small.bias, small.counts_output_bias) == (slope, 0.5, counts)
-    scale = np.abs(net.predict(X)).max()
-    np.testing.assert_allclose(small.predict(X), net.predict(X), atol=1e-9 * scale)
-    assert small.squared_norm <= net.squared_norm * (1 + 1e-10)
+def test_predict_is_the_definition(slope):
+    net = make(slope, 2.5)
+    np.testing.assert_allclose(net.predict(X), literal(net, X), rtol=1e-13, atol=1e-13)
+    assert net.to_torch()[1].__class__.__name__ == ("LeakyReLU" if slope else "ReLU")
 
 
 def test_covariances_of_a_sloped_layer_stay():

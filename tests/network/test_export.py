@@ -25,11 +25,13 @@ def shallow(bias: float, outputs: int, width: int = 40) -> ReLUNetwork:
     )  # fmt: skip
 
 
-def deep() -> DeepReLUNetwork:
+def deep(**options) -> DeepReLUNetwork:
     rng = np.random.default_rng(8)
     shapes = [(30, 3), (20, 30), (2, 20)]
     return DeepReLUNetwork(
-        [rng.standard_normal(s) for s in shapes], [rng.standard_normal(30), None, rng.standard_normal(2)]
+        [rng.standard_normal(s) for s in shapes],
+        [rng.standard_normal(30), None, rng.standard_normal(2)],
+        **options,
     )
 
 
@@ -52,6 +54,7 @@ NETWORKS = {
     "no bias": shallow(0.0, 2),
     "no neurons": shallow(2.0, 2, width=0),
     "deep": deep(),
+    **{f"slope {slope}": deep(slope=slope, bias=2.5) for slope in (0.25, -0.5)},
     "one linear layer": DeepReLUNetwork([np.arange(6.0).reshape(2, 3)], [np.ones(2)]),
     "deep and empty": DeepReLUNetwork(
         [np.ones((0, 3)), np.ones((0, 0)), np.ones((1, 0))], [None, None, [2.0]]

@@ -57,7 +57,7 @@ def test_climbs_start_where_rows_of_uneven_columns_are_round():
     generator = np.random.default_rng(4)
     rows = generator.standard_normal((60, 4))
     uneven = rows * np.array([1.0, 1e-2, 1e-3, 1e-5])
-    starts = LocalSearchOracle(uneven, random_state=0)._starts(np.zeros(60), 400)
+    starts = LocalSearchOracle(uneven, random_state=0)._starts(np.zeros(60), 400)  # noqa: SLF001
     share = np.mean((uneven @ starts[-200:].T > 0).std(axis=1) > 0.3)
     assert share > 0.9
 

@@ -9,26 +9,29 @@ from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 
 
-def random_deep(rng, shape, *, biased=True):
+def random_deep(rng, shape, *, biased=True, **options):
     weights = [rng.standard_normal((b, a)) / np.sqrt(a) for a, b in pairwise(shape)]
-    return DeepReLUNetwork(weights, [rng.standard_normal(len(w)) if biased else None for w in weights])
+    biases = [rng.standard_normal(len(w)) if biased else None for w in weights]
+    return DeepReLUNetwork(weights, biases, **options)
 
 
 @settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(1, 5), st.lists(st.integers(1, 40), min_size=1, max_size=4),
-    st.sampled_from(["covariances", "outputs"]),
+    st.sampled_from(["covariances", "outputs"]), st.sampled_from([0.0, 0.3, -0.6]), st.booleans(),
 )  # fmt: skip
-def test_any_depth(seed, n, widths, preserve):
+def test_any_depth(seed, n, widths, preserve, slope, counts):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
-    wide = random_deep(rng, (2, *widths, 2), biased=bool(seed % 2))
+    options = {"slope": slope, "bias": 0.5, "counts_output_bias": counts}
+    wide = random_deep(rng, (2, *widths, 2), biased=bool(seed % 2), **options)
     small = wide.reduce(X, preserve=preserve)
     assert all(1 <= a <= b for a, b in zip(small.widths, wide.widths, strict=True))
     scale = max(np.abs(z).max() for z in wide.representations(X))
     np.testing.assert_allclose(small.predict(X), wide.predict(X), atol=1e-9 * scale)
     assert small.squared_norm <= wide.squared_norm * (1 + 1e-9)
     assert [b is None for b in small.biases] == [b is None for b in wide.biases]
+    assert options == {name: getattr(small, name) for name in options}
 
 
 def test_sweeps_are_repeated_while_they_pay():
