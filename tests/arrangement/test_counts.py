@@ -22,7 +22,10 @@ KNOWN = cases(
 )
 
 
-@pytest.mark.parametrize(("X", "bias", "count"), [k[1:] for k in KNOWN], ids=[k[0] for k in KNOWN])
+@pytest.mark.parametrize(
+    ("X", "bias", "count"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * ("large" in name)) for name, *case in KNOWN],
+)
 def test_count_and_list_agree_with_the_known_number(X, bias, count):
     counted = count_cells(X, bias=bias)
     cells = enumerate_cells(X, bias=bias)
@@ -32,21 +35,8 @@ def test_count_and_list_agree_with_the_known_number(X, bias, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("X", "count"),
-    [(IRIS, 1066478), (fam.threshold(5), 94572), (fam.braid(7), 5040), (fam.type_b(5), 3840)],
-    ids=["iris", "threshold 5", "braid 7", "type B 5"],
-)
-def test_large_lists(X, count):
-    cells = enumerate_cells(X)
-    assert len(cells) == count_cells(X) == count
-    assert len(np.unique(cells.packed, axis=0)) == count
-
-
-@pytest.mark.slow
 def test_large_counts():
     assert count_cells(fam.resonance(6)) == 1066044
-    assert count_cells(fam.threshold(5)) == 94572
     assert count_cells(fam.braid(9)) == factorial(9)
 
 

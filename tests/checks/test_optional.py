@@ -18,6 +18,26 @@ OPTIONAL = (
     "polars", "benchopt", "mosek", "dask",
 )  # fmt: skip
 
+# what needs a package, and the extra that has it
+QUESTIONS = [
+    ('covopt.datasets.load_table(folder / "table.csv", target="y")', "pandas", "tables"),
+    ('covopt.datasets.load_table(folder / "table.parquet", target="y")', "pyarrow", "parquet"),
+    ('solution.plot(folder / "figure.png")', "matplotlib", "plot"),
+    ("solution.plot()", "matplotlib", "plot"),
+    ("covopt.plotting.plot_surface_2d(solution.network, X, y)", "matplotlib", "plot"),
+    ('covopt.plotting.plot_regions_2d(covopt.fit(X, y > 0, lam=0.1, loss="logistic"))', "matplotlib", "plot"),
+    ("covopt.ReLURegressor", "scikit-learn", "sklearn"),
+    ("load_digit_images((1, 2), 3)", "scikit-learn", "sklearn"),
+    ('covopt.min_norm(X, y, solver="conic:SCS")', "cvxpy", "conic"),
+    ("covopt.completely_positive.graphs.cycle(4)", "networkx", "graphs"),
+    ("covopt.training.train(X, y, widths=[2], lam=0.1)", "torch", "train"),
+    ("solution.network.to_torch()", "torch", "torch"),
+    ('solution.network.to_onnx(folder / "n.onnx")', "onnx", "onnx"),
+    ('covopt.explore.write_page(solution, folder / "page.html")', "plotly", "explore"),
+    ("covopt.verify(solution).to_frame()", "pandas", "tables"),
+    ("covopt.sparsity_bounds(X, y).to_frame()", "pandas", "tables"),
+]
+
 # all in one process, since each would import covopt again
 SCRIPT = """
 import json, sys, tempfile, warnings
@@ -51,28 +71,10 @@ def run(*arguments):
 
 def said(question):
     try:
-        question()
+        eval(question)
     except covopt.errors.MissingPackageError as error:
         return str(error)
 
-said_by = {
-    "reading a table": lambda: covopt.datasets.load_table(folder / "table.csv", target="y"),
-    "parquet": lambda: covopt.datasets.load_table(folder / "table.parquet", target="y"),
-    "plot": lambda: solution.plot(folder / "figure.png"),
-    "plot shown": lambda: solution.plot(),
-    "surface": lambda: covopt.plotting.plot_surface_2d(solution.network, X, y),
-    "regions": lambda: covopt.plotting.plot_regions_2d(covopt.fit(X, y > 0, lam=0.1, loss="logistic")),
-    "estimators": lambda: covopt.ReLURegressor,
-    "digits": lambda: load_digit_images((1, 2), 3),
-    "conic": lambda: covopt.min_norm(X, y, solver="conic:SCS"),
-    "graphs": lambda: covopt.completely_positive.graphs.cycle(4),
-    "training": lambda: covopt.training.train(X, y, widths=[2], lam=0.1),
-    "to_torch": lambda: solution.network.to_torch(),
-    "to_onnx": lambda: solution.network.to_onnx(folder / "n.onnx"),
-    "explore": lambda: covopt.explore.write_page(solution, folder / "page.html"),
-    "frame": lambda: covopt.verify(solution).to_frame(),
-    "bounds": lambda: covopt.sparsity_bounds(X, y).to_frame(),
-}
 import covopt.plotting, covopt.completely_positive.graphs, covopt.errors
 print(json.dumps({
     "certified": [solution.status.code, fitted.status.code, covopt.verify(fitted).ok],
@@ -83,7 +85,7 @@ print(json.dumps({
     "solve": run("solve", folder / "table.csv", "--target", "y"),
     "train": run("train", folder / "table.csv", "--target", "y", "--widths", "2", "--lam", "0.1"),
     "figure": run("solve", folder / "table.csv", "--target", "y", "--plot", folder / "f.png"),
-    "said": {name: said(question) for name, question in said_by.items()},
+    "said": {question: said(question) for question, *_ in QUESTIONS},
 }))
 """
 
@@ -91,7 +93,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def core():
     done = subprocess.run(
-        [sys.executable, "-c", f"OPTIONAL = {OPTIONAL!r}\n{SCRIPT}"],
+        [sys.executable, "-c", f"OPTIONAL = {OPTIONAL!r}\nQUESTIONS = {QUESTIONS!r}\n{SCRIPT}"],
         capture_output=True,
         text=True,
         check=False,
@@ -114,17 +116,7 @@ def test_the_demo_goes_without_its_picture(core):
     assert "bmi, s5 → progression" in core["demo"]["out"]
 
 
-@pytest.mark.parametrize(
-    ("question", "package", "extra"),
-    [
-        ("reading a table", "pandas", "tables"), ("parquet", "pyarrow", "parquet"), ("plot", "matplotlib", "plot"),
-        ("plot shown", "matplotlib", "plot"), ("surface", "matplotlib", "plot"), ("regions", "matplotlib", "plot"),
-        ("estimators", "scikit-learn", "sklearn"), ("digits", "scikit-learn", "sklearn"), ("conic", "cvxpy", "conic"),
-        ("graphs", "networkx", "graphs"), ("training", "torch", "train"),
-        ("to_torch", "torch", "torch"), ("to_onnx", "onnx", "onnx"), ("explore", "plotly", "explore"),
-        ("frame", "pandas", "tables"), ("bounds", "pandas", "tables"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("question", "package", "extra"), QUESTIONS)
 def test_what_is_missing_is_named_with_its_extra(core, question, package, extra):
     assert core["said"][question] is not None
     assert core["said"][question].endswith(f" needs {package}: pip install '.[{extra}]' in the checkout")
