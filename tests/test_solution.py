@@ -15,13 +15,7 @@ import covopt
 from covopt.errors import SolutionFileError
 from covopt.solution import Solution
 from covopt.status import Status
-from tests.bank.closed_forms import CASES, ProblemCase
-
-
-def solve(case: ProblemCase, tol: float = 1e-9) -> Solution:
-    return covopt.min_norm(
-        case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=tol, random_state=0
-    )
+from tests.bank.problems import BY_NAME, CLOSED_FORMS, Problem
 
 
 def example(**options) -> Solution:
@@ -127,30 +121,29 @@ def fewest_by_brute_force(solution: Solution) -> int:
     raise AssertionError("the tight set does not hold a minimiser")
 
 
-def tiny_cases() -> list[ProblemCase]:
+def tiny_cases() -> list[Problem]:
     rng = np.random.default_rng(5)
-    cases = list(CASES)
+    cases = list(CLOSED_FORMS)
     for number in range(10):
         kind = ("none", "penalized", "free")[number % 3]
         n = int(rng.integers(3, 7))
         X = rng.standard_normal((n, 1 + number % 2))
         y = rng.integers(-2, 3, n).astype(float) if number % 2 else rng.standard_normal(n)
-        cases.append(ProblemCase(f"tiny-{number}", X, y, 1.0, None, kind))
+        cases.append(Problem(f"tiny-{number}", X, y, 1.0, kind))
     return cases
 
 
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("case", tiny_cases(), ids=lambda case: case.name)
 def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
-    solution = solve(case)
+    solution = case.solve(tol=1e-9, random_state=0)
     found = solution.sparsest()
     assert len(found.network) == found.n_neurons
     assert found.n_neurons <= len(solution.network)
     assert found.lower_bound <= found.n_neurons
     assert found.agrees == (found.n_neurons == len(solution.network))
-    size = np.abs(case.targets).max() or 1.0
-    points = np.reshape(case.X, (len(case.y), -1))
-    assert np.abs(found.network.predict(points) - case.targets).max() <= 1e-8 * size
+    size = np.abs(case.Y).max() or 1.0
+    assert np.abs(found.network.predict(case.X) - case.Y).max() <= 1e-8 * size
     assert found.network.squared_norm <= solution.cost * (1 + 1e-6) + 1e-9 * size
     if len(solution.tight_set()) <= 12:
         fewest = fewest_by_brute_force(solution)
@@ -160,8 +153,7 @@ def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
 
 
 def test_an_affine_target_with_a_free_bias_needs_one_neuron():
-    case = next(case for case in CASES if case.name == "affine-free")
-    solution = solve(case)
+    solution = BY_NAME["closed/affine-free"].solve(tol=1e-9, random_state=0)
     found = solution.sparsest()
     assert solution.is_unique is False
     assert (found.n_neurons, found.lower_bound, found.proven) == (1, 1, True)
@@ -199,8 +191,7 @@ def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):
 
 
 def test_uniqueness_is_refined_from_a_stopped_solve():
-    case = next(case for case in CASES if case.name == "parallel-rows")
-    stopped = covopt.min_norm(case.X, case.y, bias=case.bias, callback=lambda state: True, random_state=0)
+    stopped = BY_NAME["closed/parallel-rows"].solve(callback=lambda state: True, random_state=0)
     assert stopped.is_unique is True
 
 

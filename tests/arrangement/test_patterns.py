@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from covopt.arrangement import count_cells, enumerate_cells, interior_point, iter_cells
 from covopt.errors import InputError, PrecisionWarning
 from tests.arrangement import families as fam
-from tests.bank.closed_forms import all_cells
+from tests.bank.arrangement import all_cells
 
 small_tables = st.integers(1, 8).flatmap(
     lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))

@@ -7,13 +7,45 @@ points are few for a handful of rows. Nothing here is shared with the library.
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
-from tests.bank.closed_forms import all_cells
-
 SPAN = 1e-9
+
+
+def all_cells(rows: np.ndarray) -> np.ndarray:
+    """Every open cell of the arrangement, (S, N) bool, by the vertices: slow, and right for degenerate rows.
+
+    Each cell has an extreme ray; around a ray the cells are those of the rows that vanish on it.
+    """
+    rows = np.asarray(rows, dtype=float)
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    rank = int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1.0)).sum())
+    rows = left[:, :rank] * sizes[:rank]
+    if rank == 0:
+        return np.zeros((1, len(rows)), dtype=bool)
+    if rank == 1:
+        return np.array([rows[:, 0] > 1e-9, rows[:, 0] < -1e-9])
+    rows = np.linalg.solve(np.diag(sizes[:rank]), rows.T).T  # whitened: one tolerance fits all
+    norms = np.linalg.norm(rows, axis=1)
+    rows[norms > 1e-9] /= norms[norms > 1e-9, None]
+    found = set()
+    for subset in combinations(np.flatnonzero(norms > 1e-9), rank - 1):
+        _, spread, axes = np.linalg.svd(rows[list(subset)])
+        if spread[-1] < 1e-9:
+            continue
+        values = rows @ axes[-1]
+        on_it = np.flatnonzero(np.abs(values) <= 1e-9)
+        lined = on_it[norms[on_it] > 1e-9]
+        local = np.array(list(product((False, True), repeat=rank - 1)))
+        if len(lined) > rank - 1:
+            local = all_cells(rows[lined])
+        for sign, bits in product((1, -1), local):
+            pattern = sign * values > 1e-9
+            pattern[lined] = bits
+            found.add(pattern.tobytes())
+    return np.array([np.frombuffer(bits, dtype=bool) for bits in sorted(found)])
 
 
 class Arrangement:

@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
+from math import hypot, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from scipy.special import log_softmax, xlogy
 
 import covopt
 from tests.bank.arrangement import Arrangement
-from tests.bank.closed_forms import CASES
+from tests.cases import cases
 
 REFERENCES = Path(__file__).with_name("references.json")
 BINARY = ("logistic", "hinge", "squared-hinge")
@@ -221,17 +222,24 @@ def _combinations() -> list[Problem]:
     return found
 
 
-def _closed_forms() -> list[Problem]:
-    return [
-        Problem(
-            f"closed/{case.name}", np.array(case.X, dtype=float), case.targets, case.bias, case.output_bias,
-            known=case.cost, unique=case.unique,
-        )
-        for case in CASES
-    ]  # fmt: skip
+LINE = [[-1.0], [0.0], [1.0]]
+GRID = [[a, b] for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0)]
+COMPASS = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
 
 
-CLOSED_FORMS = _closed_forms()
+def closed(name, X, y, bias, cost, output_bias="none", unique=None, note=""):
+    """An interpolation whose value is known: ‖W‖² = 2 Σ|c_j|‖w_j‖ (+ b² with a penalised output bias b = B/β).
+
+    The note is the derivation; "dual" in it is a λ with h(λ) = 1 that attains half the cost (penalised:
+    2⟨λ,y⟩ − β²(1ᵀλ)² = cost).
+    """
+    X, y = np.array(X, dtype=float), np.array(y, dtype=float)
+    return Problem(f"closed/{name}", X, y, bias, output_bias, known=cost, unique=unique)
+
+
+CLOSED_FORMS: list[Problem] = cases(
+    "problems with closed forms", closed=closed, COMPASS=COMPASS, GRID=GRID, LINE=LINE, hypot=hypot, sqrt=sqrt
+)
 COMBINATIONS = _combinations()
 PROBLEMS = [*CLOSED_FORMS, *COMBINATIONS]
 BY_NAME = {problem.name: problem for problem in PROBLEMS}

@@ -10,11 +10,11 @@ import pytest
 import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
-from tests.bank.closed_forms import CASES
+from tests.bank.problems import CLOSED_FORMS
 
 
 def bounds_of(case):
-    return a_priori_bounds(case.X, case.targets, bias=case.bias, output_bias=case.output_bias)
+    return a_priori_bounds(case.X, case.Y, bias=case.bias, output_bias=case.output_bias)
 
 
 def named(bounds):
@@ -22,11 +22,11 @@ def named(bounds):
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CLOSED_FORMS, ids=lambda case: case.name)
 def test_never_above_known_costs(case):
     values = [bound.value for bound in bounds_of(case)]
     assert values == sorted(values, reverse=True)
-    assert all(0.0 <= value <= case.cost * (1 + 1e-14) for value in values)
+    assert all(0.0 <= value <= case.known * (1 + 1e-14) for value in values)
 
 
 def test_each_is_attained_where_its_argument_is_tight():

@@ -6,7 +6,7 @@ from covopt.conic.all_cells import cell_matrix, facets, solve_conic
 from covopt.data import Data
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
-from tests.bank.closed_forms import all_cells
+from tests.bank.arrangement import all_cells
 from tests.bank.problems import PROBLEMS
 
 
