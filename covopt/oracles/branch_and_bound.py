@@ -32,7 +32,6 @@ EXACT = 1e-10
 CHUNK = 256
 OPEN_BYTES = 36.0  # of an open node, for each row: of both signs, and of the longer list that takes its place
 FEWEST_NODES = 64
-NODES = 1_000_000
 
 
 class BranchAndBoundOracle:
@@ -42,8 +41,8 @@ class BranchAndBoundOracle:
     ----------
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
-    node_limit : int, optional
-        Most nodes per pricing: 10⁶ (10 N bytes each).
+    node_limit : int
+        Most nodes per pricing (10 N bytes each).
     time_limit_s : float, optional
         Seconds per pricing.
     goal : float
@@ -77,7 +76,7 @@ class BranchAndBoundOracle:
         self,
         rows: np.ndarray,
         *,
-        node_limit: int | None = None,
+        node_limit: int = 1_000_000,
         time_limit_s: float | None = None,
         goal: float = 0.0,
         n_starts: int = 256,
@@ -145,8 +144,7 @@ class BranchAndBoundOracle:
         units, weights = np.ldexp(rows, -power[:, None]), outputs[:, 0]
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
-        limit = NODES if self.node_limit is None else self.node_limit
-        node = OPEN_BYTES * len(rows)
+        limit, node = self.node_limit, OPEN_BYTES * len(rows)
         capacity = max(int(room(node * limit) / node), FEWEST_NODES)
         deadline = np.inf if self.time_limit_s is None else now() + self.time_limit_s
         trees: list[SignTree] = []

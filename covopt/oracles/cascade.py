@@ -31,7 +31,8 @@ from covopt.parallel import available_threads
 
 MOST_DIMENSIONS = 8  # up to which boxes end
 ROWS_PER_DIMENSION = 6  # up to which signs end
-FEW_NODES, MOST_NODES = 5_000, 100_000  # of signs, where boxes may follow and where they may not
+SIGN_WORK = 1.5e9  # operations on signs, which are (N + r)² a node, of an effort of one: some seconds
+FEW_NODES, MOST_NODES = 5_000, 50_000  # of signs, where boxes may follow and where they may not
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
@@ -50,9 +51,18 @@ def suits_signs(n_rows: int, rank: int) -> bool:
     return n_rows <= ROWS_PER_DIMENSION * rank
 
 
-def sign_nodes(rank: int) -> int:
-    """Return how many nodes of signs are looked at: where they end a few hundred do, and boxes may follow."""
-    return FEW_NODES if rank <= MOST_DIMENSIONS else MOST_NODES
+def sign_nodes(n_rows: int, rank: int, effort: float = 1.0) -> int:
+    """Return how many nodes of signs are looked at: where they end a few hundred do, and boxes may follow.
+
+    A number and no clock, so that every machine gives the same answer.
+
+    Examples
+    --------
+    >>> sign_nodes(40, 21, 1 / 30), sign_nodes(200, 11), sign_nodes(40, 8)
+    (13437, 33691, 5000)
+    """
+    most = FEW_NODES if rank <= MOST_DIMENSIONS else MOST_NODES
+    return max(int(min(effort * SIGN_WORK / float(n_rows + rank) ** 2, most)), 1)
 
 
 def suits_search(n_rows: int, rank: int) -> bool:
@@ -100,7 +110,7 @@ class SearchOracle:
         self.sees_all = self._by_boxes
         starts = 4 * (n + r)
         self.signs = BranchAndBoundOracle(
-            self.rows, node_limit=sign_nodes(r), n_starts=starts, random_state=0, n_threads=n_threads
+            self.rows, node_limit=sign_nodes(n, r), n_starts=starts, random_state=0, n_threads=n_threads
         )
         self.local: LocalSearchOracle = self.signs.local
         self.boxes = BoxOracle(self.rows, n_threads=n_threads)

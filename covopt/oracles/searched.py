@@ -25,7 +25,7 @@ FAR = 0.05  # with a larger excess a proof never pays
 ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
 CLOSE = 0.1  # of the tolerance, what a proof may leave
 ABOVE = 1e-9  # what a neuron has to exceed one by
-NODES, STARTS = 50_000, 128  # of branch and bound over signs
+STARTS = 128  # of branch and bound over signs
 
 
 class SearchedThenProved:
@@ -57,7 +57,7 @@ class SearchedThenProved:
     failed : bool
         Whether a proof ran out of boxes without meeting a neuron.
     by_signs : bool
-        Whether branch and bound over signs has proved what boxes had not: few rows for the dimension.
+        Whether branch and bound over signs comes first: few rows for the dimension, and it has not failed yet.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class SearchedThenProved:
         self.boxes: BoxOracle | None = None
         if proves and suits_boxes(rows.shape[1]):
             self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
-        self.signs = BranchAndBoundOracle(rows, node_limit=NODES, n_starts=STARTS, random_state=0)
+        nodes = sign_nodes(*rows.shape, min(effort, 1.0))
+        self.signs = BranchAndBoundOracle(rows, node_limit=nodes, n_starts=STARTS, random_state=0)
 
     def price(
         self,
@@ -117,29 +118,16 @@ class SearchedThenProved:
     def prove(self, dual: np.ndarray, level: float) -> Pricing:
         """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
         if self.by_signs:
-            signs = self._by_signs(dual, level, sign_nodes(self._rows.shape[1]))
+            self.signs.goal = (1.0 + 0.5 * CLOSE * self.tol) * level
+            signs = self.signs.price(dual, threshold=level)
+            if self.signs.interrupted:
+                raise KeyboardInterrupt
             if signs.exact or signs.upper_bound <= self.signs.goal:
                 return signs
             self.by_signs = False  # rows of uneven size: once is enough
         if self.boxes is None:
             return Pricing(self._rows[:0], np.zeros(0), np.inf, exact=False)
-        boxes = self.boxes.price(dual, threshold=level)
-        highest = float(np.abs(boxes.values).max(initial=0.0))
-        if highest > level or boxes.upper_bound <= (1.0 + CLOSE * self.tol) * level:
-            return boxes
-        # where boxes ran out the bound is far above the level although no neuron is
-        signs = self._by_signs(dual, level, NODES)
-        self.by_signs = signs.exact
-        together, bound = merged(boxes, signs), min(signs.upper_bound, boxes.upper_bound)
-        return Pricing(together.neurons, together.values, bound, exact=False)
-
-    def _by_signs(self, dual: np.ndarray, level: float, nodes: int) -> Pricing:
-        self.signs.node_limit = max(int(self.effort * nodes), 1)
-        self.signs.goal = (1.0 + 0.5 * CLOSE * self.tol) * level
-        found = self.signs.price(dual, threshold=level)
-        if self.signs.interrupted:
-            raise KeyboardInterrupt
-        return found
+        return self.boxes.price(dual, threshold=level)
 
 
 def _count(found: Pricing) -> int:

@@ -32,7 +32,7 @@ from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, 
 from covopt.limits import now, seconds_left
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import FEW_NODES, MOST_DIMENSIONS, exact_oracle, suits_signs
+from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
@@ -47,8 +47,7 @@ STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
 BOXES = 3_000_000  # of an effort of one: some seconds
-SIGN_WORK = 1.5e9  # the same in operations on signs, which are (N + r)² a node,
-QUADRATIC_WORK = 8e9  # and on boxes with quadratics
+QUADRATIC_WORK = 8e9  # the same in operations on boxes with quadratics
 MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
@@ -83,20 +82,6 @@ class GaugeBound(NamedTuple):
     value: float
     exact: bool
     method: str
-
-
-def tree_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Nodes of signs: a number and no clock, so that every machine gives the same answer.
-
-    Examples
-    --------
-    >>> tree_limit(40, 21, 1 / 30), tree_limit(200, 11), tree_limit(40, 8)
-    (13437, 33691, 5000)
-    """
-    most = (
-        FEW_NODES if rank <= MOST_DIMENSIONS else 50_000
-    )  # where boxes follow, signs end soon or not at all
-    return int(min(max(effort * SIGN_WORK / float(n_rows + rank) ** 2, 1000), most))
 
 
 def bound_gauge(
@@ -264,7 +249,7 @@ def _least(one: GaugeBound, other: GaugeBound) -> GaugeBound:
 
 
 def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Boxes with quadratic bounds for one gauge: a number and no clock, as in :func:`tree_limit`.
+    """Boxes with quadratic bounds for one gauge: a number and no clock, so that every machine agrees.
 
     Examples
     --------
@@ -320,7 +305,7 @@ def fan_bound(
 
 
 def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Output directions that a fan may ask about: a number and no clock, as in :func:`tree_limit`.
+    """Output directions that a fan may ask about: a number and no clock, so that every machine agrees.
 
     Examples
     --------
@@ -337,11 +322,10 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
     """Bound h of one output by branch and bound over the signs of the rows."""
-    limit = tree_limit(len(rows), rows.shape[1], effort)
     most = TIME * seconds_left()
     tree = BranchAndBoundOracle(
         rows,
-        node_limit=limit,
+        node_limit=sign_nodes(*rows.shape, effort),
         random_state=0,
         n_starts=STARTS,
         time_limit_s=most if most < math.inf else None,

@@ -106,7 +106,7 @@ def test_a_dual_that_is_too_long_is_divided_by_what_it_exceeds_its_constraint_by
 
 
 def test_a_bound_that_is_not_the_maximum_moves_the_dual_by_a_power_of_two(monkeypatch):
-    monkeypatch.setattr("covopt.oracles.support.tree_limit", lambda *sizes, **effort: 1)
+    monkeypatch.setattr("covopt.oracles.support.sign_nodes", lambda *sizes, **effort: 1)
     rng = np.random.default_rng(0)
     data = Data.validate(rng.standard_normal((14, 9)), rng.standard_normal(14))
     empty = ReLUNetwork(np.zeros((0, 10)), np.zeros((0, 1)))

@@ -19,7 +19,7 @@ def open_bounds(monkeypatch):
     monkeypatch.setattr(support, "BOXES", 3)
     monkeypatch.setattr(support, "oracle_for", no_faces)
     monkeypatch.setattr(support, "MOST_ARCS", 0)
-    monkeypatch.setattr(support, "tree_limit", lambda *_: 3)
+    monkeypatch.setattr(support, "sign_nodes", lambda *_: 3)
     monkeypatch.setattr(support, "quadratic_limit", lambda *_: 3)
     monkeypatch.setattr(support, "fan_limit", lambda *_: 3)
     monkeypatch.setattr(gauges.LabelNoiseGauge, "_oracle", lambda *_: None)

@@ -63,8 +63,7 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
     proved = box_gauge(problem.rows, by_signs.dual[:, 0], rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
-    monkeypatch.setattr(box_pricing, "NODES", 1)
-    monkeypatch.setattr(box_pricing, "sign_nodes", lambda rank: 1)
+    monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
     point = search(problem, tol=1e-6, max_nodes=1)[0]
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound
@@ -231,7 +230,7 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
-            patch.setattr(support, "tree_limit", lambda *size, **effort: 1)
+            patch.setattr(support, "sign_nodes", lambda *size, **effort: 1)
             patch.setattr(support, "STARTS", 1)
             relaxed = bound_gauge(rows, dual, effort=2e-08).value
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
