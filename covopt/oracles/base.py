@@ -21,7 +21,10 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.checks.wording import Brief
+from covopt.exact.parallel_rows import SAME_DIGITS, first_of_each
+from covopt.exact.rounding import EPS
 
+ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
 PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
 
 
@@ -103,3 +106,28 @@ def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarra
     if pieces == 1:
         return np.maximum(points @ rows.T, 0.0) @ dual
     return np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in np.array_split(points, pieces)])
+
+
+def ranked(
+    neurons: np.ndarray, values: np.ndarray, digits: int = SAME_DIGITS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort neurons by |value|, best first, and keep each direction once.
+
+    Parameters
+    ----------
+    neurons : ndarray of shape (m, r)
+        Of length one.
+    values : ndarray of shape (m,)
+    digits : int
+        To which two directions are the same.
+
+    Examples
+    --------
+    >>> ranked(np.eye(2)[[0, 1, 1]], np.array([1.0, -2.0, -2.0]))
+    (array([[0., 1.],
+           [1., 0.]]), array([-2.,  1.]))
+    """
+    order = np.argsort(-np.abs(values), kind="stable")
+    neurons, values = neurons[order], values[order]
+    first = first_of_each(neurons, digits)
+    return neurons[first], values[first]

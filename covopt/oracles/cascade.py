@@ -18,8 +18,8 @@ import numpy as np
 
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
-from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
-from covopt.oracles.base import Pricing
+from covopt.exact.parallel_rows import ASCENT_DIGITS
+from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.oracle import BoxOracle
@@ -155,17 +155,13 @@ class SearchOracle:
         )
 
 
-def joined(neurons: np.ndarray, values: np.ndarray) -> Pricing:
-    """Best first, each once; the best value passes for the bound."""
-    order = np.argsort(-np.abs(values), kind="stable")
-    neurons, values = neurons[order], values[order]
-    first = first_of_each(neurons, ASCENT_DIGITS)
-    return Pricing(neurons[first], values[first], float(np.abs(values).max(initial=0.0)), exact=False)
-
-
 def merged(found: Pricing, more: Pricing) -> Pricing:
     """Return the neurons of two answers, each once; the best value passes for the bound."""
-    return joined(np.concatenate([found.neurons, more.neurons]), np.concatenate([found.values, more.values]))
+    neurons, values = (
+        np.concatenate(both) for both in ((found.neurons, more.neurons), (found.values, more.values))
+    )
+    neurons, values = ranked(neurons, values, ASCENT_DIGITS)
+    return Pricing(neurons, values, float(np.abs(values).max(initial=0.0)), exact=False)
 
 
 def exact_oracle(

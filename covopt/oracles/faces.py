@@ -14,14 +14,13 @@ from math import comb
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import first_of_each, merge_lines
-from covopt.oracles.base import Pricing
+from covopt.exact.parallel_rows import merge_lines
+from covopt.oracles.base import ROUNDING, Pricing, ranked
 from covopt.oracles.scalar.plane import price_line, price_plane
 from covopt.oracles.scalar.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
 MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
-ROUNDING = 64 * np.finfo(float).eps
 PIECE = 1000  # neurons evaluated at a time
 ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
 
@@ -124,7 +123,7 @@ class FaceOracle:
             neurons = neurons @ self._span.T
         bound += float(np.abs(dual) @ self._merging)
         values = self.evaluate(dual, neurons)
-        neurons, values = _distinct(neurons, values)
+        neurons, values = ranked(neurons, values)
         if max_neurons is not None:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
         best = float(np.abs(values).max(initial=0.0))
@@ -172,11 +171,3 @@ class FaceOracle:
             return price_plane(self.lines, mu, linear, threshold)
         assert self._sphere is not None
         return self._sphere.price(mu, linear, threshold, complete=complete, n_threads=self.n_threads)
-
-
-def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort by |value|, best first, and drop repeated directions."""
-    order = np.argsort(-np.abs(values), kind="stable")
-    neurons, values = neurons[order], values[order]
-    first = first_of_each(neurons)
-    return neurons[first], values[first]

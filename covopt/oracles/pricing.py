@@ -9,9 +9,8 @@ import numpy as np
 from covopt.checks.validation import check_bias, check_count, check_tol
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import first_of_each
 from covopt.exact.rounding import allowance, lengths_up, total_up
-from covopt.oracles.base import Pricing
+from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.coordinates import narrow, to_size_one
@@ -144,7 +143,4 @@ def _ranked(units: np.ndarray, weights: np.ndarray, neurons: np.ndarray) -> tupl
     neurons = neurons[np.isfinite(neurons).all(axis=1)]
     sums = np.maximum(neurons @ units.T, 0.0) @ weights
     values = sums[:, 0] if weights.shape[1] == 1 else np.linalg.norm(sums, axis=1)
-    order = np.argsort(-np.abs(values), kind="stable")
-    neurons, values = neurons[order], values[order]
-    once = first_of_each(neurons)
-    return neurons[once], values[once]
+    return ranked(neurons, values)

@@ -64,7 +64,7 @@ class SearchedThenProved:
         self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None, n_outputs: int = 0,
         proves: bool = True, effort: float = 1.0,
     ):  # fmt: skip
-        self.tol, self.effort = tol, min(effort, 1.0)
+        self.tol = tol
         self.gap = 1.0
         self.is_worth: Callable[[float], bool] = lambda best: True
         self.proved = self.failed = False
@@ -75,7 +75,7 @@ class SearchedThenProved:
         self.boxes: BoxOracle | None = None
         if proves and suits_boxes(rows.shape[1]):
             self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
-        nodes = sign_nodes(*rows.shape, min(effort, 1.0))
+        nodes = sign_nodes(len(rows), rows.shape[1], min(effort, 1.0))
         self.signs = BranchAndBoundOracle(rows, node_limit=nodes, n_starts=STARTS, random_state=0)
 
     def price(

@@ -325,7 +325,7 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
     most = TIME * seconds_left()
     tree = BranchAndBoundOracle(
         rows,
-        node_limit=sign_nodes(*rows.shape, effort),
+        node_limit=sign_nodes(len(rows), rows.shape[1], effort),
         random_state=0,
         n_starts=STARTS,
         time_limit_s=most if most < math.inf else None,

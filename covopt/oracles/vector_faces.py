@@ -45,9 +45,9 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import first_of_each, merge_lines
+from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import Pricing
+from covopt.oracles.base import ROUNDING, Pricing, ranked
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.doubts import settle_doubts
@@ -63,7 +63,6 @@ from covopt.oracles.vector.face_lattice import (
 from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
-ROUNDING = 64 * EPS  # of a height over a hyperplane
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
 BLOCK = 1 << 14
@@ -207,7 +206,7 @@ class VectorFaceOracle:
         if len(neurons) == 0 or values.max() < search.best * (1 - 1e-12):
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
-        neurons, values = _distinct(neurons, values)
+        neurons, values = ranked(neurons, values)
         self._warm = neurons[:WARM]
         bound = up(search.bound() + total_up(sizes, self._slack))
         keep = values >= threshold
@@ -376,11 +375,3 @@ def _lattice_of(units: np.ndarray) -> FaceLattice:
     if len(lattice.cells) <= KEPT_CELLS:
         _LAST[:] = [(units, lattice)]
     return lattice
-
-
-def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort by value, best first, and drop repeated directions."""
-    order = np.argsort(-values, kind="stable")
-    neurons, values = neurons[order], values[order]
-    first = first_of_each(neurons)
-    return neurons[first], values[first]

@@ -6,8 +6,8 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
-from covopt.oracles.base import Pricing
+from covopt.exact.parallel_rows import ASCENT_DIGITS
+from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.cones.gauge import DEFAULT_NODES, MOST_DIMENSIONS, Scalar, box_gauge, validated
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import transfer
@@ -103,11 +103,9 @@ class BoxOracle:
         neurons = points @ made.V.T
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
         values = np.maximum(neurons @ rows.T, 0.0) @ dual
-        order = np.argsort(-np.abs(values), kind="stable")
-        neurons, values = neurons[order], values[order]
-        keep = first_of_each(neurons, ASCENT_DIGITS)
-        keep = keep[(np.abs(values[keep]) >= threshold) | (keep == 0)]
-        keep = keep[: max_neurons if max_neurons is not None else len(keep)]
+        neurons, values = ranked(neurons, values, ASCENT_DIGITS)
+        above = max(int((np.abs(values) >= threshold).sum()), 1)
+        keep = slice(above if max_neurons is None else min(above, max_neurons))
         upper = made.lift(min(answer.upper_bound, scalar.norms()))
         remember(rows, dual, upper)
         best = float(np.abs(values[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ALLOWANCE = 64 * np.finfo(float).eps
+from covopt.oracles.base import ROUNDING
 
 
 def price_line(rows: np.ndarray, mu: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -50,4 +50,4 @@ def price_plane(
     values = neurons @ linear + np.maximum(neurons @ rows.T, 0.0) @ mu
     lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ np.linalg.norm(rows, axis=1))
     keep = np.abs(values) > threshold
-    return neurons[keep], values[keep], float(np.abs(values).max()) + ALLOWANCE * lipschitz
+    return neurons[keep], values[keep], float(np.abs(values).max()) + ROUNDING * lipschitz

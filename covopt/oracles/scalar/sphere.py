@@ -59,7 +59,8 @@ from dataclasses import replace
 import numpy as np
 
 from covopt.limits import in_pieces
-from covopt.oracles.scalar.sphere_walk import ALLOWANCE, EPS, Circles, find_leans, look, screen, sum_rows
+from covopt.oracles.base import ROUNDING
+from covopt.oracles.scalar.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
 ETA = 200 * EPS  # times n(1 + q): η of the head
 WIDEST = 1e-4  # of η, for which the head's expansions hold
@@ -153,7 +154,7 @@ class SphereSweep:
             rank = np.arange(len(order)) - np.searchsorted(circle[order], circle[order])
             order = order[rank < PER_CIRCLE]
         seen = float((self._spread @ self._sizes(mu, linear)).max())
-        bound = best + ALLOWANCE * min(seen, self._lipschitz(mu, linear))
+        bound = best + ROUNDING * min(seen, self._lipschitz(mu, linear))
         return found[order], value[order], bound
 
     def _sizes(self, mu: np.ndarray, linear: np.ndarray) -> np.ndarray:
@@ -175,7 +176,7 @@ class SphereSweep:
         error = error + ((whole - rest) - weighted)
         totals = np.einsum("iba,ia->ib", circles.frames, rest + error)
         # where the maximum on an arc falls on its end, rounding must not hide both
-        rounding = max(ALLOWANCE * self._lipschitz(mu, linear), beyond)
+        rounding = max(ROUNDING * self._lipschitz(mu, linear), beyond)
         found, best = [(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros(0))], 0.0
         kinks, length = mu * self.norms, max(1, ARCS // n)
 

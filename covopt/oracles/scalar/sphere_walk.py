@@ -19,7 +19,6 @@ from numba import njit
 from covopt.exact.rounding import EPS
 
 SIGN_TOLERANCE = 16 * EPS
-ALLOWANCE = 64 * EPS
 TIE = 1e-12  # crossings closer than this (radians) switch the local-maximum filter off
 LEAST_SLOPE = 1e-15  # of a unit row along a circle that it crosses
 FEW = 24  # rows that the gradient of a cell is held against first
