@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import lstsq, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
@@ -128,7 +126,7 @@ class LeastNorm:
 
 
 class AtomsLeastNorm(LeastNorm):
-    """The same for rows that are scaled atoms, of which opposite neurons share one, tangents, and a constant row.
+    """The same for rows that are scaled atoms, of which opposite neurons share one, and a constant row.
 
     Parameters
     ----------
@@ -138,9 +136,6 @@ class AtomsLeastNorm(LeastNorm):
         Positive.
     lever : float
         Entries of the constant row; 0 for none.
-    tangents : (ndarray of shape (t, n), (owner, vectors)), optional
-        Further rows, before the constant one, and what :meth:`~covopt.solvers.master.folding.Folding.gram` wants to
-        know of them.
 
     Examples
     --------
@@ -149,13 +144,9 @@ class AtomsLeastNorm(LeastNorm):
     array([1., 2.])
     """
 
-    def __init__(self, fold: Folding, scales: np.ndarray, lever: float, tangents: Any = (None, None)):
+    def __init__(self, fold: Folding, scales: np.ndarray, lever: float):
         self.fold, self.scales, self.lever = fold, scales[:, None], lever
-        self._tangents, moves = tangents
-        count = 0 if self._tangents is None else len(self._tangents)
-        self._cuts = [fold.count, fold.count + count]
-        gram = fold.gram(scales**2, self._tangents, moves) + lever**2
-        self._prepare(self._cuts[1] + (lever > 0.0), gram)
+        self._prepare(fold.count + (lever > 0.0), fold.gram(scales**2) + lever**2)
 
     @property
     def matrix(self) -> np.ndarray:
@@ -164,17 +155,12 @@ class AtomsLeastNorm(LeastNorm):
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Return M x."""
-        parts = [self.scales * self.fold.times(x)]
-        if self._tangents is not None:
-            parts.append(self._tangents @ x)
-        if self.lever > 0.0:
-            parts.append(self.lever * x.sum(axis=0, keepdims=True))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        atoms = self.scales * self.fold.times(x)
+        if self.lever == 0.0:
+            return atoms
+        return np.concatenate([atoms, self.lever * x.sum(axis=0, keepdims=True)])
 
     def transposed(self, y: np.ndarray) -> np.ndarray:
         """Return Mᵀ y."""
-        weights, moves, offset = np.split(y, self._cuts)
-        out = self.fold.transposed(self.scales * weights)
-        if self._tangents is not None:
-            out += self._tangents.T @ moves
-        return out if self.lever == 0.0 else out + self.lever * offset[0]
+        out = self.fold.transposed(self.scales * y[: self.fold.count])
+        return out if self.lever == 0.0 else out + self.lever * y[-1]
