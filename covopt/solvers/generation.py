@@ -373,17 +373,17 @@ class Generation(Driver):
             if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
                 continue
             neurons, weights, atoms = shifted(columns, step, candidate, chosen)
-            offset = candidate.offset
-            if self.problem.is_scalar:
-                used, rows = weights[:, 0] != 0.0, self.problem.rows
-                faces = balanced_faces(rows, neurons[used], weights[used])
-                moved, offset, _ = polish(
-                    rows, self.targets, faces, offset, moves_offset=self.problem.has_offset
-                )
-                neurons, weights = self.unit.split(moved)
-                atoms = np.maximum(neurons @ rows.T, 0.0)
             # what the columns left out would have reached must not pass for a small misfit
             enough = self._negligible * (1.0 if chosen.all() else REACHED)
+            offset, rows = candidate.offset, self.problem.rows
+            if self.problem.is_scalar:
+                used = weights[:, 0] != 0.0
+                faces, offset, _ = polish(
+                    rows, self.targets, balanced_faces(rows, neurons[used], weights[used]), offset,
+                    moves_offset=self.problem.has_offset, enough=REACHED * self._negligible,
+                )  # fmt: skip
+                neurons, weights = self.unit.split(faces)
+                atoms = np.maximum(neurons @ rows.T, 0.0)
             met = self._offer_weights(neurons, atoms, weights, offset, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
