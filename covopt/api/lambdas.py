@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
+from covopt.losses.base import TINY
 from covopt.oracles.base import heights
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.local_search import LocalSearchOracle, approach
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 DEFAULT_LAMBDA = (
     "0.03max"  # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
 )
-TINY = 1e-300
 HURRIED, HURRIED_S = 10, 0.5  # rounds, and seconds about, of the bound that takes the place of a search
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
 LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding

@@ -40,7 +40,7 @@ SUBSET_TOL = 1e-3
 RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
 NEWS = 0.01  # relative rise of the bound that is told
 RELAXED = "a dual that is easier to bound raises the lower bound"
-IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
+WITHIN = 0.9  # of what is left, so that no deadline comes first
 
 
 class Bounds:
@@ -117,7 +117,7 @@ class Bounds:
         if boxes and rank <= MOST_QUADRATIC_DIMENSIONS:
             ways.append(self.by_quadratics)
         for number, way in enumerate(ways):
-            share = IN_TIME / (len(ways) - number)
+            share = WITHIN / (len(ways) - number)
             with contextlib.suppress(TimeUp), limited(share * self.left):
                 way()
             if point.gap <= self.tol:

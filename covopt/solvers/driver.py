@@ -170,7 +170,7 @@ class Driver(GenerationLoop):
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
-        due = self._is_due(number)
+        due = schedule.is_due(number)
         networks = REFINED if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
@@ -183,10 +183,6 @@ class Driver(GenerationLoop):
         if self.problem.interpolates:  # a loss keeps Λ where it is
             self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
-
-    def _is_due(self, number: int) -> bool:
-        """Whether a network is made in this round, whatever it costs."""
-        return self.schedule.is_due(number)
 
     def _scale(self) -> float:
         """Size of the value, for the scale of gaps."""

@@ -25,7 +25,6 @@ MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
 # within which neurons of several outputs are one; what weighs less than their squares is tried without
 ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
 
-RISE = 1e-11  # relative rise of an objective with a loss that fewer neurons may cost
 PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
 
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -228,7 +227,7 @@ def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) ->
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
-    ceiling = _value(problem, *best) * (1.0 + RISE)
+    ceiling = _value(problem, *best) * (1.0 + COSTS)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (partial(_merged, unit), _sparsified):
         if len(best[0]):

@@ -36,6 +36,7 @@ from scipy.optimize import brentq
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
+from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
@@ -45,7 +46,6 @@ from covopt.solvers.seeds import spanning_directions
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
 LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
-HEAVY = 1e-9  # share of the largest mass below which an atom is not in use
 FARTHEST = 1e18  # step of a line search
 JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
 
@@ -223,7 +223,7 @@ class FrankWolfe(Generation):
         else:
             neurons, masses = self.master.columns.neurons, np.linalg.norm(self.master.cones.weights, axis=1)
         count = min(len(neurons), len(masses))  # of a step that was broken off
-        heavy = masses[:count] > HEAVY * masses.max(initial=0.0)
+        heavy = masses[:count] > NEGLIGIBLE * masses.max(initial=0.0)
         return neurons[:count][heavy], masses[:count][heavy]
 
     def should_stop(self) -> bool:

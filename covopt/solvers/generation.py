@@ -16,7 +16,6 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
-from covopt.limits import now
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import NEGLIGIBLE
@@ -28,21 +27,19 @@ from covopt.solvers.master.networks import interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.merging import balanced_faces, polish
 from covopt.solvers.points import Point, WarmStart
-from covopt.solvers.regularised.following import Following
+from covopt.solvers.regularised.following import WARM, Following
 from covopt.solvers.regularised.newton import applies
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
 ROUNDING = 1e-14
-WITH_NETWORK = 4.0  # rounds that one with a network takes, and one before
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 SMALL = 10**6  # entries of atoms, up to which there may be more columns than are enough to interpolate
-MANY_ROWS = 1200  # from which on a quick network is at hand after an interrupt, and another takes seconds
+MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
 SPANNED = 1e-6  # what first columns may miss of targets of size one
 CENTRE = 0.5  # of a feasible dual, that is well inside of everything
 WARM_FLOOR = 0.01  # least slack of a column of another solve
-WARM_TIGHT = 0.9  # columns of another solve that are kept: nearly tight, or in use
 
 
 class Generation(Driver):
@@ -89,7 +86,7 @@ class Generation(Driver):
         elif not self.problem.interpolates and self.following is None and fits:
             weights = cones.weights
             heavy = np.linalg.norm(weights, axis=1) > NEGLIGIBLE * np.abs(weights).max(initial=0.0)
-            tight = np.linalg.norm(self.master.heights, axis=1) > WARM_TIGHT
+            tight = np.linalg.norm(self.master.heights, axis=1) > WARM
             kept = heavy | tight
             point.warm = WarmStart(
                 columns.neurons[kept], weights[kept], self.master.shift(), self.master.dual,
@@ -166,7 +163,7 @@ class Generation(Driver):
         neurons = np.zeros((0, problem.rows.shape[1]))
         if not self._offer_feasible(warm):
             dual = problem.project_dual(warm.dual)
-            pricing = self.price(dual, WARM_TIGHT)
+            pricing = self.price(dual, WARM)
             neurons = pricing.neurons
             self.offer_dual(dual, pricing)
         if self.point.gap <= self.tol:
@@ -268,13 +265,6 @@ class Generation(Driver):
         """Keep a network where it is the best so far."""
         value = self.problem.primal_value(self.problem.fitted(neurons, weights, offset), weights, offset)
         self.keep(value, neurons, weights, offset)
-
-    def _is_due(self, number: int) -> bool:
-        """See the base class; it takes about as long as a round, and the round before a limit is the last chance."""
-        due, told = super()._is_due(number), [state.time_s for state in self.point.history[-2:]]
-        if due or self._deadline is None or len(told) < 2 or np.isfinite(self.point.upper_bound):
-            return due
-        return self._deadline - now() < WITH_NETWORK * (told[1] - told[0])
 
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:

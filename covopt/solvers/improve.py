@@ -21,7 +21,7 @@ from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
-from covopt.solvers.generation import Generation
+from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
@@ -30,7 +30,6 @@ from covopt.solvers.regularised.newton import applies
 from covopt.solvers.searching import search
 from covopt.status import Status
 
-MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
 STARTS = 4  # random networks where no columns follow
 SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
 HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit

@@ -23,7 +23,7 @@ from covopt.losses import make_loss
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
-from covopt.solvers.finish import sparsified
+from covopt.solvers.finish import ROUNDING, sparsified
 from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
@@ -35,7 +35,6 @@ STEPS = 200  # of L-BFGS, for each λ
 TRIES = 3  # corrections of one network, with a descent at the least λ between them
 CORRECTIONS = 100  # Gauss–Newton steps at most
 ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
-MET = 1e-13  # of max|y|: corrections end there
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
 BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
@@ -165,7 +164,7 @@ def meet_points(problem: Problem, network: Network) -> Network:
     active, atoms, missed = _forward(rows, targets, *layers)
     for _ in range(CORRECTIONS):
         checkpoint()
-        if np.abs(missed).max() <= MET * size:
+        if np.abs(missed).max() <= ROUNDING * size:
             break
         kernel, lever = _kernel(problem, gram, atoms, active, layers[1])
         try:

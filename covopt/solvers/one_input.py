@@ -23,6 +23,7 @@ from scipy.sparse.linalg import splu
 from covopt.exact.rounding import UNIT
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
+from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.points import Point
 from covopt.sparsify.caratheodory import caratheodory
@@ -44,7 +45,6 @@ ROUNDS = 40
 CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
 FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
-RIDGE = 1e-14
 
 
 class OneInput(GenerationLoop):
@@ -274,7 +274,7 @@ class OneInput(GenerationLoop):
         diagonal = system.diagonal()
         scaling = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = sparse.diags_array(scaling) @ system @ sparse.diags_array(scaling)
-        factor = splu((scaled + RIDGE * sparse.eye_array(len(scaling))).tocsc())
+        factor = splu((scaled + SHIFT * sparse.eye_array(len(scaling))).tocsc())
         best, before = values, np.inf
         for attempt in range(2 * REFINEMENTS):
             # first the local equations, which know no cancellation, then the outputs as they will be computed

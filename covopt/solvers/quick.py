@@ -21,7 +21,6 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 DIRECTIONS = 8
-DENSE_PER_S = 1e10  # N³ for a network with two kinks at every point (2.7 s for 3000)
 DENSE_BYTES = 48.0
 EACH = 2
 REFINEMENTS = 3
@@ -120,7 +119,7 @@ def quick_network(problem: Problem, seconds: float, random_state: int | None = N
     units, triangle = np.linalg.qr(problem.rows)
     inside = replace(problem, rows=units)
     n, found = float(len(problem.rows)), None
-    if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
+    if n**3 / FLOPS_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
         found = _kinks_at_points(inside, rng)
     found = found or _along_a_line(inside, rng)
     if found is not None:

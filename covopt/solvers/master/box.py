@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.losses.base import TINY
+
 SIGNS = np.array([[1.0], [-1.0]])
-LOW, HIGH = (
-    0.1,
-    10.0,
-)  # products of slack and multiplier that Gondzio's correctors leave alone, in units of the goal
-LIFT = 0.1  # least product that a multiplier is lifted to, in units of the mean
-SMALLEST = 1e-300
+# products of slack and multiplier that Gondzio's correctors leave alone, and what multipliers are lifted to, in goals
+LOW, HIGH = 0.1, 10.0
 
 
 class Box:
@@ -93,11 +91,11 @@ class Box:
 
     def lift(self, level: float) -> None:
         """Raise multipliers whose products are far below the level."""
-        self.force = np.maximum(self.force, LIFT * level / self.slack)
+        self.force = np.maximum(self.force, LOW * level / self.slack)
 
     def centre(self, level: float) -> None:
         """Give every multiplier the product ``level``."""
-        self.force = np.maximum(level / self.slack, SMALLEST)
+        self.force = np.maximum(level / self.slack, TINY)
 
     def settle(self, u: np.ndarray) -> None:
         """After heights have changed by themselves: nothing, slacks do not depend on them here."""
@@ -154,7 +152,7 @@ class Box:
 
     def advance(self, step: tuple[np.ndarray, np.ndarray], primal: float, dual: float) -> None:
         """Take a step."""
-        self.force = np.maximum(self.force + primal * step[0], SMALLEST)
+        self.force = np.maximum(self.force + primal * step[0], TINY)
         self.slack = np.maximum(self.slack + dual * step[1], 1e-16)
 
     @property

@@ -21,11 +21,14 @@ from scipy.spatial import cKDTree
 from covopt.checks.memory import check_room, memory_left
 from covopt.exact.parallel_rows import first_of_each
 
-ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
+ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-14  # the same for rounding alone
+<<<<<<< HEAD
 INDEPENDENT = 1e-6  # least singular value of silent unit rows of a neuron
 TOGETHER = 256  # neurons, so that one that silences many rows takes no room for all others
 SAME = 1e-10  # distance of neurons that are one
+=======
+>>>>>>> c9f504c (Constants that say the same are one: least numbers, shares of a mass, distances, machine speeds; a limit asks for no network of its own, as the end makes one)
 OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
 ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
@@ -94,7 +97,7 @@ class Columns:
             Whether they are to move.
         """
         if len(neurons) and len(self):
-            nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * SAME)
+            nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * ON_PLANE)
             neurons = neurons[np.isinf(nearest)]
         return self._add(neurons, live)
 
@@ -128,7 +131,7 @@ class Columns:
     def twins(self) -> np.ndarray:
         """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
         movable = np.flatnonzero(self.live & (self.dims > 1))
-        pairs = movable[cKDTree(self.neurons[movable]).query_pairs(SAME, output_type="ndarray")]
+        pairs = movable[cKDTree(self.neurons[movable]).query_pairs(ON_PLANE, output_type="ndarray")]
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
     # ------------------------------------------------------------------ faces

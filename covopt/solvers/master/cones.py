@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.solvers.master.box import HIGH, LIFT, LOW, SMALLEST
+from covopt.losses.base import TINY
+from covopt.solvers.master.box import HIGH, LOW
 
 CLOSE = 1e-15  # least relative distance from a cone's edge
 
@@ -66,7 +67,7 @@ class Cones:
     @property
     def tightness(self) -> np.ndarray:
         """Mass over slack: above one the column is in use."""
-        return self.masses / np.maximum(self.slack - _length(self.u), SMALLEST)
+        return self.masses / np.maximum(self.slack - _length(self.u), TINY)
 
     # ------------------------------------------------------------------ columns
     def add(self, u: np.ndarray, level: float, floor: float) -> None:
@@ -83,7 +84,7 @@ class Cones:
         """Take over weights (M, k): those in use keep them, with a slack that makes their product about ``level``."""
         size = _length(weights)
         heavy = size > self.masses
-        gap = level / np.maximum(size, SMALLEST)
+        gap = level / np.maximum(size, TINY)
         height = _length(self.u)
         self.v[heavy] = weights[heavy]
         self.slack[heavy] = (height + gap)[heavy]
@@ -103,7 +104,7 @@ class Cones:
     def lift(self, level: float) -> None:
         """Raise masses whose products are far below the level."""
         root = np.sqrt(_det(self.slack, self.u))
-        lifted = np.hypot(_length(self.v), LIFT * level / root)
+        lifted = np.hypot(_length(self.v), LOW * level / root)
         self.masses = np.maximum(self.masses, lifted)
 
     def centre(self, level: float) -> None:
@@ -127,7 +128,7 @@ class Cones:
         """Prepare steps from heights u (M, k): the scaling, and the scaled point (l0, l1)."""
         self.u = u
         self.slack = np.maximum(self.slack, _length(u) * (1.0 + CLOSE) + 1e-16)
-        self.masses = np.maximum(self.masses, _length(self.v) * (1.0 + CLOSE) + SMALLEST)
+        self.masses = np.maximum(self.masses, _length(self.v) * (1.0 + CLOSE) + TINY)
         self._missed = 1.0 - self.slack
         s_det, z_det = np.sqrt(_det(self.slack, u)), np.sqrt(_det(self.masses, self.v))
         s0, s1 = self.slack / s_det, u / s_det[:, None]
@@ -203,7 +204,7 @@ class Cones:
         s0, s1 = self._l0 + dual * step[6], self._l1 + dual * step[7]
         c0, c1 = _jordan(z0, z1, s0, s1)
         size = _length(c1)
-        axis = c1 / np.maximum(size, SMALLEST)[:, None]
+        axis = c1 / np.maximum(size, TINY)[:, None]
         high, low = (
             np.maximum(np.clip(value, LOW * goal, HIGH * goal) - value, -HIGH * goal)
             for value in (c0 + size, c0 - size)
@@ -237,7 +238,7 @@ def _length(a: np.ndarray) -> np.ndarray:
 
 def _det(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
     size = _length(x1)
-    return np.maximum((x0 - size) * (x0 + size), SMALLEST)
+    return np.maximum((x0 - size) * (x0 + size), TINY)
 
 
 def _jordan(a0, a1, b0, b1) -> Vectors:

@@ -38,8 +38,7 @@ REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
 LIGHT = 1e-5  # least mass of one, as a share of the largest
-UNBOUNDED = 1e100  # edge of a domain that has none
-RUN_OFF = 1e100  # multipliers that no network has: points a few units in the last place apart ask for them
+UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 HALVINGS = 8
 FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
 
@@ -179,7 +178,7 @@ class Master:
             stiff = edges.hessian()[0].reshape(dual.shape)
             blocks = _with_diagonal(blocks, stiff)
         level = self.level
-        if not cones.sizes.max(initial=0.0) < RUN_OFF:
+        if not cones.sizes.max(initial=0.0) < UNBOUNDED:
             raise LinAlgError("the multipliers have run off")
         tangents, scales = self._tangents(u)
         rows = np.empty((len(tangents), dual.size))
