@@ -23,12 +23,8 @@ from covopt.exact.parallel_rows import first_of_each
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-14  # the same for rounding alone
-<<<<<<< HEAD
 INDEPENDENT = 1e-6  # least singular value of silent unit rows of a neuron
 TOGETHER = 256  # neurons, so that one that silences many rows takes no room for all others
-SAME = 1e-10  # distance of neurons that are one
-=======
->>>>>>> c9f504c (Constants that say the same are one: least numbers, shares of a mass, distances, machine speeds; a limit asks for no network of its own, as the end makes one)
 OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
 ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
