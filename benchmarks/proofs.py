@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
 
 import covopt
 from covopt.datasets import load_diabetes_table, make_smooth
@@ -34,6 +34,8 @@ def tables() -> dict[str, Any]:
     flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
     Z, z = load_diabetes(return_X_y=True)
     C, c = load_breast_cancer(return_X_y=True)
+    D, digit = load_digits(n_class=2, return_X_y=True)
+    D = D[:, D.any(axis=0)]
     return {
         "20 × 2, two decimals": lambda: covopt.min_norm(
             rng.normal(size=(20, 2)).round(2), rng.normal(size=20).round(2)
@@ -47,6 +49,9 @@ def tables() -> dict[str, Any]:
         ),
         "cancer, 569 × 30, squared loss of ±1, λ_max/10": lambda: covopt.fit(
             (C - C.mean(axis=0)) / C.std(axis=0), 2.0 * c - 1.0, lam="0.1max", loss="squared"
+        ),
+        "digits 0 and 1, 360 × 52, squared hinge, λ_max/10": lambda: covopt.fit(
+            (D - D.mean(axis=0)) / D.std(axis=0), digit, lam="0.1max", loss="squared-hinge"
         ),
     }
 

@@ -15,7 +15,7 @@ from covopt.errors import InputError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.moments import FEW, LOW
+from covopt.oracles.cones.moments import LOW
 from covopt.oracles.support import quadratic_limit
 from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import read
@@ -81,7 +81,7 @@ def cover(
         neurons = np.pad(neurons, ((0, 0), (0, D - neurons.shape[1])))
     dual, rank = moved.astype(float), len(row_span(rows))
     most = quadratic_limit(N, rank) if rank > LOW else 0
-    chords = min(max_boxes, most) if most and FEW * rank < N else max_boxes
+    chords = min(max_boxes, most or max_boxes)
     found = box_gauge(rows, dual, neurons=neurons, rtol=RTOL, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
     curves, cuts = None, int(INTEGERS * min(max_boxes, most))
