@@ -23,9 +23,8 @@ from covopt.solvers.driver import Driver
 from covopt.solvers.finish import HEAVIEST
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import most_columns
-from covopt.solvers.master.networks import interpolate, mass, shifted
+from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
-from covopt.solvers.merging import balanced_faces, polish
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.regularised.following import WARM, Following
 from covopt.solvers.regularised.newton import applies
@@ -362,19 +361,15 @@ class Generation(Driver):
         for chosen in (kept, every):
             if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
                 continue
-            neurons, weights, atoms = shifted(columns, step, candidate, chosen)
+            whole = candidate
+            if self.problem.is_scalar:
+                whole = completed(
+                    columns, step, candidate, chosen, has_offset=self.problem.has_offset
+                )  # fmt: skip
+            neurons, weights, atoms = shifted(columns, step, whole, chosen)
             # what the columns left out would have reached must not pass for a small misfit
             enough = self._negligible * (1.0 if chosen.all() else REACHED)
-            offset, rows = candidate.offset, self.problem.rows
-            if self.problem.is_scalar:
-                used = weights[:, 0] != 0.0
-                faces, offset, _ = polish(
-                    rows, self.targets, balanced_faces(rows, neurons[used], weights[used]), offset,
-                    moves_offset=self.problem.has_offset, enough=REACHED * self._negligible,
-                )  # fmt: skip
-                neurons, weights = self.unit.split(faces)
-                atoms = np.maximum(neurons @ rows.T, 0.0)
-            met = self._offer_weights(neurons, atoms, weights, offset, enough=enough)
+            met = self._offer_weights(neurons, atoms, weights, whole.offset, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import lstsq, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
@@ -126,7 +128,7 @@ class LeastNorm:
 
 
 class AtomsLeastNorm(LeastNorm):
-    """The same for rows that are scaled atoms, of which opposite neurons share one, and a constant row.
+    """The same for rows that are scaled atoms, of which opposite neurons share one, tangents, and a constant row.
 
     Parameters
     ----------
@@ -136,6 +138,9 @@ class AtomsLeastNorm(LeastNorm):
         Positive.
     lever : float
         Entries of the constant row; 0 for none.
+    tangents : (ndarray of shape (t, n), (owner, vectors)), optional
+        Further rows, before the constant one, and what :meth:`~covopt.solvers.master.folding.Folding.gram` wants to
+        know of them.
 
     Examples
     --------
@@ -144,9 +149,13 @@ class AtomsLeastNorm(LeastNorm):
     array([1., 2.])
     """
 
-    def __init__(self, fold: Folding, scales: np.ndarray, lever: float):
+    def __init__(self, fold: Folding, scales: np.ndarray, lever: float, tangents: Any = (None, None)):
         self.fold, self.scales, self.lever = fold, scales[:, None], lever
-        self._prepare(fold.count + (lever > 0.0), fold.gram(scales**2) + lever**2)
+        self._tangents, moves = tangents
+        count = 0 if self._tangents is None else len(self._tangents)
+        self._cuts = [fold.count, fold.count + count]
+        gram = fold.gram(scales**2, self._tangents, moves) + lever**2
+        self._prepare(self._cuts[1] + (lever > 0.0), gram)
 
     @property
     def matrix(self) -> np.ndarray:
@@ -155,12 +164,17 @@ class AtomsLeastNorm(LeastNorm):
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Return M x."""
-        atoms = self.scales * self.fold.times(x)
-        if self.lever == 0.0:
-            return atoms
-        return np.concatenate([atoms, self.lever * x.sum(axis=0, keepdims=True)])
+        parts = [self.scales * self.fold.times(x)]
+        if self._tangents is not None:
+            parts.append(self._tangents @ x)
+        if self.lever > 0.0:
+            parts.append(self.lever * x.sum(axis=0, keepdims=True))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def transposed(self, y: np.ndarray) -> np.ndarray:
         """Return Mᵀ y."""
-        out = self.fold.transposed(self.scales * y[: self.fold.count])
-        return out if self.lever == 0.0 else out + self.lever * y[-1]
+        weights, moves, offset = np.split(y, self._cuts)
+        out = self.fold.transposed(self.scales * weights)
+        if self._tangents is not None:
+            out += self._tangents.T @ moves
+        return out if self.lever == 0.0 else out + self.lever * offset[0]

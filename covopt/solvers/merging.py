@@ -224,14 +224,12 @@ def balanced_faces(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -
 
 
 def polish(
-    rows: np.ndarray, targets: np.ndarray, faces: Faces, offset: np.ndarray, *, moves_offset: bool,
-    enough: float = 0.0,
-) -> tuple[Faces, np.ndarray, float]:  # fmt: skip
+    rows: np.ndarray, targets: np.ndarray, faces: Faces, offset: np.ndarray, *, moves_offset: bool
+) -> tuple[Faces, np.ndarray, float]:
     """Move every neuron within its face, as little as possible, until the network interpolates.
 
     Each round solves min Σ ‖δp‖²/‖p‖² + ‖δv‖²/‖v‖² + ‖δB‖²/s² such that what is missed vanishes to first order. With
-    one output v stays: a move along p does the same, and outputs are linear in the moves. What is missed by less than
-    ``enough`` may stay.
+    one output v stays: a move along p does the same, and outputs are linear in the moves.
 
     Returns
     -------
@@ -244,18 +242,17 @@ def polish(
 
     moved, left = faces, missed(faces, offset)
     worst = before = float(np.abs(left).max(initial=0.0))
-    enough = max(enough, 1e-15 * float(np.abs(targets).max(initial=0.0)))
     best, k, correction = (faces, offset, worst), targets.shape[1], None
     if not len(faces):
         return best
     basis, owner = faces.spans(rows)
     for attempt in range(ROUNDS):
-        if worst <= enough:
+        if worst <= 1e-15 * float(np.abs(targets).max(initial=0.0)):
             break
         if correction is None or k > 1:
             lengths, sizes = moved.masses, np.linalg.norm(moved.outputs, axis=1)
             lever = max(float(np.abs(offset).max()), float((lengths * sizes).mean())) if moves_offset else 0.0
-            correction = LeastNorm(_changes(rows, moved, basis, owner, lever))
+            correction = LeastNorm(_columns(rows, moved, basis, owner, lever).T)
         step = correction.solve(left.ravel(), accurate=attempt > 0 and worst > 0.1 * before)
         turn, change, shift = np.split(step, [len(owner), len(step) - k * moves_offset])
         vectors, outputs = moved.vectors.copy(), moved.outputs
@@ -274,17 +271,17 @@ def polish(
     return best
 
 
-def _changes(
+def _columns(
     rows: np.ndarray, faces: Faces, basis: np.ndarray, owner: np.ndarray, lever: float
 ) -> np.ndarray:
-    """Return what unit changes of moves, outputs (of several) and offset do, relative to their size, (·, N·k)."""
+    """Return what unit changes of moves, outputs (of several) and offset do, relative to their size, (N·k, ·)."""
     n, k = len(rows), faces.outputs.shape[1]
-    along = (basis * faces.masses[owner, None]) @ rows.T
-    along *= faces.active[owner]
-    parts = [(along[:, :, None] * faces.outputs[owner][:, None, :]).reshape(len(owner), -1)]
+    along = (rows @ basis.T) * faces.active[owner].T
+    pulls = (faces.outputs * faces.masses[:, None])[owner]
+    parts = [np.einsum("iq,qo->ioq", along, pulls).reshape(n * k, -1)]
     if k > 1:
-        atoms = faces.active * (faces.vectors @ rows.T) * np.linalg.norm(faces.outputs, axis=1)[:, None]
-        parts.append((atoms[:, None, :, None] * np.eye(k)[:, None, :]).reshape(-1, n * k))
+        atoms = faces.active.T * (rows @ faces.vectors.T) * np.linalg.norm(faces.outputs, axis=1)
+        parts.append(np.einsum("ij,op->iojp", atoms, np.eye(k)).reshape(n * k, -1))
     if lever:
-        parts.append(np.tile(lever * np.eye(k), n))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        parts.append(np.tile(lever * np.eye(k), (n, 1)))
+    return np.concatenate(parts, axis=1)

@@ -11,6 +11,7 @@ from covopt.solvers.master.newton import Candidate, Step
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
+COMPLETIONS = 3  # of a linear model: the second and third are for rounding
 SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
@@ -90,6 +91,51 @@ def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way:
     blocks = np.where(active, slopes < 0, (slopes > 0) & (heights < 0))
     ratio = np.divide(-heights, slopes, out=np.full_like(heights, np.inf), where=blocks)
     return np.clip(SHORT * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
+
+
+def completed(
+    columns: Columns,
+    step: Step,
+    candidate: Candidate,
+    chosen: np.ndarray,
+    *,
+    has_offset: bool,
+) -> Candidate:
+    """Change weights and moves of some columns, as little as possible relative to its size, to the outputs asked for.
+
+    For one output: within closed faces outputs are linear in both, and both cost their squares over the masses.
+
+    Parameters
+    ----------
+    columns : Columns
+        As they were in the step.
+    step : Step
+    candidate : Candidate
+    chosen : ndarray of bool, shape (M,)
+        Columns of the network; the others get no weight.
+    has_offset : bool
+        Whether the offset may change as well.
+    """
+    demand = candidate.outputs + candidate.left
+    weights = np.where(chosen[:, None], candidate.weights, 0.0)
+    mass = np.abs(weights[chosen, 0])
+    metric = np.sqrt(mass + REST * mass.max(initial=0.0))
+    lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
+    fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric)
+    own = chosen[step.tangents.owner]
+    rows, place = step.rows[own], np.cumsum(chosen) - 1
+    of = place[step.tangents.owner[own]], step.tangents.directions[own] * step.scales[own, None]
+    correction = AtomsLeastNorm(fold, metric, lever, (rows, of) if len(rows) else (None, None))
+    inside, moves, offset = weights[chosen], np.where(own, candidate.moves, 0.0), candidate.offset
+    for _ in range(COMPLETIONS):
+        left = demand - fold.transposed(inside) - rows.T @ moves[own][:, None] - offset
+        change, turn, shift = np.split(correction.solve(left), [len(mass), len(mass) + len(rows)])
+        inside = inside + metric[:, None] * change
+        moves[own] += turn[:, 0]
+        if has_offset:
+            offset = offset + lever * shift[0]
+    weights[chosen] = inside
+    return Candidate(weights, moves, offset, demand - left, left)
 
 
 def interpolate(
