@@ -339,7 +339,7 @@ def signature(command: str) -> Signature:
 
 def reading(given: SimpleNamespace) -> Any:
     """Return how text tables are read."""
-    from covopt.data.rows import Text
+    from covopt.data.readers import Text
 
     return Text("\t" if given.sep in ("\\t", "tab") else given.sep, given.encoding, given.decimal)
 

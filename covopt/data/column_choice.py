@@ -8,14 +8,16 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from covopt.checks.validation import suggest
 from covopt.checks.wording import listed, one_line
 from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index
 from covopt.data.readers import UNNAMED
-from covopt.data.rows import Raw
 from covopt.errors import InputError, TableWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger("covopt")
 
@@ -33,12 +35,12 @@ def without(name: str) -> str:
     return f"--features={shlex.quote('-' + name)} (features='-{name}')"
 
 
-def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]]:
+def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[str], dict[str, str]]:
     """Return the columns that are features where nobody said which, and the others with the reason.
 
     Parameters
     ----------
-    raw : Raw
+    frame : pandas.DataFrame
     columns : list of str
         That may be features.
 
@@ -47,7 +49,6 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
     TableWarning
         About columns that may have been meant otherwise.
     """
-    frame = raw.frame
     found = {c: content_of(frame[c]) for c in columns}
     left_out = {c: content.reason for c, content in found.items() if content.reason}
     chosen = [c for c in columns if c not in left_out]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.data.rows import RowNames
+from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 
 SHOWN = 6

@@ -11,8 +11,9 @@ import re
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
-from covopt.data.rows import Raw, Text
+from covopt.data.tabular import check_unique
 from covopt.errors import InputError
 from covopt.files import check_archive
 from covopt.files.reading import MOST_INFLATED
@@ -47,7 +48,48 @@ NEVER_ASKED = 1 << 20  # bytes below which every machine has room
 FIRST = 1 << 16  # letters, of which the fields are counted
 
 
-def read_raw(path: Path, text: Text) -> Raw:
+@dataclass(frozen=True)
+class Text:
+    """How to read a table of text.
+
+    Attributes
+    ----------
+    sep : str, optional
+        What separates columns; by default comma, semicolon or tab, whichever the first line has most of.
+    encoding : str
+    decimal : str
+        The decimal point.
+    """
+
+    sep: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+    def check(self) -> None:
+        """Refuse separators, decimal points and encodings that are none.
+
+        Raises
+        ------
+        InputError
+            Naming the option.
+        """
+        if self.sep is not None and len(self.sep) != 1:
+            raise InputError(f"sep must be one character (\\t for a tab); received {self.sep!r}.")
+        if self.decimal not in (".", ","):
+            raise InputError(f"decimal must be '.' or ','; received {self.decimal!r}.")
+        if self.sep == self.decimal:
+            raise InputError(
+                f"sep and decimal are both {self.sep!r}; columns could not be told from decimals."
+            )
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(
+                f"encoding {self.encoding!r} is unknown; try utf-8, latin-1, cp1252 or utf-16."
+            ) from None
+
+
+def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """Read a table of any kind.
 
     Parameters
@@ -55,6 +97,13 @@ def read_raw(path: Path, text: Text) -> Raw:
     path : Path
         ``-`` reads CSV from standard input.
     text : Text
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        Its index is called ``line`` or ``sheet row`` where the rows have places in the file.
+    groups : dict of str to list of str
+        Names of arrays of an NPZ file, each with its columns.
 
     Raises
     ------
@@ -64,12 +113,12 @@ def read_raw(path: Path, text: Text) -> Raw:
     suffix = _suffix(path, text)
     try:
         if suffix in DELIMITERS:
-            return _read_text(path, suffix, text)
+            return _read_text(path, suffix, text), {}
         if suffix == ".npz":
             return _read_npz(path)
         if suffix in EXCEL:
-            return _read_excel(path)
-        return _read_arrow(path, ARROW[suffix])
+            return _read_excel(path), {}
+        return _read_arrow(path, ARROW[suffix]), {}
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -112,28 +161,8 @@ def _check_size(path: Path, needed: float) -> None:
         plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
 
 
-def check_unique(names: Sequence[str], path: Path) -> None:
-    """Refuse two columns of one name.
-
-    Parameters
-    ----------
-    names : sequence of str
-    path : Path
-
-    Raises
-    ------
-    InputError
-        Naming them.
-    """
-    repeated = sorted({n for n in names if list(names).count(n) > 1})
-    if repeated:
-        raise InputError(
-            f"{path} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
-        )
-
-
 # ---------------------------------------------------------------------- text
-def _read_text(path: Path, suffix: str, text: Text) -> Raw:
+def _read_text(path: Path, suffix: str, text: Text) -> pd.DataFrame:
     packed = path.suffix.lower() in COMPRESSED
     if str(path) != STDIN and not packed:
         _check_size(path, OF_A_LETTER * path.stat().st_size)
@@ -173,7 +202,7 @@ def _zipped_name(path: Path) -> str:
     return names[0]
 
 
-def _frame_of(path: Path, suffix: str, content: str, text: Text) -> Raw:
+def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame:
     """Return the frame of a text, whose rows are called by their lines."""
     pd = required("pandas", "reading a table", "tables")
     if "\x00" in content:
@@ -211,7 +240,8 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text) -> Raw:
         lines = np.arange(2, len(frame) + 2)
     else:
         lines = np.array([line for line, _ in _records(content, delimiter)][1 : len(frame) + 1])
-    return Raw(frame, kind="line", labels=lines)
+    frame.index = pd.Index(lines, name="line")
+    return frame
 
 
 def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -248,17 +278,17 @@ def _check_points(frame: pd.DataFrame, path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- other files
-def _read_arrow(path: Path, kind: str) -> Raw:
+def _read_arrow(path: Path, kind: str) -> pd.DataFrame:
     found = required("pyarrow.dataset", str(path), "parquet").dataset(path, format=kind)
     pd = required("pandas", "reading a table", "parquet")
     _check_size(path, OF_A_NUMBER * found.count_rows() * len(found.schema))
     check_unique(list(found.schema.names), path)
     frame = pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
     frame.columns = [str(c) for c in frame.columns]
-    return Raw(frame)
+    return frame.reset_index(drop=True)
 
 
-def _read_excel(path: Path) -> Raw:
+def _read_excel(path: Path) -> pd.DataFrame:
     pd = required("pandas", "reading a table", "excel")
     _check_size(path, OF_EXCEL * path.stat().st_size)
     try:
@@ -269,10 +299,11 @@ def _read_excel(path: Path) -> Raw:
         ) from None
     frame.columns = [str(c).strip() for c in frame.columns]
     check_unique(list(frame.columns), path)
-    return Raw(frame, kind="sheet row", labels=np.arange(2, len(frame) + 2))
+    frame.index = pd.RangeIndex(2, len(frame) + 2, name="sheet row")
+    return frame
 
 
-def _read_npz(path: Path) -> Raw:
+def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     pd = required("pandas", "reading a table", "tables")
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
@@ -304,4 +335,4 @@ def _read_npz(path: Path) -> Raw:
         columns.update(zip(groups[name], table.T, strict=True))
     if "Y" in groups:
         groups.setdefault("y", groups["Y"])
-    return Raw(pd.DataFrame(columns), groups)
+    return pd.DataFrame(columns), groups

@@ -11,8 +11,7 @@ import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief, counted
-from covopt.data.rows import RowNames
-from covopt.data.tabular import check_finite, check_names, to_matrix
+from covopt.data.tabular import RowNames, check_finite, check_names, to_matrix
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import group_equal_rows, group_rays
 from covopt.exact.rank import numerical_rank, of_given

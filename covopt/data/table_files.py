@@ -16,37 +16,35 @@ from covopt.checks.optional import required
 from covopt.checks.wording import listed
 from covopt.data.column_choice import because, features_by_default, resolve, taken_away, without
 from covopt.data.columns import content_of, holds_classes, to_numbers
-from covopt.data.readers import read_raw
-from covopt.data.rows import Raw, Text
-from covopt.data.tabular import check_finite
+from covopt.data.readers import Text, read_frame
+from covopt.data.tabular import RowNames, check_finite
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from covopt.data.rows import Raw
-
 MOST_WORDS = 50  # of a column; with more it is no category
 
 
-def one_hot(raw: Raw, keep: Sequence[str]) -> Raw:
+def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """Replace columns of words by indicators; of two words the second has one. A missing word is a missing number.
 
     Parameters
     ----------
-    raw : Raw
+    frame : pandas.DataFrame
     keep : sequence of str
         Columns that stay as they are: targets and weights.
 
     Returns
     -------
-    Raw
-        The name of a column of words stands for all of its indicators.
+    frame : pandas.DataFrame
+    groups : dict of str to list of str
+        Columns of words, each with its indicators.
     """
     pd = required("pandas", "reading a table", "tables")
-    parts, groups = [], dict(raw.groups)
-    for name in raw.frame.columns:
-        column = raw.frame[name]
+    parts, groups = [], {}
+    for name in frame.columns:
+        column = frame[name]
         words: list[str] = []
         if name not in keep and content_of(column).kind in ("text", "two"):
             words = sorted({str(word) for word in column.dropna()})
@@ -56,26 +54,26 @@ def one_hot(raw: Raw, keep: Sequence[str]) -> Raw:
         found = [_indicator(column, name, word) for word in (words[1:] if len(words) == 2 else words)]
         groups[name] = [str(indicator.name) for indicator in found]
         parts += found
-    return replace(raw, frame=pd.concat(parts, axis=1), groups=groups)
+    return pd.concat(parts, axis=1), groups
 
 
-def with_indicators(raw: Raw, names: str | Sequence[str] | None) -> Raw:
+def with_indicators(frame: pd.DataFrame, names: str | Sequence[str] | None) -> pd.DataFrame:
     """Add the indicators that are named, as those of a saved network are: ``town=Bern`` where there is a ``town``.
 
     Parameters
     ----------
-    raw : Raw
+    frame : pandas.DataFrame
     names : str, sequence of str or None
     """
-    columns = set(raw.frame.columns)
+    pd = required("pandas", "reading a table", "tables")
+    columns = set(frame.columns)
     wanted = names.split(",") if isinstance(names, str) else names or []
     added = []
     for name in wanted:
         column, equals, word = name.strip().partition("=")
         if equals and name not in columns and column in columns:
-            added.append(_indicator(raw.frame[column], column, word))
-    pd = required("pandas", "reading a table", "tables")
-    return replace(raw, frame=pd.concat([raw.frame, *added], axis=1)) if added else raw
+            added.append(_indicator(frame[column], column, word))
+    return pd.concat([frame, *added], axis=1) if added else frame
 
 
 def _indicator(column: pd.Series, name: str, word: str) -> pd.Series:
@@ -102,8 +100,8 @@ class Table:
         Columns that are neither, each with the reason.
     weights : (N,) array or None
         The column of sample weights.
-    raw : Raw
-        The file, less the rows that were dropped.
+    index : pandas.Index
+        Of the rows, called ``line`` or ``sheet row`` where they have places in the file.
     dropped : int
         Rows with missing values, where those were to be dropped.
     lacking : dict of str to int
@@ -114,7 +112,7 @@ class Table:
     Y: np.ndarray
     feature_names: tuple[str, ...]
     target_names: tuple[str, ...]
-    raw: Raw = field(repr=False)
+    index: pd.Index = field(repr=False)
     left_out: dict[str, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
     dropped: int = 0
@@ -123,15 +121,16 @@ class Table:
     @property
     def features(self) -> pd.DataFrame:
         """X with names, and an index that lets messages name the lines of the file."""
-        return self._frame(self.X, self.feature_names)
+        pd = required("pandas", "reading a table", "tables")
+        return pd.DataFrame(self.X, columns=list(self.feature_names), index=self.index)
 
     @property
     def targets(self) -> pd.DataFrame | pd.Series:
         """Y likewise; labels as a Series."""
         pd = required("pandas", "reading a table", "tables")
         if self.Y.ndim == 1:
-            return pd.Series(self.Y, name=self.target_names[0], index=self._index())
-        return self._frame(self.Y, self.target_names)
+            return pd.Series(self.Y, name=self.target_names[0], index=self.index)
+        return pd.DataFrame(self.Y, columns=list(self.target_names), index=self.index)
 
     def check_inputs(self) -> None:
         """Refuse inputs that are not finite.
@@ -141,15 +140,7 @@ class Table:
         InputError
             Naming the first.
         """
-        check_finite("X", self.X, self.feature_names, self.raw.rows)
-
-    def _frame(self, values: np.ndarray, names: tuple[str, ...]) -> pd.DataFrame:
-        pd = required("pandas", "reading a table", "tables")
-        return pd.DataFrame(values, columns=list(names), index=self._index())
-
-    def _index(self) -> pd.Index | None:
-        pd = required("pandas", "reading a table", "tables")
-        return None if self.raw.kind is None else pd.Index(self.raw.labels, name=self.raw.kind)
+        check_finite("X", self.X, self.feature_names, RowNames.of(self.features))
 
 
 def read_table(
@@ -196,28 +187,29 @@ def read_table(
     {'town': "text, as in 'Bern'"}
     """
     path = Path(path)
-    raw = read_raw(path, text or Text())
+    frame, groups = read_frame(path, text or Text())
+    words_of: dict[str, list[str]] = {}
     if words:
         asked = [target] if isinstance(target, str) else [*(target or [])]
-        raw = one_hot(
-            raw, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
+        frame, words_of = one_hot(
+            frame, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
         )
-    found = _choose(raw, path, target, features, labels, weight)
-    return _without_missing(found, path) if drop_missing else found
+    found = _choose(frame, groups | words_of, path, target, features, labels, weight)
+    return _without_missing(found, path, words_of) if drop_missing else found
 
 
 def _choose(
-    raw: Raw,
+    frame: pd.DataFrame,
+    groups: dict[str, list[str]],
     path: Path,
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None,
     labels: bool | None,
     weight: str | None,
 ) -> Table:
-    less = taken_away(features, list(raw.frame.columns))
+    less = taken_away(features, list(frame.columns))
     features = None if less else features
-    raw = with_indicators(raw, features)
-    frame, groups = raw.frame, raw.groups
+    frame = with_indicators(frame, features)
     columns = list(frame.columns)
     if not columns or len(frame) == 0:
         raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
@@ -239,7 +231,7 @@ def _choose(
     left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
     if features is None:
         chosen, left_out = features_by_default(
-            raw, [c for c in columns if c not in (*targets, *weighing, *less)]
+            frame, [c for c in columns if c not in (*targets, *weighing, *less)]
         )
         left_out |= dict.fromkeys((c for c in less if c not in targets), "not asked for")
         if not chosen:
@@ -249,7 +241,7 @@ def _choose(
     left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
 
     def numbers(name: str, remedy: str) -> np.ndarray:
-        return to_numbers(frame[name], name, str(path), raw.rows.one, remedy)
+        return to_numbers(frame[name], name, str(path), RowNames.of(frame).one, remedy)
 
     X = np.column_stack([numbers(c, _FEATURE.format(without(c))) for c in chosen])
     weights = numbers(weighing[0], _WEIGHT) if weighing else None
@@ -265,16 +257,16 @@ def _choose(
         Y = np.column_stack([numbers(c, _TARGET) for c in targets])
     else:
         Y = np.empty((len(frame), 0))
-    return Table(X, Y, tuple(chosen), tuple(targets), raw, left_out, weights)
+    return Table(X, Y, tuple(chosen), tuple(targets), frame.index, left_out, weights)
 
 
-def _without_missing(table: Table, path: Path) -> Table:
-    """Drop the rows that lack a value in a column that is used."""
+def _without_missing(table: Table, path: Path, words_of: dict[str, list[str]]) -> Table:
+    """Drop the rows that lack a value in a column that is used; indicators are called by their column of words."""
     pd = required("pandas", "reading a table", "tables")
     used = [pd.DataFrame(part) for part in (table.X, table.Y, table.weights) if part is not None]
     missing = np.column_stack([part.isna() for part in used])
     whole, count = ~missing.any(axis=1), missing.sum(axis=0)
-    indicators = {name: column for column, group in table.raw.groups.items() for name in group if "=" in name}
+    indicators = {name: column for column, group in words_of.items() for name in group}
     names = [indicators.get(name, name) for name in (*table.feature_names, *table.target_names)]
     names.append("the sample weight")
     lacking = {names[j]: int(count[j]) for j in np.argsort(-count, kind="stable") if count[j]}
@@ -282,11 +274,9 @@ def _without_missing(table: Table, path: Path) -> Table:
         raise InputError(
             f"{path}: every row lacks a value in a column that is used; name fewer with --features."
         )
-    raw = table.raw
-    raw = replace(raw, frame=raw.frame[whole], labels=None if raw.labels is None else raw.labels[whole])
     return replace(
-        table, X=table.X[whole], Y=table.Y[whole], raw=raw, dropped=int((~whole).sum()), lacking=lacking,
-        weights=None if table.weights is None else table.weights[whole],
+        table, X=table.X[whole], Y=table.Y[whole], index=table.index[whole], dropped=int((~whole).sum()),
+        lacking=lacking, weights=None if table.weights is None else table.weights[whole],
     )  # fmt: skip
 
 

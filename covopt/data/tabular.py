@@ -1,4 +1,4 @@
-"""From what users hold (arrays, lists, pandas and polars frames) to float columns with names.
+"""From what users hold (arrays, lists, pandas and polars frames) to float columns with names, and names of rows.
 
 pandas and polars are recognised by the module of the object's class, so neither is ever imported here.
 """
@@ -14,8 +14,98 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import as_double
-from covopt.data.rows import RowNames
 from covopt.errors import InputError, TableWarning
+
+FILE_ROWS = ("line", "sheet row")  # what an index is called that tells where rows stand in their file
+
+
+class RowNames:
+    """How messages call the rows of a table: by the lines of its file, else counted from 0.
+
+    Parameters
+    ----------
+    labels : array_like of int, optional
+        Where each row stands in its file.
+    kind : str
+        What is counted there: a line, a row of a sheet.
+
+    Examples
+    --------
+    >>> RowNames().one(3), RowNames().two(1, 3)
+    ('row 3 (counting from 0)', 'rows 1 and 3 (counting from 0)')
+    >>> RowNames([2, 5], "line").two(0, 1)
+    'lines 2 and 5'
+    """
+
+    def __init__(self, labels: Any = None, kind: str = "row") -> None:
+        self._labels, self._kind = None if labels is None else np.asarray(labels), kind
+
+    @property
+    def of_a_file(self) -> bool:
+        """Whether they are places in a file."""
+        return self._kind in FILE_ROWS
+
+    @property
+    def of_x(self) -> str:
+        """What follows a name where it may be that of a row of Y: nothing for places in a file."""
+        return "" if self.of_a_file else " of X"
+
+    @classmethod
+    def of(cls, *tables: Any) -> RowNames:
+        """Take them from the first pandas frame or series whose index is called ``line`` or ``sheet row``.
+
+        Parameters
+        ----------
+        *tables : array, frame, ...
+        """
+        for table in tables:
+            kind = getattr(getattr(table, "index", None), "name", None)
+            if type(table).__module__.startswith("pandas") and kind in FILE_ROWS:
+                return cls(table.index, kind)
+        return cls()
+
+    def take(self, rows: np.ndarray) -> RowNames:
+        """Return the names of some of the rows.
+
+        Parameters
+        ----------
+        rows : array of int
+        """
+        return RowNames(rows if self._labels is None else self._labels[rows], self._kind)
+
+    def short(self, i: int) -> str:
+        """Return ``row 3`` or ``line 5``.
+
+        Parameters
+        ----------
+        i : int
+        """
+        return f"{self._kind} {self._label(i)}"
+
+    def one(self, i: int) -> str:
+        """Return ``row 3 (counting from 0)`` or ``line 5``.
+
+        Parameters
+        ----------
+        i : int
+        """
+        return self.short(i) + self._counted()
+
+    def two(self, i: int, j: int) -> str:
+        """Return ``rows 1 and 3 (counting from 0)`` or ``lines 2 and 5``, the first of them first.
+
+        Parameters
+        ----------
+        i, j : int
+        """
+        first, second = sorted((self._label(i), self._label(j)))
+        return f"{self._kind}s {first} and {second}{self._counted()}"
+
+    def _label(self, i: int) -> int:
+        return i if self._labels is None else int(self._labels[i])
+
+    def _counted(self) -> str:
+        return "" if self.of_a_file else " (counting from 0)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +196,7 @@ def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...] | No
     if kind != "DataFrame":
         raise InputError(f"{name} must be a table of numbers; received {type(frame).__module__}.{kind}.")
     names = tuple(str(c) for c in frame.columns)
-    repeated = sorted({c for c in names if names.count(c) > 1})
-    if repeated:
-        raise InputError(
-            f"{name} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
-        )
+    check_unique(names, name)
     columns = [
         _column(name, frame[c], n, j) for j, (c, n) in enumerate(zip(frame.columns, names, strict=True))
     ]
@@ -208,6 +294,27 @@ def _where(row: int | None, column: int | None, label: str | None, rows: RowName
     elif column is not None:
         parts.append(f"column {column}" + (f" ({label!r})" if label is not None else ""))
     return ", ".join(parts)
+
+
+def check_unique(names: Sequence[str], what: object) -> None:
+    """Refuse two columns of one name.
+
+    Parameters
+    ----------
+    names : sequence of str
+    what : object
+        What messages call the table.
+
+    Raises
+    ------
+    InputError
+        Naming them.
+    """
+    repeated = sorted({n for n in names if list(names).count(n) > 1})
+    if repeated:
+        raise InputError(
+            f"{what} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
+        )
 
 
 def check_finite(

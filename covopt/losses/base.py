@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covopt.checks.arrays import as_doubles
-from covopt.data.rows import RowNames
-from covopt.data.tabular import check_finite, to_matrix
+from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
 
 TINY = 1e-300

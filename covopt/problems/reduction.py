@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from covopt.data import Data
-from covopt.data.rows import RowNames
+from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.parallel_rows import merge_lines

@@ -125,7 +125,7 @@ def test_rows_that_lack_a_value_are_an_error_that_names_the_option(tmp_path):
     table.write_text("town,a,y\nBern,1,2\n,2,3\nThun,4,5\n")
     found = read_table(table, target="y", words=True, drop_missing=True)
     assert (found.feature_names, found.dropped, found.lacking) == (("town=Thun", "a"), 1, {"town": 1})
-    assert found.X.tolist() == [[0.0, 1.0], [1.0, 4.0]] and found.raw.rows.one(1) == "line 4"
+    assert found.X.tolist() == [[0.0, 1.0], [1.0, 4.0]] and found.index[1] == 4
 
 
 # ---------------------------------------------------------------------- standardised columns

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from covopt.data import Data
 from covopt.data.columns import content_of, is_constant, is_counter, to_numbers
-from covopt.data.rows import RowNames, Text
+from covopt.data.readers import Text
 from covopt.data.table_files import read_table
+from covopt.data.tabular import RowNames
 from covopt.datasets import load_table
 from covopt.errors import InputError, TableWarning
 from tests.commands import run

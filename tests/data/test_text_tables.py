@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from covopt.checks.memory import memory_limited
-from covopt.data.readers import read_raw
-from covopt.data.rows import Text
+from covopt.data.readers import Text, read_frame
 from covopt.data.table_files import read_table
 from covopt.errors import InputError
 
@@ -22,10 +21,10 @@ def test_text_is_read_as_it_was_written(tmp_path, end, encoding):
     rows = [*ROWS[:20], "", "  ", *ROWS[20:]]
     path.write_bytes(end.join(["", "x,y,town é", *rows, "", ""]).encode(encoding))
     text = Text(None, "utf-8" if encoding == "utf-8-sig" else encoding)
-    read = read_raw(path, text)
-    assert read.frame["town é"].tolist() == [f'a "b", {i}{chr(10)} c{i % 3}' for i in range(40)]
-    assert read.frame["y"].tolist() == [i / 7 for i in range(40)]
-    assert read.labels.tolist() == [3 + 2 * i + (2 if i >= 20 else 0) for i in range(40)]
+    frame, _ = read_frame(path, text)
+    assert frame["town é"].tolist() == [f'a "b", {i}{chr(10)} c{i % 3}' for i in range(40)]
+    assert frame["y"].tolist() == [i / 7 for i in range(40)]
+    assert frame.index.tolist() == [3 + 2 * i + (2 if i >= 20 else 0) for i in range(40)]
 
 
 def test_what_is_wrong_is_found_at_its_line(tmp_path):
