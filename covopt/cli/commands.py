@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from covopt.checks.optional import required
-from covopt.cli import cells, certificates, networks, saved, train
+from covopt.cli import certificates, networks, saved, train
 from covopt.cli.report import Exit, print_json, reporting
 from covopt.cli.running import COMMANDS, add, texts
 from covopt.errors import InputError
@@ -102,7 +102,7 @@ for _name, _command, _codes in (
     ("path", networks.path, _EPILOG),
     ("depth", networks.depth, _EPILOG),
     ("gap", saved.gap, _EPILOG),
-    ("cells", cells.cells, ""),
+    ("cells", certificates.cells, ""),
     ("predict", saved.predict, ""),
     ("train", train.train, train.EPILOG),
     ("cp-rank", certificates.cp_rank, _EPILOG),

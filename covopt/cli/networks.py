@@ -12,9 +12,11 @@ from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
 from covopt.cli.options import again
 from covopt.cli.report import Exit, before_the_first_round, left_out_lines
-from covopt.cli.running import Answer, earlier, progress
-from covopt.cli.targets import (
+from covopt.cli.running import (
+    Answer,
     columns_lines,
+    earlier,
+    progress,
     read_for_loss,
     read_plain,
     settle_units,

@@ -14,8 +14,7 @@ from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.cli.options import reading, save_table
 from covopt.cli.report import Exit, left_out_lines
-from covopt.cli.running import Answer, progress
-from covopt.cli.targets import read_for_loss, strength_in
+from covopt.cli.running import Answer, progress, read_for_loss, strength_in
 
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
 ENDED = {

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.cli.options import save_table
 from covopt.cli.report import Exit, Progress
-from covopt.cli.running import Answer, progress
-from covopt.cli.targets import columns_lines, read_for_loss, settle_units, strengths_in, widths_in
+from covopt.cli.running import (
+    Answer,
+    columns_lines,
+    progress,
+    read_for_loss,
+    settle_units,
+    strengths_in,
+    widths_in,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +158,7 @@ def _run(
 
     def draw(path: Path) -> None:
         from covopt.plotting import save_figure
-        from covopt.plotting.training import plot_losses
+        from covopt.plotting.history import plot_losses
 
         figure: Any = plot_losses(run.history, floor=floor).figure
         save_figure(figure, path)

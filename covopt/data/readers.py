@@ -26,7 +26,7 @@ from covopt.checks.wording import one_line
 from covopt.data.tabular import check_unique
 from covopt.errors import InputError
 from covopt.files import check_archive
-from covopt.files.reading import MOST_INFLATED
+from covopt.files.formats import MOST_INFLATED
 
 if TYPE_CHECKING:
     import pandas as pd

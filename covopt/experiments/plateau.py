@@ -118,7 +118,7 @@ class Plateau(Brief):
         -------
         matplotlib.axes.Axes
         """
-        from covopt.plotting.training import plot_plateau
+        from covopt.plotting.history import plot_plateau
 
         if not isinstance(target, str | os.PathLike):
             return plot_plateau(self, target)

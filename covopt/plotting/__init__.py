@@ -8,8 +8,14 @@ from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot
 from covopt.plotting.dual import dual_values, plot_dual
 from covopt.plotting.function import plot_function_1d, plot_surface_2d
 from covopt.plotting.history import plot_history
-from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted, plot_slice
-from covopt.plotting.solution import check_figure_path, plot_solution, save_figure
+from covopt.plotting.solution import (
+    check_figure_path,
+    plot_partial_dependence,
+    plot_predicted,
+    plot_slice,
+    plot_solution,
+    save_figure,
+)
 
 __all__ = [
     "check_figure_path",

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.errors import InputError  # noqa: E402
-from covopt.plotting.training import plot_losses  # noqa: E402
+from covopt.plotting.history import plot_losses  # noqa: E402
 from covopt.training import Phase, plateau  # noqa: E402
 
 QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))

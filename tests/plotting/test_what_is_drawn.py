@@ -29,9 +29,8 @@ from covopt.plotting.classes import chances_of
 from covopt.plotting.drawing import untangle
 from covopt.plotting.dual import along_kinks, dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
-from covopt.plotting.many_inputs import partial_dependence
 from covopt.plotting.pictures import marked_of
-from covopt.plotting.solution import function_pictures
+from covopt.plotting.solution import function_pictures, partial_dependence
 
 mpl.use("Agg")
 
