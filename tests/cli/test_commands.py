@@ -1,5 +1,9 @@
-"""Every command on one table: exit codes, what it prints, saves and keeps. What is refused is in ``messages.txt``."""
+"""What commands do where something goes wrong under them, and what all have in common.
 
+What each of them does is in ``outcomes.txt``, what it refuses in ``messages.txt``.
+"""
+
+import dataclasses
 import json
 import os
 import shlex
@@ -31,32 +35,7 @@ Y, AB = ("--target", "y"), ("--features", "a,b")
 SOLVE = ("solve", "t.csv", *Y, *AB)
 
 
-def test_solve_draws_saves_and_says(here):
-    done = run(*SOLVE, "--out", "s.json", "--plot", "f.png", "--seed", 0)
-    assert (done.exit_code, done.stderr) == (0, "")  # progress is for terminals
-    assert "CERTIFIED" in done.stdout and sorted(os.listdir()) == ["f.png", "s.json", "t.csv"]
-    saved = covopt.load("s.json")
-    assert (saved.data.feature_names, saved.data.target_names) == (("a", "b"), ("y",)) and saved.gap <= 1e-6
-    content = said("solve", "t.csv", *Y, "--bias", 0.5, "--output-bias", "free")
-    assert content["certified"] is True and content["features"] == ["a", "b"]  # columns of text are left out
-    assert content["gap"] <= 1e-6 and content["lower_bound"] <= content["cost"]
-    assert (content["bias"], content["exit_code"], content["n_samples"]) == (0.5, 0, 12)
-    done = run("solve", "t.csv", "--target", "y,b", "--out", "two.json")
-    assert "2 outputs" in done.stdout and covopt.load("two.json").dual.shape == (12, 2)
-    assert run("verify", "two.json", "--exact").exit_code == 0
-    Path("d.csv").write_text("a,y\n1,2\n3,4\n1,2.5\n")
-    done = run("solve", "d.csv", *Y, "--duplicates", "mean", "--out", "d.json")
-    assert "1 of 3 rows were merged" in done.stdout and "at line 2." in done.stdout
-    assert covopt.load("d.json").data.Y.ravel().tolist() == [2.25, 4]
-    assert run("verify", "d.json", "d.csv").exit_code == 0
-
-
 def test_what_is_stopped_is_kept(here, monkeypatch):
-    content = said(*SOLVE, "--time-limit", 1e-9, "--out", "s.json", code=3)
-    assert (content["status"], content["certified"]) == ("time_limit", False)
-    assert covopt.load("s.json").status is covopt.Status.TIME_LIMIT
-    assert run("verify", "s.json").exit_code == 0  # what it claims holds
-
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -108,53 +87,6 @@ def test_pipes_stay_and_links_are_followed(here):
     Path("link.json").symlink_to("s.json")
     assert run(*SOLVE, "--quiet", "--out", "link.json").exit_code == 0
     assert Path("link.json").is_symlink() and covopt.load("s.json").status is covopt.Status.CERTIFIED
-
-
-def test_verify_says_the_problem_and_what_does_not_hold(here, solved):
-    assert "stated problem: loss interpolation, bias 1, output bias none" in run("verify", solved).stdout
-    assert run("verify", solved, "--expect", "loss=interpolation", "--expect", "bias=1").exit_code == 0
-    done = run("verify", solved, "--expect", "lam=0.1", "--expect", "bias=1")
-    assert done.exit_code == 4 and "FAILED expected lam: stated None, expected '0.1'" in done.stdout
-    content = json.loads(solved.read_text())
-    content["dual"][0] *= 1.01
-    Path("forged.json").write_text(json.dumps(content))
-    assert said("verify", "forged.json", code=4)["ok"] is False
-    assert "FAILED" in run("verify", "forged.json").stdout
-    here.loc[3, "y"] += 0.5
-    here.to_csv("other.csv", index=False)
-    assert run("verify", solved, "other.csv").exit_code == 4
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tex", "parquet"])
-def test_checks_as_a_table(here, solved, suffix, monkeypatch):
-    assert run("verify", solved, "--table", f"v.{suffix}").exit_code == 0
-    if suffix == "tex":
-        assert "\\begin{tabular}" in Path("v.tex").read_text()
-        save_table(pd.DataFrame({"gap": [1.25e-13]}), Path("gap.tex"))
-        assert "1.25e-13" in Path("gap.tex").read_text()  # six decimals would say zero
-        monkeypatch.setattr(
-            pd.DataFrame, "to_latex", lambda *_, **__: (_ for _ in ()).throw(ImportError("Jinja2"))
-        )
-        assert "LaTeX tables need Jinja2" in refused("verify", solved, "--table", "w.tex")
-    else:
-        found = (pd.read_csv if suffix == "csv" else pd.read_parquet)(f"v.{suffix}")
-        assert found["ok"].all() and list(found.columns) == ["check", "ok", "detail"]
-
-
-def test_cells(here):
-    cells = ("cells", "t.csv", *AB)
-    content = said(*cells, "--out", "p.npz")
-    assert (content["n_cells"], content["rank"]) == (2 * (1 + 11 + 55), 3)
-    with np.load("p.npz") as saved:
-        patterns = np.unpackbits(saved["packed"], axis=1, count=int(saved["n_samples"]))
-    assert len(np.unique(patterns, axis=0)) == content["n_cells"] == said(*cells, "--count-only")["n_cells"]
-    lines = run(*cells).stdout.splitlines()
-    for name in ("n cells", "rank", "exact", "largest zero", "smallest nonzero"):
-        assert next(line for line in lines if line.startswith(name)).endswith(")")  # in words
-    by_target = said("cells", "t.csv", *Y)
-    assert (by_target["features"], by_target["n_cells"]) == (["a", "b"], content["n_cells"])
-    streamed = said(*cells, "--memory-limit", "1e-7", "--out", "cells.npy")
-    assert streamed["n_cells"] == content["n_cells"] == len(np.load("cells.npy"))
 
 
 def test_warnings_are_one_line(here, monkeypatch):
@@ -249,14 +181,62 @@ def test_the_log_is_appended_to(here):
     assert "choose another file" in refused("--log-json", "none/log.jsonl", *SOLVE)
 
 
-def test_resume(here):
-    table = (here[["a", "b"]], here["y"])
-    ignored = run(*SOLVE, "--out", "r.json", "--resume")
-    assert ignored.exit_code == 0 and "there is no r.json" in ignored.stderr
-    covopt.min_norm(*table, callback=lambda state: state.round == 3).save("r.json")
-    done = run(*SOLVE, "--out", "r.json", "--resume", "--json")
-    assert done.exit_code == 0 and covopt.load("r.json").status.code == "certified"
-    covopt.path(*table, n_lams=3).save("r.json")
-    assert (
-        "start must be a Solution; received SolutionPath" in run(*SOLVE, "--out", "r.json", "--resume").stderr
+def test_latex_says_small_numbers_and_what_it_needs(here, solved, monkeypatch):
+    save_table(pd.DataFrame({"gap": [1.25e-13]}), Path("gap.tex"))
+    assert "1.25e-13" in Path("gap.tex").read_text()  # six decimals would say zero
+    monkeypatch.setattr(
+        pd.DataFrame, "to_latex", lambda *_, **__: (_ for _ in ()).throw(ImportError("Jinja2"))
     )
+    assert "LaTeX tables need Jinja2" in refused("verify", solved, "--table", "w.tex")
+
+
+# ---------------------------------------------------------------------- networks that are trained
+TRAIN = ("train", "t.csv", *Y, *AB, "--steps", 60, "--seeds", 2, "--widths")
+
+
+def test_training_against_the_certificate(here, monkeypatch):
+    pytest.importorskip("torch")
+    import covopt.api.fitting
+    from covopt.training.loop import Runner
+
+    honest, solve = covopt.api.fitting.fit, covopt.api.min_norm
+
+    def forged(*arguments, **given):
+        solution = honest(*arguments, **given)
+        certificate = dataclasses.replace(solution.certificate, lower_bound=5 * solution.lower_bound)
+        return dataclasses.replace(solution, certificate=certificate)
+
+    def stopped(*arguments, **given):
+        return dataclasses.replace(solve(*arguments, **given), status=covopt.Status.INTERRUPTED)
+
+    monkeypatch.setattr(covopt.api.fitting, "fit", forged)
+    arguments = (*TRAIN, 16, "--lam", 0.05, "--cross-check", "--out", "runs.csv")
+    assert "is below the certificate" in refused(*arguments, code=4)
+    assert Path("runs-contradiction.json").exists()
+    assert said(*arguments, code=4)["contradiction_file"].endswith("runs-contradiction.json")
+    monkeypatch.setattr(covopt.api, "min_norm", stopped)
+    monkeypatch.setattr(Runner, "run", None)
+    assert "interrupted before there was anything" in refused(*TRAIN, 4, "--cross-check", code=3)
+
+
+def test_training_that_is_interrupted_saves_what_there_is(here, monkeypatch):
+    pytest.importorskip("torch")
+    import _thread
+    import time
+
+    from covopt.training.loop import Runner
+
+    advance, pressed = Runner.advance, []
+
+    def interrupted(self, *arguments):
+        if not pressed:
+            pressed.append(True)
+            time.sleep(0.3)  # the main thread waits by now
+            _thread.interrupt_main()  # as Ctrl-C does
+            time.sleep(0.3)
+        return advance(self, *arguments)
+
+    monkeypatch.setattr(Runner, "advance", interrupted)
+    done = run(*TRAIN, 4, "--out", "runs.csv")
+    assert done.exit_code == 3 and "stopped before the end of the schedule" in done.output
+    assert len(pd.read_csv("runs.csv")) == 2

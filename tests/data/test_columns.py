@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.data import Data
-from covopt.data.columns import content_of, is_constant, is_counter, to_numbers
+from covopt.data.columns import content_of, holds_classes, is_constant, is_counter, to_numbers
 from covopt.data.readers import Text
 from covopt.data.table_files import read_table
 from covopt.data.tabular import RowNames
@@ -245,3 +245,24 @@ def test_large_integers_of_arrays_and_frames_are_said():
         with pytest.warns(TableWarning, match=r"X row 1 \(counting from 0\), column 1.* no double holds"):
             Data.validate(X, [1.0, 2.0])
     Data.validate([[2**53, -(2**63)], [1, 2**70]], [1.0, 2.0])  # powers of two are doubles: no warning
+
+
+CLASSES = {
+    True: (["a", "b", "c"], [True, False], [0, 1, 1], [-1.0, 1.0], [0, 1, 2] * 10, [1, 2, 3] * 10),
+    False: ([1, 2], [0, 1, 2] * 9, [0, 2, 4] * 20, [0.5, 1.5] * 30, [2**70, 1]),
+}
+
+
+def test_which_targets_are_classes():
+    assert {kind: {holds_classes(pd.Series(values)) for values in of} for kind, of in CLASSES.items()} == {
+        True: {True}, False: {False}
+    }  # fmt: skip
+
+
+def test_rows_that_lack_a_value_are_dropped_where_that_is_asked_for(write):
+    said = refused(write("a,b,y\n1,,2\n,2,3\n"), drop_missing=True)
+    assert "every row lacks a value in a column that is used" in said
+    path = write("town,a,y\nBern,1,2\n,2,3\nThun,4,5\n")
+    found = read_table(path, target="y", words=True, drop_missing=True)
+    assert (found.feature_names, found.dropped, found.lacking) == (("town=Thun", "a"), 1, {"town": 1})
+    assert found.X.tolist() == [[0.0, 1.0], [1.0, 4.0]] and found.index[1] == 4

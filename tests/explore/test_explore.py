@@ -298,3 +298,18 @@ def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_pa
         MissingPackageError, match=r"needs plotly: pip install '\.\[explore\]' in the checkout"
     ):
         page_html(line)
+
+
+def test_pictures_are_drawn_in_the_units_of_the_table():
+    years = np.random.default_rng(0).integers(1950, 2020, 16) + 0.0
+    y = 300.0 + np.abs(years - 1990.0)
+    found = covopt.fit(years[:, None], y, lam="0.01max", standardise=True)
+    low, high = panels_of(page_html(found))["function-0"]["figures"][0]["layout"]["xaxis"]["range"]
+    assert 1900 < low < high < 2100
+    neurons = describe(found)
+    at = neurons.columns.index("kink at x0")
+    kinks = np.array([float(row[at]) for row in neurons.rows])
+    np.testing.assert_allclose(kinks_of(neurons.yours, 1.0), kinks, rtol=1e-4)
+    assert ((kinks > 1940) & (kinks < 2030)).any()
+    seen = found.in_your_units().data
+    np.testing.assert_allclose(np.column_stack([seen.X, seen.Y]), np.column_stack([years, y]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.solution.summary import hint, quality
+from covopt.solution.summary import hint, predict_columns, quality
 from covopt.status import Status
 
 
@@ -91,3 +91,10 @@ def test_a_run_that_was_stopped_is_not_told_to_take_a_smaller_lambda():
     offset.status = Status.TIME_LIMIT
     offset.certificate = replace(offset.certificate, gap=0.9)
     assert "--standardise" in hint(offset)  # more time does not help where units are why
+
+
+def test_one_row_has_no_spread_and_columns_have_the_names_of_targets():
+    name, value = quality(covopt.min_norm([[1.0]], [2.0]))
+    assert name == "R²" and np.isnan(value)
+    two = covopt.min_norm([[0.0], [1.0]], [[0.0, 1.0], [1.0, 0.0]])
+    assert list(predict_columns(two, [[0.5]])) == ["y0", "y1"]
