@@ -51,15 +51,18 @@ class Folder:
         np.savez(self.path / name, **arrays)
         return self
 
+    def _files(self):
+        return {file.name: file.stat().st_mtime_ns for file in self.path.iterdir()}
+
     def __call__(self, line):
         """Run a command that fails."""
-        before, own = sorted(os.listdir(self.path)), Path.cwd()
+        before, own = self._files(), Path.cwd()
         os.chdir(self.path)
         try:
             done, again = run(*shlex.split(line)), run(*shlex.split(line), "--json")
         finally:
             os.chdir(own)
-        assert sorted(os.listdir(self.path)) == before
+        assert self._files() == before
         if done.exit_code == 0:
             return
         assert "Traceback" not in done.output and not done.stdout and isinstance(done.exception, SystemExit)

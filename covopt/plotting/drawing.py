@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 DPI = 150
 STYLES = ("-", "--", ":", "-.")
 SURE = (0.75, 0.95)  # probabilities along which a network is this sure
+MOST_TICKS = 5  # of an axis, so that labels of seven digits do not run into each other
 DECADES = 2.0  # that a logarithmic axis shows at least
 
 
@@ -57,12 +57,14 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
         ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=0, label="bound" if bound == 1 else None)
     for wall in picture.walls:
         ax.axvline(wall, color="0.55", lw=0.9, zorder=0)
+    for name in {"x", "y"} - set(picture.logs):
+        getattr(ax, f"{name}axis").get_major_locator().set_params(
+            nbins=MOST_TICKS, integer=name in picture.whole
+        )
     for name in picture.logs:
         getattr(ax, f"set_{name}scale")("log")
     if "y" in picture.logs:
         widen(ax)
-    for name in picture.whole:
-        getattr(ax, f"{name}axis").get_major_locator().set_params(integer=True)
     if picture.xticks is not None:
         ax.set_xticks(picture.xticks)
     if picture.yticks is not None:
@@ -112,34 +114,6 @@ def widen(ax: Axes) -> None:
     if high - low < DECADES:
         middle = 0.5 * (low + high)
         ax.set_ylim(10.0 ** (middle - 0.5 * DECADES), 10.0 ** (middle + 0.5 * DECADES))
-
-
-def untangle(figure: Any) -> None:
-    """Take ticks away until no two of their labels overlap."""
-    from matplotlib.ticker import MaxNLocator
-
-    for n_ticks in (6, 5, 4, 3):
-        engine = figure.get_layout_engine()
-        if engine is not None:
-            engine.execute(figure)  # where the axes will be; nothing has to be drawn for that
-        tangled = [
-            axis
-            for ax in figure.axes
-            for axis in (ax.xaxis, ax.yaxis)
-            if axis.get_visible() and axis.get_scale() == "linear" and _labels_overlap(axis)
-        ]
-        if not tangled:
-            return
-        for axis in tangled:
-            axis.set_major_locator(MaxNLocator(n_ticks))
-
-
-def _labels_overlap(axis: Any) -> bool:
-    low, high = sorted(axis.get_view_interval())
-    axis.get_majorticklabels()  # brings the ticks up to date
-    ticks = [t for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text()]
-    boxes = [t.label1.get_window_extent() for t in ticks]
-    return any(a.overlaps(b) for a, b in pairwise(boxes))
 
 
 def _line(ax: Axes, line: Line, place: int) -> None:

@@ -22,7 +22,7 @@ from covopt.plotting.classes import (
     scores,
     title_of,
 )
-from covopt.plotting.drawing import DPI, draw, untangle
+from covopt.plotting.drawing import DPI, draw
 from covopt.plotting.dual import plot_dual
 from covopt.plotting.function import curve_of, plane_of, surface, surface_of
 from covopt.plotting.history import cost_of, plot_history
@@ -93,9 +93,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
         f"{solution.status}",
         fontsize="large",
     )
-    untangle(figure)
     if path is not None:
-        figure.set_layout_engine(None)  # it is laid out
         save_figure(figure, path)
     return figure
 

@@ -13,7 +13,7 @@ import pytest
 
 import covopt
 from covopt.arrangement import files
-from tests.commands import refused, run
+from tests.commands import run
 
 MATRIX = "2,1,1,0\n1,2,1,0\n1,1,3,1\n0,0,1,2\n"
 COMMANDS = {
@@ -79,12 +79,6 @@ def test_where_nothing_can_be_written_that_is_said(monkeypatch):
     assert message.endswith(
         "No space left on device; nor can anything be written elsewhere; what was kept is left."
     )
-
-
-def test_limits_of_memory():
-    for words in (("verify", "s.json"), COMMANDS["prove"], COMMANDS["cp-rank"]):
-        assert run(*words, "--memory-limit", "1", "--quiet").exit_code == 0
-        assert "memory_limit must be a positive number of GiB" in refused(*words, "--memory-limit", "-1")
 
 
 def test_cells_on_a_disk_that_is_full(monkeypatch):

@@ -72,23 +72,6 @@ def test_safetensors_keep_prefix_metadata_and_types(points):
     np.testing.assert_allclose(forward(small), forward(state), atol=1e-5)
 
 
-def test_outputs_that_cannot_be_written():
-    with open("model.pt", "rb") as file:
-        before = file.read()
-    for out, words in (
-        ("model.pt", "it is the input"), ("t.csv", "it is the input"),
-        ("s.safetensors", "give the file the extension .pt"), ("s.txt", "unknown model type '.txt'"),
-    ):  # fmt: skip
-        assert words in refused("reduce", "model.pt", *ASKED, out)
-    with open("model.pt", "rb") as file:
-        assert file.read() == before
-    bad = refused("reduce", "model.pt", *ASKED, "s.pt", "--preserve", "norm", code=2)
-    assert "'norm' is not one of 'covariances', 'outputs'" in bad
-    found = read_model("model.pt")
-    with pytest.raises(InputError, match=r"the model's format is kept; use .pt or .pth"):
-        write_model("s.safetensors", found, found.network)
-
-
 @pytest.mark.parametrize("suffix", ["pt", "safetensors"])
 def test_half_precision_that_overflows_is_refused(tmp_path, suffix):
     first = (1e-3 * np.random.default_rng(0).random((3, 2))).astype("float16")

@@ -7,7 +7,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 import covopt
 from covopt.data.labels import codes_of
@@ -26,7 +25,6 @@ from covopt.plotting import (
     plot_surface_2d,
 )
 from covopt.plotting.classes import chances_of
-from covopt.plotting.drawing import untangle
 from covopt.plotting.dual import along_kinks, dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import marked_of
@@ -159,14 +157,6 @@ def test_ticks_do_not_overlap(d):
     figure.draw_without_rendering()
     assert not any(overlap(ax) for ax in figure.axes)
     assert figure.dpi == 150
-    figure = Figure(figsize=(2, 2), layout="constrained")
-    ax = figure.subplots()
-    ax.set(xlim=(0, 1), xticks=np.linspace(0, 1, 30))
-    figure.draw_without_rendering()
-    assert overlap(ax)
-    untangle(figure)
-    figure.draw_without_rendering()
-    assert not overlap(ax)
 
 
 def test_the_dual_of_a_year_is_drawn_along_its_kinks():
