@@ -156,9 +156,13 @@ class Driver(GenerationLoop):
 
     def _become_patient(self, reason: str) -> None:
         """From now on solve restricted problems, beginning with columns that span all outputs and new multipliers."""
-        master = self.master
         self._note = f"restricted problems are solved before pricing from here on: {reason}"
         self.is_patient, self._idle = True, 0
+        self._span()
+
+    def _span(self) -> None:
+        """Begin at the best feasible dual, with columns that span all outputs and multipliers of one product."""
+        master = self.master
         master.dual = self._best_dual()
         before = len(master.columns)
         self._add_spanning()
@@ -299,7 +303,7 @@ class Driver(GenerationLoop):
             master.enter_edges()
             master.edges.lift(level)
         master.cones.lift(level)
-        gap = self.dual_gap
+        gap, jammed = self.dual_gap, False
         accuracy = schedule.patient_accuracy * gap * 0.1**self._idle
         wanted = max(accuracy, 0.01 * self.tol, ACCURATE) * self._scale()
         for _ in range(schedule.patient_steps):
@@ -307,7 +311,8 @@ class Driver(GenerationLoop):
             worth = step.residual * float(np.abs(master.dual).sum())
             if master.complementarity <= wanted and worth <= wanted:
                 break
-            if max(step.primal, step.dual) < 1e-7 or self._is_late():
+            jammed = max(step.primal, step.dual) < 1e-7
+            if jammed or self._is_late():
                 break
             master.slide()
         lower = self.point.lower_bound
@@ -316,4 +321,7 @@ class Driver(GenerationLoop):
         if self.should_stop():
             return 0, True
         # dropping without progress would let the same columns come and go for ever
-        return self._renew(pricing, drops=self.point.lower_bound > lower), False
+        fresh = self._renew(pricing, drops=self.point.lower_bound > lower and not jammed)
+        if jammed:  # those that were dropped have left outputs that no column reaches
+            self._span()
+        return fresh, False
