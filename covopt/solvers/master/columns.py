@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
@@ -24,6 +23,8 @@ from covopt.exact.parallel_rows import first_of_each
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-14  # the same for rounding alone
+INDEPENDENT = 1e-6  # least singular value of silent unit rows of a neuron
+TOGETHER = 256  # neurons, so that one that silences many rows takes no room for all others
 OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
 ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
@@ -101,14 +102,10 @@ class Columns:
         return self.append(neurons[first_of_each(neurons)], live=live)
 
     def _add(self, neurons: np.ndarray, live: bool) -> int:
-        m, r = neurons.shape
-        n = len(self.rows)
+        m, n = len(neurons), len(self.rows)
         check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
         neurons = np.array(neurons, dtype=float, order="C")
-        atoms, frames = np.zeros((m, len(self.rows))), np.zeros((m, r, r))
-        dims = np.zeros(m, dtype=np.int64)
-        sharp = np.ones(m, dtype=bool)
-        _find_faces(self.rows, self._units, neurons, atoms, frames, dims, sharp)
+        atoms, frames, dims, sharp = _find_faces(self.rows, self._units, neurons)
         useful = atoms.max(axis=1, initial=0.0) > OUTSIDE
         if not useful.all():
             neurons, atoms, frames = neurons[useful], atoms[useful], frames[useful]
@@ -265,68 +262,34 @@ class Tangents:
         return len(self.owner)
 
 
-@njit(cache=True, nogil=True)
-def _dot(a, b):
-    total = 0.0
-    for c in range(len(a)):
-        total += a[c] * b[c]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _reduce(v, basis):
-    """Take the part in the span of orthonormal rows out of v, twice for rounding; return what is left of ‖v‖²."""
-    for _ in range(2):
-        for b in range(len(basis)):
-            s = _dot(basis[b], v)
-            for c in range(len(v)):
-                v[c] -= s * basis[b, c]
-    return _dot(v, v)
-
-
-@njit(cache=True, nogil=True)
-def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
-    """Atoms with zeros on silent rows, and orthonormal frames of the faces that begin with the neuron.
+def _find_faces(
+    rows: np.ndarray, units: np.ndarray, neurons: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return atoms with zeros on silent rows, frames of the faces that begin with the neuron, dimensions, sharpness.
 
     Between rounding and ``ON_PLANE`` a row is neither silent nor active: such a column is not sharp and stays.
     """
     m, r = neurons.shape
-    normals, v = np.empty((r, r)), np.empty(r)
-    for j in range(m):
-        length = np.sqrt(_dot(neurons[j], neurons[j]))
-        silent = 0
-        for i in range(rows.shape[0]):
-            t = _dot(units[i], neurons[j])
-            if t > SILENT * length:
-                atoms[j, i] = _dot(rows[i], neurons[j])
-            if abs(t) > ON_PLANE * length:
-                continue
-            if abs(t) > SILENT * length:
-                sharp[j] = False
-            if silent < r - 1:
-                for a in range(r):  # entry by entry: numba compiles much more for a slice
-                    v[a] = units[i, a]
-                square = _reduce(v, normals[:silent])
-                if square > 1e-12:
-                    for a in range(r):
-                        normals[silent, a] = v[a] / np.sqrt(square)
-                    silent += 1
-        for a in range(r):
-            frames[j, 0, a] = neurons[j, a] / length
-        found = 1
-        for e in range(r):
-            if found == r - silent:
-                break
-            for a in range(r):
-                v[a] = 1.0 if a == e else 0.0
-            _reduce(v, normals[:silent])
-            _reduce(v, frames[j, :found])
-            square = _reduce(v, normals[:silent])
-            if square > 1e-3 / r:
-                for a in range(r):
-                    frames[j, found, a] = v[a] / np.sqrt(square)
-                found += 1
-        dims[j] = found
+    lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
+    heights = neurons @ units.T
+    near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= SILENT * lengths
+    atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
+    frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
+    for first in range(0, m, TOGETHER):
+        some = slice(first, first + TOGETHER)
+        column, row = np.nonzero(near[some])
+        place = 1 + np.arange(len(row)) - np.searchsorted(column, column)
+        normals = np.zeros((len(lengths[some]), max(r, 1 + place.max(initial=0)), r))
+        normals[:, 0] = neurons[some] / lengths[some]
+        normals[column, place] = units[row]
+        _, sizes, turned = np.linalg.svd(normals, full_matrices=False)
+        rank = (sizes > INDEPENDENT).sum(axis=1)
+        frames[some, 0] = normals[:, 0]
+        frames[some, 1:] = np.where(
+            np.arange(1, r)[:, None] <= r - rank[:, None, None], turned[:, :0:-1], 0.0
+        )
+        dims[some] = 1 + r - rank
+    return atoms, frames, dims, ~(near & ~silent).any(axis=1)
 
 
 def _settle(rows, there, atoms, chosen, stays):
