@@ -52,7 +52,7 @@ MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 BY_FACES = 1e-9  # what the proof of faces may add; boxes are sharper
-CLOSE, CLOSE_QUADRATICS, CLOSE_FAN = 2e-8, 1e-7, 3e-7  # what a search may leave
+CLOSE, CLOSE_QUADRATICS, CLOSE_FAN = 1e-11, 1e-7, 3e-7  # what a search may leave; nearer, boxes become no more
 MOST_ARCS = 60_000  # in three dimensions N² k, up to which faces are looked at in integers: some 2 s
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
@@ -227,8 +227,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
         known = sign_gauge(rows, dual, effort)
     if r <= MOST_DIMENSIONS and not known.exact:
         limit = int(more * BOXES * effort)
-        rtol = CLOSE if near is None else 1e-11  # up to so many faces it costs no more boxes
-        boxes = box_gauge(rows, dual, neurons=near, rtol=rtol, max_nodes=max(limit, 1))
+        boxes = box_gauge(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1))
         exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
         known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
     if known.exact:
