@@ -22,6 +22,7 @@ from covopt.oracles.remembered import remember
 DEFAULT_NODES = 5_000_000
 DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
 NEAR = 1.01  # over the value: a mean below it is not worth a search of its own
+SHARP = 1e-11  # what that may leave: near a single maximum it takes no more boxes than 1e-8
 MOST_DIMENSIONS = 100  # beyond, boxes prove nothing that norms do not
 STARTS = 64
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
@@ -143,7 +144,8 @@ def box_gauge(
     neurons : ndarray of shape (m, D), optional
         Directions to try beside those of a local search.
     rtol : float
-        Wanted distance of the bound to the largest |F| met, relative.
+        Wanted distance of the bound to the largest |F| met, relative. Where the maximum is one point, the bound comes
+        closer (:data:`SHARP`), with no more boxes.
     max_nodes : int
         Boxes.
     n_threads : int
@@ -193,7 +195,7 @@ def _prove(
     """Return the smallest bound that was proved, at most that of the sums of norms, and the boxes looked at."""
     lowest, nodes = scalar.norms(), 0
 
-    def ask(H: float, budget: int) -> bool:
+    def ask(H: float, budget: int, rtol: float = rtol) -> bool:
         nonlocal lowest, nodes
         found = search(
             scalar.y,
@@ -211,7 +213,7 @@ def _prove(
             remember(best.rows, best.dual, best.made.lift(lowest))
         return found.finished
 
-    if ask(wanted, max(max_nodes // DIRECT, 1)):
+    if ask(wanted, max(max_nodes // DIRECT, 1), SHARP):
         return lowest, nodes
     while nodes < max_nodes:
         base = max(best.value, wanted)
