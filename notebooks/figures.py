@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.datasets import make_teacher_student
 from covopt.depth import bottleneck_structure, jacobian
-from covopt.depth.chain import as_chain
+from covopt.depth.layers import as_chain
 from covopt.meter.ladder import balanced
 from covopt.network import DeepReLUNetwork
 from covopt.training import Phase, train

@@ -11,9 +11,9 @@ from covopt.depth.bottleneck import (
     tangent_kernel_curvature,
     tangent_kernel_trace,
 )
-from covopt.depth.chain import jacobian
 from covopt.depth.cost import representation_cost
-from covopt.depth.fit_solution import DeepFit
+from covopt.depth.fitting import DeepFit
+from covopt.depth.layers import jacobian
 from covopt.depth.linear import (
     Expansion,
     linear_cost,

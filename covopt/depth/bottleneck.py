@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_count
-from covopt.depth.chain import as_chain, jacobian, to_outputs
+from covopt.depth.layers import as_chain, jacobian, to_outputs
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, check_inputs
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from covopt.certificates.conjugate import balanced
 from covopt.data import Data
-from covopt.depth.dual_trees import DualTree, dual_bound, tree_of
-from covopt.depth.families import Family
-from covopt.depth.gram_chain import GramChain, gram_bound
-from covopt.depth.gram_search import gram_search
-from covopt.depth.gram_trees import MOST_CELLS
+from covopt.depth.dual_trees import dual_bound
+from covopt.depth.families import DualTree
+from covopt.depth.gram_cells import MOST_CELLS
+from covopt.depth.gram_chain import GramChain, gram_bound, gram_search
 from covopt.depth.pairs import LEVEL_ROWS, PairBound, pair_bounds, recompute
 from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import MOST_LAYERS
@@ -90,7 +90,7 @@ def _seen(trees: tuple[DualTree, ...]) -> str:
 # by the name under which what it rests on stands in a file
 KINDS: dict[str, Kind] = {
     "pair": Kind(PairBound, lambda pair: pair.title, lambda pair, asked: recompute(pair, *asked.table)),
-    "chain": Kind(
+    "cells": Kind(
         GramChain,
         lambda chain: (
             "rows {} and {} with biases: shortest paths over cells of their covariances".format(*chain.rows)
@@ -102,8 +102,9 @@ KINDS: dict[str, Kind] = {
         lambda trees: _seen(trees) if trees else "what the loss alone must be",
         _dual_value,
     ),
-    "shares": Kind(object, lambda _: "branch and bound over shares, of an older version", _gone),
-    "flows": Kind(object, lambda _: "a transport, of an older version", _gone),
+    **dict.fromkeys(
+        ("chain", "families", "shares", "flows"), Kind(object, lambda _: "a proof of an older version", _gone)
+    ),
 }  # fmt: skip
 
 
@@ -145,14 +146,6 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
     ValueError, TypeError, LookupError
         Where the content is something else.
     """
-    if content.get(
-        "families"
-    ):  # of older versions: trees of the best dual along one direction of the outputs
-        families = from_json(tuple[Family, ...], content["families"])
-        trees = [tree_of(family, len(family.direction or (1.0,))) for family in families]
-        content = {name: part for name, part in content.items() if name != "families"} | {
-            "trees": to_json(trees)
-        }
     present = [kind for kind in KINDS if content.get(kind) is not None and content[kind] != []]
     present = present or [kind for kind in ("trees",) if kind in content]
     if len(present) != 1:
@@ -270,7 +263,7 @@ def chain_bounds(
         (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper,
         goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
     )  # fmt: skip
-    return [] if found is None else [Bound(found[0], "chain", found[1], upper)]
+    return [] if found is None else [Bound(found[0], "cells", found[1], upper)]
 
 
 def dual_trees(
@@ -290,7 +283,7 @@ def dual_trees(
     """
     rows = _choose_rows(data, weights)
     direction = _choose_direction(data, weights)
-    targets = data.Y[list(rows)] @ (np.ones(1) if direction is None else np.array(direction))
+    targets = data.Y[list(rows)] @ direction
     lifted = data.lifted[list(rows)]
     if not targets.any() or not lifted.any():
         return []
@@ -304,7 +297,8 @@ def dual_trees(
             search.use(c)
             dual, value = search.multipliers()
             if value > 0 and dual.any():
-                found.append(tree_of(search.family(rows, direction, dual), data.n_outputs))
+                along = np.outer(dual, direction)
+                found.append(search.tree(rows, balanced(along) if free else along))
     except TimeUp:
         pass
     return found
@@ -322,13 +316,11 @@ def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
     return tuple(sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()))
 
 
-def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ...] | None:
-    """Return the main direction of the multipliers, or of the targets; None for one output."""
-    if data.n_outputs == 1:
-        return None
+def _choose_direction(data: Data, weights: np.ndarray | None) -> np.ndarray:
+    """Return the main direction of the multipliers, or of the targets, as a unit vector."""
     table = data.Y if weights is None or not np.any(weights) else weights.reshape(data.Y.shape)
     main = np.linalg.svd(table, full_matrices=False)[2][0]
-    return tuple((main * np.copysign(1.0, float((data.Y @ main).sum()))).tolist())
+    return np.asarray(main * np.copysign(1.0, float((data.Y @ main).sum())))
 
 
 def too_large(data: Data, depth: int) -> list[str]:

@@ -332,14 +332,13 @@ class _Task(Bracket[DeepSolution]):
         Y = self.data.Y
         if Y.any() and not (self.output_bias == "free" and (Y[0] == Y).all()):
             return
-        layers = [np.zeros((1, self.data.n_features + (self.data.bias > 0)))]
-        layers += [np.zeros((1, 1 + (self.data.bias > 0))) for _ in range(self.depth - 2)]
-        last = np.zeros((Y.shape[1], 1))
-        if self.data.bias > 0 and self.output_bias != "none":
-            last = np.column_stack([last, Y[0] / self.data.bias])
-        layout, theta = Layout.of_layers(
-            [*layers, last], self.data.n_features, self.data.bias, self.output_bias
+        data = self.data
+        layout = Layout(
+            (data.n_features, *[1] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
         )
+        theta = np.zeros(layout.size)
+        if layout.has_bias(self.depth - 1):
+            layout.split(theta)[-1][:, -1] = Y[0] / data.bias
         self.offer((norm_of(layout, theta), layout, theta), "zero")
         raise Stop
 

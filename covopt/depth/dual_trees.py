@@ -20,75 +20,22 @@ sum to zero (the softmax), w may be taken there, too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from covopt.certificates.conjugate import balanced, conjugate_above
+from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
-from covopt.depth.exactly import dot, exactly
-from covopt.depth.families import Family, Recursion
+from covopt.depth.families import DualTree, Recursion
 from covopt.depth.tree import MOST_LAYERS, Search
+from covopt.depth.two_rows import dot, exactly
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
 TOL = 3e-5  # of the least over c
 MAX_BOXES = 3000
 FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
-
-
-@dataclass(frozen=True)
-class DualTree:
-    """A dual on some rows, and a family that bounds its height in all directions of the outputs.
-
-    Attributes
-    ----------
-    rows : tuple of int
-    dual : ndarray of shape (n, k)
-        N on these rows; zero on the others.
-    directions : ndarray of shape (m, k)
-        w_m.
-    family : Family
-        Its members hold a multiple of each N w_m; root and direction do not count.
-    places : tuple of (int, float)
-        For each direction the member and the factor.
-    """
-
-    rows: tuple[int, ...]
-    dual: np.ndarray
-    directions: np.ndarray
-    family: Family
-    places: tuple[tuple[int, float], ...]
-
-
-def tree_of(family: Family, n_outputs: int) -> DualTree:
-    """Return the dual that a family has at its root, along its direction of the outputs, and nothing beside.
-
-    Parameters
-    ----------
-    family : Family
-    n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        Where the root or the direction is none.
-    """
-    if not 0 <= family.root < len(family.members):
-        raise ValueError("the root is none of the members")
-    root = family.members[family.root]
-    along = np.array((1.0,) if family.direction is None else family.direction)
-    if along.shape != (n_outputs,) or not np.isfinite(along).all() or not along.any():
-        raise ValueError(f"the direction is none of {n_outputs} outputs")
-    along = np.ldexp(along, -int(np.frexp(np.abs(along).max())[1]))
-    dual = root[:, None] * along
-    if not sum(exactly(root), Fraction(0)):
-        dual = balanced(dual)
-    directions = np.linalg.svd(along[None])[2]
-    place = family.root, abs(float(directions[0] @ along))
-    return DualTree(family.rows, dual, directions, family, (place, *[(0, 0.0)] * (n_outputs - 1)))
 
 
 def dual_bound(

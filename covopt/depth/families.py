@@ -38,29 +38,44 @@ class Child(Listed):
 
 @dataclass(frozen=True)
 class Family:
-    """Vectors over a few rows of the table, closed under taking children; the first N are the unit vectors.
+    """Vectors over a few rows of the table, closed under taking children; the first n are the unit vectors.
+
+    Attributes
+    ----------
+    members : ndarray of shape (m, n)
+    children : list of Child
+    """
+
+    members: np.ndarray
+    children: list[Child]
+
+
+@dataclass(frozen=True)
+class DualTree:
+    """A dual on some rows, and a family that bounds its height in all directions of the outputs.
 
     Attributes
     ----------
     rows : tuple of int
-        Of the table: the others have multiplier zero.
-    direction : tuple of float or None
-        The unit vector u of the outputs, Yu being what is bounded; None for one output.
-    members : ndarray of shape (m, n)
-    children : list of Child
-    root : int
-        λ among the members.
+    dual : ndarray of shape (n, k)
+        N on these rows; zero on the others.
+    directions : ndarray of shape (m, k)
+        w_m.
+    family : Family
+        Its members hold a multiple of each N w_m.
+    places : tuple of (int, float)
+        For each direction the member and the factor.
     """
 
     rows: tuple[int, ...]
-    direction: tuple[float, ...] | None
-    members: np.ndarray
-    children: list[Child]
-    root: int
+    dual: np.ndarray
+    directions: np.ndarray
+    family: Family
+    places: tuple[tuple[int, float], ...]
 
 
 class Recursion:
-    """h_{L−1}(λ; c) from above, for many c at once.
+    """h_{L−1}(ν; c) of members from above, for many c at once.
 
     Parameters
     ----------
@@ -69,8 +84,8 @@ class Recursion:
         The rows (x, β) that the family speaks of.
     bias : float
     depth : int
-    roots : sequence of int, optional
-        More members whose heights are asked for.
+    roots : sequence of int
+        Members whose heights are asked for, beside the unit vectors.
 
     Raises
     ------
@@ -79,11 +94,11 @@ class Recursion:
     """
 
     def __init__(
-        self, family: Family, lifted: np.ndarray, bias: float, depth: int, roots: Sequence[int] = ()
+        self, family: Family, lifted: np.ndarray, bias: float, depth: int, roots: Sequence[int]
     ) -> None:
         self.family, self.depth = family, depth
         n = len(lifted)
-        used = self._check(n, (family.root, *roots))
+        used = self._check(n, roots)
         self.first = np.array([_gauge(lifted, member) for member in family.members])
         self._targets = np.array([c.member for c in used], dtype=int)
         self._scales = np.array([abs(c.scale) for c in used])
@@ -110,7 +125,7 @@ class Recursion:
         self._present, self._starts = present, starts
         self._n = n
 
-    def _check(self, n: int, roots: tuple[int, ...]) -> list[Child]:
+    def _check(self, n: int, roots: Sequence[int]) -> list[Child]:
         """Return the children of members that have them all: all signs and all sets of positive rows."""
         members = self.family.members
         if members.shape[1] != n or len(members) < n or not np.array_equal(members[:n], np.eye(n)):
@@ -152,20 +167,6 @@ class Recursion:
         """Numbers of one layer of the recursion at one point."""
         return len(self._order) + len(self.first)
 
-    def gauge(self, c: np.ndarray) -> np.ndarray:
-        """Bound h_{L−1}(λ; c) from above.
-
-        Parameters
-        ----------
-        c : ndarray of shape (L − 2, m)
-            A column for each point.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-        """
-        return self.heights(c, np.array([self.family.root]))[0]
-
     def heights(self, c: np.ndarray, which: np.ndarray) -> np.ndarray:
         """Bound h_{L−1}(ν; c) from above for some members, a row for each.
 
@@ -173,7 +174,7 @@ class Recursion:
         ----------
         c : ndarray of shape (L − 2, m)
         which : ndarray of int
-            Unit vectors, the root, or among the ``roots``.
+            Unit vectors, or among the ``roots``.
         """
         count = c.shape[1]
         whole = LAYER_BYTES * self.size * count

@@ -25,14 +25,14 @@ import numpy as np
 from numba import njit
 
 LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
-# kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero, M̄₁₂ as it likes and v = 1/β² alone
-INFEASIBLE, CUT, INSIDE, WILD, FLAT = -1, 0, 1, 2, 3
+# kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero
+INFEASIBLE, CUT, INSIDE, WILD = -1, 0, 1, 2
 NOTHING = 1e300
 CELL = np.dtype(
     [
         ("low", float, 3),  # ends of (α, c, v)
         ("high", float, 3),
-        ("points", float, (8, 3)),  # vertices as (u, v, w); of a flat cell every other one counts
+        ("points", float, (8, 3)),  # vertices as (u, v, w)
         (
             "slopes",
             float,
@@ -51,7 +51,7 @@ CELL = np.dtype(
 
 
 @njit(cache=True, nogil=True)
-def fill(cells: np.ndarray, first: int, beta2: float, flat: bool) -> None:
+def fill(cells: np.ndarray, first: int, beta2: float) -> None:
     """Fill in what cells need for :func:`step`, from some cell on.
 
     Parameters
@@ -60,8 +60,6 @@ def fill(cells: np.ndarray, first: int, beta2: float, flat: bool) -> None:
     first : int
     beta2 : float
         β².
-    flat : bool
-        Whether v = 1/β² alone, and M̄₁₂ may be negative.
     """
     for i in range(first, len(cells)):
         cell = cells[i]
@@ -75,8 +73,6 @@ def fill(cells: np.ndarray, first: int, beta2: float, flat: bool) -> None:
         least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
         slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
         cell.kind = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
-        if flat:
-            cell.kind = FLAT
         # the tangent is taken where a cell that begins at v = 0 is cheapest
         a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
         u, w = a + c * c * v, c * v
@@ -88,7 +84,7 @@ def fill(cells: np.ndarray, first: int, beta2: float, flat: bool) -> None:
         sizes[0], sizes[1], sizes[2] = 0.0, 0.0, 0.0
         scale = abs(u) + v + beta2 * (u * v + w * w)
         for j in range(8):
-            vj, cj = v1 if j & 1 and not flat else v0, c1 if j & 2 else c0
+            vj, cj = v1 if j & 1 else v0, c1 if j & 2 else c0
             square = cj * cj * vj
             # a little lower, by more than rounding: what is left to pay grows with B
             aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
@@ -147,7 +143,7 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
         across = max(0.0, u - w * c - LOST * u) + v * max(0.0, apart) ** 2
         return max(0.0, (across * slopes[0, 0] + v * max(0.0, slopes[0, 1])) * (1.0 - LOST))
     best, most = NOTHING, 0.0
-    for j in range(0, 8, 2 if cell.kind == FLAT else 1):
+    for j in range(8):
         value = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2] + left[j]
         ends[j] = value
         most = max(most, left[j])
@@ -239,3 +235,147 @@ def refill(which: np.ndarray, cells: np.ndarray, beyond: np.ndarray, asked: np.n
             found = cheapest(points[j], beyond, asked[i, j])
             left[j] = max(left[j], found)
             known[i, j] = found < asked[i, j]
+
+
+@njit(cache=True, nogil=True)
+def mark(
+    at: np.ndarray, asked: np.ndarray, cells: np.ndarray, beta2: float, missing: np.ndarray, own: np.ndarray
+) -> None:
+    """Find the cells by which what is left to pay at some B is below what is asked for, and what they lose.
+
+    Parameters
+    ----------
+    at : ndarray of shape (m, 3)
+        B as (u, v, w).
+    asked : ndarray of shape (m,)
+    cells : ndarray of CELL, of shape (n,)
+    beta2 : float
+        β².
+    missing, own : ndarray of shape (n,)
+        To be raised: by how much a cell is below; the largest distance of the tangent at its vertices.
+    """
+    ends, stack = np.empty(8), np.empty(256, dtype=np.int64)
+    for p in range(len(at)):
+        u, v, w = at[p, 0], at[p, 1], at[p, 2]
+        stack[0] = 0
+        size = 1
+        while size > 0:
+            size -= 1
+            i = stack[size]
+            less = asked[p] - step(at[p], cells, i, ends)
+            if less <= 0.0:
+                continue
+            missing[i] = max(missing[i], less)
+            k = cells[i].child
+            if k > 0:
+                stack[size], stack[size + 1] = k, k + 1
+                size += 2
+                continue
+            if cells[i].kind == WILD:
+                own[i] = NOTHING
+                continue
+            points, slopes = cells[i].points, cells[i].slopes
+            for j in range(8):
+                U, V, W = points[j, 0], points[j, 1], points[j, 2]
+                det = U * V - W * W
+                if det <= 0.0:
+                    own[i] = NOTHING
+                    break
+                true = (u * V - 2.0 * w * W + v * U) / det - v * beta2
+                tangent = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2]
+                own[i] = max(own[i], true - tangent)
+
+
+MOST_CELLS = 60_000  # of a layer, beyond which no more are halved
+MOST_READ = 2 * MOST_CELLS + 1  # the last round may have halved every leaf
+MOST_HALVED = 120  # times, one in another
+_LEAF = "."
+
+
+class Cells:
+    """A tree of cells of one layer, and what is left to pay at their vertices.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (3,)
+        Ends of the root.
+    beta2 : float
+        β².
+    """
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, beta2: float) -> None:
+        self.beta2 = beta2
+        self.cells = np.zeros(0, dtype=CELL)
+        self._add(low[None], high[None], np.full(1, -1))
+
+    def _add(self, low: np.ndarray, high: np.ndarray, parent: np.ndarray) -> None:
+        """Add leaves."""
+        known, more = len(self.cells), np.zeros(len(low), dtype=CELL)
+        more["low"], more["high"], more["parent"], more["axis"] = low, high, parent, -1
+        self.cells = np.concatenate([self.cells, more])
+        fill(self.cells, known, self.beta2)
+
+    def open(self, which: np.ndarray) -> np.ndarray:
+        """Say which of some cells have states, and vertices that bound them."""
+        kinds = self.cells["kind"][which]
+        return (kinds != INFEASIBLE) & (kinds != WILD)
+
+    def halve(self, which: np.ndarray, axes: np.ndarray) -> np.ndarray:
+        """Halve leaves, each along its axis, and return their parts."""
+        n, cells, every = len(self.cells), self.cells, np.arange(len(which))
+        cells["child"][which], cells["axis"][which] = n + 2 * every, axes
+        low, high = cells["low"][which], cells["high"][which]
+        a, b = low[every, axes], high[every, axes]
+        middle = np.where(axes == 0, np.sqrt(np.abs(a * b)), 0.5 * (a + b))
+        first, second = high.copy(), low.copy()
+        first[every, axes], second[every, axes] = middle, middle
+        self._add(
+            np.stack([low, second], axis=1).reshape(-1, 3), np.stack([first, high], axis=1).reshape(-1, 3),
+            np.repeat(which, 2),
+        )  # fmt: skip
+        return np.arange(n, len(self.cells))
+
+    def pay(self, which: np.ndarray, beyond: Cells, asked: np.ndarray) -> None:
+        """Raise what is left to pay at the vertices of some cells; see :func:`covopt.depth.gram_cells.refill`."""
+        refill(which[self.open(which)], self.cells, beyond.cells, asked)
+
+    def cheapest(self, at: np.ndarray, above: float) -> float:
+        """Return the least that is to pay from B on; see :func:`covopt.depth.gram_cells.cheapest`."""
+        return float(cheapest(at, self.cells, above))
+
+    def written(self) -> str:
+        """Return the tree level by level: the axis of each cell that is halved, a point for each that is not."""
+        out, here = [], np.zeros(1, dtype=int)
+        while len(here):
+            out += [_LEAF if axis < 0 else str(axis) for axis in self.cells["axis"][here].tolist()]
+            first = self.cells["child"][here[self.cells["axis"][here] >= 0]]
+            here = np.stack([first, first + 1], axis=1).ravel()
+        return "".join(out)
+
+    def read(self, text: str) -> None:
+        """Halve the root as a tree that is written says.
+
+        Raises
+        ------
+        ValueError
+            Where it is no tree, or too large a one.
+        """
+        if len(text) > MOST_READ:
+            raise ValueError(f"a layer has more than {MOST_READ} cells")
+        if set(text) - set("012" + _LEAF):
+            raise ValueError(f"a tree of cells holds {min(set(text) - set('012' + _LEAF))!r}")
+        here = np.zeros(1, dtype=int)
+        for _ in range(MOST_HALVED + 1):
+            level, text = text[: len(here)], text[len(here) :]
+            if len(level) < len(here):
+                raise ValueError("a tree of cells ends too soon")
+            halved = [
+                (cell, int(sign)) for cell, sign in zip(here.tolist(), level, strict=True) if sign != _LEAF
+            ]
+            if not halved:
+                break
+            here = self.halve(*np.array(halved).T)
+        else:
+            raise ValueError(f"a cell is halved more than {MOST_HALVED} times")
+        if text:
+            raise ValueError("a tree of cells goes on after its end")

@@ -17,31 +17,23 @@ layer's cells is the least over the cells of the next layer, from the last to th
 Which states matter, for a chain that costs at most U: Σ(D_ℓ/D_{ℓ−1})² ≤ U bounds D_ℓ from both ends, v ≤ 1/β², and
 c may be kept between the least and the largest of c_0 (of the B it starts from), c_L, −½ and ½: clipping it there
 brings neighbours no farther apart, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
-
-**Targets on one ray.** For YYᵀ = yyᵀ let M̄₁₂ be as it likes in the last layers: that is less. What is left to pay
-in them is then V(B) = inf κ + ζᵀBζ over some pairs (κ, ζ), with ζ not along 1: with none of them left it is yᵀBy, or
-2√(yᵀBy) = inf_s 1/s + s yᵀBy; and as ζᵀ(M̄ + β²11ᵀ)⁻¹ζ = min_ρ ρ² + pᵀM̄⁺p, p = ζ − βρ1 in the range of M̄, and
-Tr M̄B + pᵀM̄⁺p ≥ 2√(pᵀBp), one layer earlier
-
-.. math:: V(B) = \inf_{\kappa, \zeta, \rho, s}\ \kappa + \rho^2 + 1/s + s\,p^T B p, \qquad \bar M = s\,pp^T.
-
-So M̄ of rank one are enough, for which v = 1/β²: cells of two numbers. Where B is a state of a chain that costs at
-most U, its first layers and the cheapest of these behind it are a chain that costs no more, so they are found in the
-same ranges of α and c.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from covopt.depth.exactly import exactly, products
-from covopt.depth.gram_cells import LOST
-from covopt.depth.gram_trees import Cells
+from covopt.data import Data
+from covopt.depth.gram_cells import LOST, MOST_CELLS, MOST_HALVED, Cells, mark
+from covopt.depth.two_rows import exactly, products
+from covopt.depth.upper import Found, UpperSearch
 from covopt.exact.rounding import above, below, down, up
+from covopt.limits import TimeUp, checkpoint
 
 _LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 
@@ -55,15 +47,12 @@ class GramChain:
     rows : tuple of int
         Two.
     trees : tuple of str
-        For each hidden layer but the last (with a penalised output bias the last, too), in preorder: the axis along
-        which a cell is halved (0 for α, 1 for c, 2 for v), or a point for one that is not.
-    flat : int
-        How many layers at the end have cells of v = 1/β² alone.
+        For each hidden layer but the last (with a penalised output bias the last, too), level by level: the axis
+        along which a cell is halved (0 for α, 1 for c, 2 for v), or a point for one that is not.
     """
 
     rows: tuple[int, int]
     trees: tuple[str, ...]
-    flat: int = 0
 
 
 class TwoRows:
@@ -99,18 +88,11 @@ class TwoRows:
         run = a + b - 2 * c
         rise = self._moments[0] + self._moments[1] - 2 * self._moments[2]
         beta2 = Fraction(bias) ** 2
-        self._rise = rise
-        one = self._moments[0] * self._moments[1] == self._moments[2] ** 2
-        self._opposite = one and self._moments[2] < 0
         numbers = [a, b, run, rise, beta2, a * b - c * c]
         if not all(1 < n * _LARGE < _LARGE**2 for n in [*numbers, Fraction(cutoff)]):
             raise ValueError("chains of covariances bound two rows of moderate size with different targets")
         self.beta2 = above(beta2)
         self.starts = _starts(a, b, c)
-        self.gram = np.array([[float(a), float(c)], [float(c), float(b)]])
-        p, q, r = map(float, self._moments)
-        self.moments = np.array([[p, r], [r, q]])
-        self.ray, self.acute = one and self._moments[2] >= 0, c >= 0
         ends = [Fraction(start[2]) / Fraction(start[1]) for start in self.starts]
         ends += [(self._moments[1] - self._moments[0]) / (2 * rise), Fraction(1, 2), Fraction(-1, 2)]
         least, most = min(ends), max(ends)
@@ -123,28 +105,10 @@ class TwoRows:
             low = [down(below(alpha[0])), -up(-float(least)), 0.0]
             high = [up(above(alpha[1])), up(float(most)), up(above(1 / beta2))]
             self.roots.append((np.array(low), np.array(high)))
-        self._upright = below(1 / beta2)
 
-    def cells(self, flat: int = 0) -> list[Cells]:
-        """Return the root of each layer, the last few with v = 1/β² alone.
-
-        Raises
-        ------
-        ValueError
-            Where those say nothing.
-        """
-        full = len(self.roots) - flat
-        if flat and (not self.ray or full < (0 if self.acute else 1)):
-            raise ValueError(
-                "cells of rank one bound two rows whose targets are on one ray, behind acute ones"
-            )
-        bottom = [
-            np.r_[low[:2], self._upright] if k >= full else low for k, (low, _) in enumerate(self.roots)
-        ]
-        return [
-            Cells(low, high, self.beta2, k >= full)
-            for k, (low, (_, high)) in enumerate(zip(bottom, self.roots, strict=True))
-        ]
+    def cells(self) -> list[Cells]:
+        """Return the root of each layer."""
+        return [Cells(low, high, self.beta2) for low, high in self.roots]
 
     def last(self, points: np.ndarray) -> np.ndarray:
         """Bound from below what is left to pay at B of the last layer of cells.
@@ -174,44 +138,6 @@ class TwoRows:
         # where the two are the same to ten digits, the first: it is never the larger
         touching = r * np.sqrt(det) - mixed * math.sqrt(moments) + 2.0**-17 * np.sqrt(p * q * first * second)
         return np.where(touching >= 0.0, whole, apart) * (1.0 - LOST)
-
-    def end(self, B: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return what is left to pay at the last B that cells speak of, to rounding, and its slope in B."""
-        S = self.moments
-        if self.penalized:
-            return float((S * B).sum()), S
-        det, moments = max(float(np.linalg.det(B)), 0.0), max(float(np.linalg.det(S)), 0.0)
-        if S[0, 1] * math.sqrt(det) < B[0, 1] * math.sqrt(moments):
-            roots = np.sqrt(np.diag(S) * np.diag(B))
-            return 2.0 * float(roots.sum()), np.diag(roots / np.diag(B))
-        root = math.sqrt(float((S * B).sum()) + 2.0 * math.sqrt(det * moments))
-        turned = np.array([[B[1, 1], -B[0, 1]], [-B[1, 0], B[0, 0]]])
-        return 2.0 * root, (S + math.sqrt(moments / det) * turned) / root
-
-    def floor(self, points: np.ndarray, k: int) -> np.ndarray:
-        """Bound from below what is left to pay at B of the k-th layer of cells, by closed forms.
-
-        With n steps to go: n(α·‖y₁ − y₂‖²)^{1/n} as for Lipschitz maps, and with the bias as a constant channel,
-        which costs one a layer, n(Tr YYᵀB)^{1/n} and, for one output and opposite signs, nΣ(y_i²/M_ii)^{1/n}.
-        """
-        n = self.depth - 1 - k
-        p, q, r = (float(moment) for moment in self._moments)
-        u, v, w = points[..., 0], points[..., 1], points[..., 2]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            det = np.maximum(u * v - w * w - LOST * (u * v + w * w), 0.0)
-            alpha = np.where(v > 0.0, det / v, 0.0)
-            first, second = u + w + 0.25 * v, u - w + 0.25 * v
-            near = LOST * (np.abs(u) + np.abs(w) + v)
-            size = near * (p + q + abs(r))
-            trace = np.maximum(p * first + q * second + 2.0 * r * (0.25 * v - u) - size, 0.0)
-            through = trace ** (1.0 / n)
-            if self._opposite:
-                parts = [np.where(x > 0.0, m * det / (x + near), 0.0) for x, m in ((second, p), (first, q))]
-                through = np.maximum(through, sum(part ** (1.0 / n) for part in parts))
-        paid = n - 2 + self.penalized
-        return np.maximum(n * (float(self._rise) * alpha) ** (1.0 / n), n * through - paid) - LOST * n * (
-            2.0 + through
-        )
 
     def least(self, layer: Cells) -> float:
         """Return the bound by the cells of the first layer."""
@@ -252,7 +178,7 @@ def gram_bound(
     if len(rows) != 2 or rows[0] == rows[1] or any(not 0 <= i < len(X) for i in rows):
         raise ValueError("the rows are not two rows of the table")
     task = TwoRows(X[rows], Y[rows], depth, bias, output_bias, cutoff)
-    layers = task.cells(chain.flat)
+    layers = task.cells()
     if len(chain.trees) != len(layers):
         raise ValueError("trees of cells are missing")
     for k in range(len(layers) - 1, -1, -1):
@@ -282,7 +208,6 @@ def pay(
         return
     if asked is None:
         asked = np.full((len(cells), 8), 2.0 * task.cutoff)
-    cells["left"][which] = np.maximum(cells["left"][which], task.floor(cells["points"][which], k))
     layers[k].pay(which, layers[k + 1], asked)
 
 
@@ -302,3 +227,131 @@ def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
         u -= u * Fraction(1, 2**48)
         out.append(np.array([float(u), float(v), float(w)]))
     return out
+
+
+WORTH = 0.8  # of what is missing: the trees are written down where it is less
+ROUNDS = MOST_HALVED  # each halves a cell once at most
+SHARE = 0.5  # of a layer's part of what is missing: cells that lose more by themselves are halved
+
+
+def gram_search(
+    rows: tuple[int, int],
+    X: np.ndarray,
+    Y: np.ndarray,
+    depth: int,
+    bias: float,
+    output_bias: str,
+    *,
+    upper: float,
+    goal: float,
+    most: int = MOST_CELLS,
+) -> tuple[float, GramChain] | None:
+    """Return a lower bound on R_L by two rows, and its trees; None where it is not about them.
+
+    Parameters
+    ----------
+    rows : tuple of int
+        Two.
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N, k)
+    depth : int
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+    upper : float
+        The squared norm of some network through the points: the bound is at most that.
+    goal : float
+        Relative distance to the cheapest network through the two rows that is known, at which the search ends.
+    most : int
+        Cells of a layer.
+    """
+    pair = list(rows)
+    try:
+        task = TwoRows(X[pair], Y[pair], depth, bias, output_bias, upper)
+    except ValueError:
+        return None
+    best: tuple[float, GramChain] | None = None
+    try:
+        least = (
+            upper if len(X) == 2 else min(upper, cheapest_network(X[pair], Y[pair], depth, bias, output_bias))
+        )
+        for value, trees in _raised(task, task.cells(), least * (1.0 - goal), most):
+            best = value, GramChain(rows, trees)
+    except TimeUp:
+        pass
+    return best
+
+
+def _raised(
+    task: TwoRows, layers: list[Cells], aim: float, most: int
+) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """Halve cells until their bound is ``aim`` or they are too many, and yield bounds and trees on the way."""
+    fresh = [np.arange(1) for _ in layers]
+    asked: list[np.ndarray | None] = [None for _ in layers]
+    share, told = SHARE, 0.0
+    for _ in range(ROUNDS):
+        for k in range(len(layers) - 1, -1, -1):
+            checkpoint()
+            pay(task, layers, k, fresh[k], asked[k])
+        value = task.least(layers[0])
+        last = value >= aim or max(len(layer.cells) for layer in layers) > most
+        if value > told and (last or aim - value < WORTH * (aim - told)):
+            told = value
+            yield value, tuple(layer.written() for layer in layers)
+        if last:
+            break
+        fresh, limits, share = _refine(task, layers, aim, share, aim - value)
+        asked = [*limits]
+        if not any(map(len, fresh)):
+            break
+
+
+def cheapest_network(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str) -> float:
+    """Return the squared norm of the best network through two rows that one look finds.
+
+    The rows may be turned as one likes: a plane holds them, whatever their number of features.
+    """
+    plane = np.linalg.qr(X.T)[1].T
+    norms = [np.inf]
+
+    def keep(found: Found, source: str) -> None:
+        if found[1].depth == depth:
+            norms.append(found[0])
+
+    UpperSearch(Data.validate(plane, Y, bias=bias), depth, output_bias, None, 0, keep).begin()
+    return min(norms)
+
+
+def _refine(
+    task: TwoRows, layers: list[Cells], aim: float, share: float, gap: float
+) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """Halve the cells that keep the bound below ``aim``; return those to be paid again, up to what, and the share."""
+    at = np.array(task.starts)
+    asked = np.full(len(at), aim)
+    out, limits, halved = [], [], 0
+    for layer in layers:
+        cells = layer.cells
+        missing, own = np.zeros(len(cells)), np.zeros(len(cells))
+        mark(at, asked, cells, layer.beta2, missing, own)
+        critical = np.flatnonzero(missing > 0.0)
+        leaves = critical[cells["child"][critical] == 0]
+        rough = leaves[own[leaves] >= share * np.maximum(missing[leaves], gap) / len(layers)]
+        leaves = leaves[layer.open(leaves)]
+        at = cells["points"][leaves].reshape(-1, 3)
+        asked = (cells["left"][leaves] + missing[leaves, None]).ravel()
+        limit = cells["left"] + missing[:, None]
+        halved += len(rough)
+        new = layer.halve(rough, _axes(cells["low"][rough], cells["high"][rough]))
+        out.append(np.r_[critical, new])
+        limits.append(np.vstack([limit, np.full((len(new), 8), 2.0 * task.cutoff)]))
+    return out, limits, share if halved else 0.5 * share
+
+
+def _axes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the axis along which each cell is widest, measured by what a step loses."""
+    a, b = low[:, 0], high[:, 0]
+    u, v = low[:, 2], high[:, 2]
+    widths = np.stack([
+        np.log(b / a), 2.0 * (high[:, 1] - low[:, 1]) * np.sqrt(0.5 * (u + v) / np.sqrt(a * b)),
+        np.log(v / np.where(u < 0.1 * v, u + 0.1 * v, u)),
+    ])  # fmt: skip
+    return np.argmax(widths, axis=0)

@@ -24,8 +24,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.depth.exactly import dot, exactly, products
-from covopt.depth.two_rows import level_value, two_rows_cost
+from covopt.depth.two_rows import dot, exactly, level_value, products, two_rows_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each

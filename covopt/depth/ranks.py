@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import gcd
+from math import gcd, lcm
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.checks.validation import check_count
-from covopt.depth.chain import as_chain, jacobian
+from covopt.depth.layers import as_chain, jacobian
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.exact.singular import singular_values_between
@@ -44,11 +44,11 @@ class Polytope(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """A polytope on which the network is x ↦ map·(x, 1), up to the factor 2^−scale."""
+    """A polytope on which the network is x ↦ map·(x, 1)/unit."""
 
     polytope: Polytope
     map: np.ndarray  # Python integers, (k, d + 1)
-    scale: int
+    unit: int
 
 
 def whole_box(low: Sequence[float], high: Sequence[float]) -> Polytope:
@@ -63,10 +63,7 @@ def whole_box(low: Sequence[float], high: Sequence[float]) -> Polytope:
     vertices, tight = [], []
     for corner in product((0, 1), repeat=dim):
         values = [Fraction((low, high)[side][i]) for i, side in enumerate(corner)]
-        common = 1
-        for value in values:
-            common = common * value.denominator // gcd(common, value.denominator)
-        vertices.append((*(int(value * common) for value in values), common))
+        vertices.append(tuple(_whole([*values, Fraction(1)])))
         tight.append(frozenset(2 * i + side for i, side in enumerate(corner)))
     return Polytope(tuple(vertices), tuple(tight))
 
@@ -120,19 +117,10 @@ def cut(polytope: Polytope, values: Sequence[int], name: int) -> tuple[Polytope,
     return pieces[0], pieces[1]
 
 
-def dyadic(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return Python integers M and s with array = M·2^−s exactly.
-
-    Examples
-    --------
-    >>> dyadic(np.array([[0.5, 3.0]]))
-    (array([[1, 6]], dtype=object), 1)
-    """
-    entries = [Fraction(entry) for entry in array.ravel().tolist()]
-    scale = max((entry.denominator.bit_length() - 1 for entry in entries), default=0)
-    whole = np.empty(len(entries), dtype=object)
-    whole[:] = [int(entry * (1 << scale)) for entry in entries]
-    return whole.reshape(array.shape), scale
+def _whole(values: Sequence[Fraction]) -> list[int]:
+    """Return a positive multiple in integers."""
+    common = lcm(*(value.denominator for value in values))
+    return [int(value * common) for value in values]
 
 
 def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[float]) -> Iterator[Piece]:
@@ -152,45 +140,32 @@ def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[f
     Piece
         Two neighbours may carry the same map: the pieces are those of the activation patterns.
     """
-    dim = chain.n_inputs
-    layers = []
-    for w, b in chain.layers:
-        weights, scale = dyadic(w)
-        shift = np.zeros(len(w), dtype=object)
-        beta = Fraction(chain.bias)
-        exact = [Fraction(0)] * len(w) if b is None else [beta * Fraction(entry) for entry in b.tolist()]
-        shift_scale = max((entry.denominator.bit_length() - 1 for entry in exact), default=0)
-        shift[:] = [int(entry * (1 << shift_scale)) for entry in exact]
-        layers.append((weights, scale, shift, shift_scale))
-    slope = Fraction(chain.slope)
-    slope_scale = slope.denominator.bit_length() - 1
-    slope_whole, one = int(slope * (1 << slope_scale)), 1 << slope_scale
+    dim, slope, bias = chain.n_inputs, Fraction(chain.slope), Fraction(chain.bias)
+    exact = [
+        [[*map(Fraction, row), bias * Fraction(shift)] for row, shift in zip(w.tolist(), shifts, strict=True)]
+        for w, shifts in ((w, [0.0] * len(w) if b is None else b.tolist()) for w, b in chain.layers)
+    ]
+    scale = lcm(*(entry.denominator for rows in exact for row in rows for entry in row))
+    layers = [
+        np.array([[int(scale * x) for x in row] for row in rows], dtype=object).reshape(
+            len(w), w.shape[1] + 1
+        )
+        for rows, w in zip(exact, chain.weights, strict=True)
+    ]
+    sides = slope.numerator, slope.denominator
 
-    def layer_map(ell: int, features: np.ndarray, scale: int) -> tuple[np.ndarray, int]:
-        weights, w_scale, shift, b_scale = layers[ell]
-        found = weights.dot(features)
-        total = w_scale + scale
-        constant = found[:, -1]
-        if total < b_scale:
-            found = found * (1 << (b_scale - total))
-            total = b_scale
-            constant = found[:, -1]
-        found[:, -1] = constant + shift * (1 << (total - b_scale))
-        return found, total
-
-    def descend(ell: int, features: np.ndarray, scale: int, polytope: Polytope, used: int) -> Iterator[Piece]:
+    def descend(ell: int, features: np.ndarray, unit: int, polytope: Polytope, used: int) -> Iterator[Piece]:
         checkpoint()
-        found, total = layer_map(ell, features, scale)
+        found = layers[ell][:, :-1].dot(features)
+        found[:, -1] += layers[ell][:, -1] * unit
         if ell + 1 == len(layers):
-            yield Piece(polytope, found, total)
+            yield Piece(polytope, found, unit * scale)
             return
         for piece, active in _split(polytope, found, used):
-            masked = found * np.array([one if on else slope_whole for on in active], dtype=object)[:, None]
-            yield from descend(ell + 1, masked, total + slope_scale, piece, used + len(found))
+            masked = found * np.array([[sides[on]] for on in active], dtype=object).reshape(-1, 1)
+            yield from descend(ell + 1, masked, unit * scale * slope.denominator, piece, used + len(found))
 
-    start = np.zeros((dim, dim + 1), dtype=object)
-    start[:, :dim] = np.eye(dim, dtype=int).astype(object)
-    yield from descend(0, start, 0, whole_box(low, high), 2 * dim)
+    yield from descend(0, np.eye(dim, dim + 1, dtype=int).astype(object), 1, whole_box(low, high), 2 * dim)
 
 
 def _split(polytope: Polytope, found: np.ndarray, used: int) -> Iterator[tuple[Polytope, tuple[bool, ...]]]:
@@ -297,14 +272,14 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     thinnest = min(chain.n_inputs, chain.n_outputs, *chain.widths)
     lower, count, point = -1, 0, np.zeros(chain.n_inputs)
     complete = True
-    known: dict[bytes, int] = {}
+    known: dict[str, int] = {}
     for piece in linear_pieces(chain, ends[0].tolist(), ends[1].tolist()):
         if count == cap:
             complete = False
             break
         count += 1
         linear = piece.map[:, :-1]
-        key = str(linear.tolist()).encode()
+        key = str(linear.tolist())
         if key not in known:
             known[key] = exact_rank(linear.tolist()) if linear.any() else 0
         if known[key] > lower:

@@ -16,8 +16,7 @@ from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
-from covopt.depth.chain import from_content, to_content
-from covopt.depth.layers import stationarity
+from covopt.depth.layers import from_content, stationarity, to_content
 from covopt.depth.linear import check_depth
 from covopt.errors import CovoptError
 from covopt.exact.rounding import relative_gap

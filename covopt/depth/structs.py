@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -70,8 +70,8 @@ def from_json(kind: Any, content: Any) -> Any:
     if plain is not None:
         return plain(content)
     origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return _one_of(inner, content)
+    if origin in (Union, UnionType):  # of something and None
+        return None if content is None else from_json(inner[0], content)
     if origin in (tuple, list):
         entries = _several(content)
         if origin is list or inner[-1] is Ellipsis:
@@ -95,14 +95,6 @@ def from_json(kind: Any, content: Any) -> Any:
 def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {f.name: hints[f.name] for f in fields(kind)}
-
-
-def _one_of(kinds: tuple[Any, ...], content: Any) -> Any:
-    """Return a value of one of two types: None or the other, a number or what stands as a list."""
-    first, second = kinds
-    if second is NoneType:
-        return None if content is None else from_json(first, content)
-    return from_json(first if isinstance(content, list) else second, content)
 
 
 def _several(content: Any) -> list[Any]:

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.arrangement.highs import linear_program
-from covopt.depth.families import Child, Family, bits, child_of, needs, rows_of
+from covopt.certificates.conjugate import balanced
+from covopt.depth.families import Child, DualTree, Family, bits, child_of, needs, rows_of
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
@@ -27,6 +28,7 @@ SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
 FEW, TIGHT = 12, 1e-4  # the same for at most so many rows
 CLIMBS = 8  # from signs to the best activations and back, for a height from below
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
+SIDES = 8  # half a polygon about the circle: two per cent are lost at most
 SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
 
 
@@ -287,16 +289,31 @@ class TreeSearch:
         members.append(np.ldexp(vector, -power))
         return len(members) - 1, float(np.ldexp(1.0, power))
 
-    def family(
+    def tree(
         self,
-        rows: tuple[int, ...],
-        direction: tuple[float, ...] | None,
-        found: np.ndarray,
+        rows: Sequence[int],
+        dual: np.ndarray,
+        *,
+        level: bool = False,
         levels: int | None = None,
-    ) -> Family:
-        """Return the family of a λ as the certificate wants it."""
-        members, children, places = self.close([_balanced(found) if self.free else found], levels=levels)
-        return Family(rows, direction, members, children, places[0][0])
+        max_members: int = 600,
+    ) -> DualTree:
+        """Return a dual on some rows with a family for its heights in all directions of the outputs.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            Of the table: those that the search is about.
+        dual : ndarray of shape (n, k)
+        level : bool
+            Whether its rows sum to zero, and directions that do are asked for.
+        levels, max_members : int
+            See :meth:`close`.
+        """
+        directions = _directions(dual, level)
+        roots = [dual @ w for w in directions]
+        members, children, places = self.close(roots, levels=levels, max_members=max_members)
+        return DualTree(tuple(rows), dual, directions, Family(members, children), tuple(places))
 
 
 class _Epigraph:
@@ -348,12 +365,21 @@ class _Epigraph:
         return float(inner[-1]), inner[:-1], weights
 
 
-def _balanced(vector: np.ndarray) -> np.ndarray:
-    """Round to a grid of powers of two on which the entries sum to zero exactly."""
-    unit = float(np.ldexp(1.0, int(np.frexp(np.abs(vector).max())[1]) - 40))
-    whole = np.rint(vector / unit)
-    whole[int(np.argmax(np.abs(whole)))] -= whole.sum()
-    return whole * unit
+def _directions(dual: np.ndarray, level: bool) -> np.ndarray:
+    """Return directions of the outputs that :func:`covopt.depth.dual_trees.covering` takes."""
+    k = dual.shape[1]
+    if not level:
+        space = np.eye(k)
+    else:  # vectors that sum to zero
+        space = np.linalg.svd(np.ones((1, k)))[2][1:]
+        if k == 3:  # turning to the left in the first two coordinates
+            space = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
+    if len(space) == 2 and np.linalg.matrix_rank(dual) == 2:
+        angles = np.pi * np.arange(SIDES) / SIDES
+        found = np.cos(angles)[:, None] * space[0] + np.sin(angles)[:, None] * space[1]
+    else:
+        found = np.linalg.svd(dual @ space.T)[2] @ space
+    return np.array([balanced(w) for w in found]) if level else found
 
 
 def _snapped(mu: np.ndarray, room: np.ndarray) -> np.ndarray:

@@ -42,13 +42,14 @@ with b, as ∂²(b/b′)/∂b∂b′ < 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from operator import mul
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from covopt.depth.exactly import Three
 from covopt.exact.rounding import below, down, root_down
 
 _SHRINK = 1 - Fraction(1, 2**40)  # of the entry off the diagonal: what was found in doubles is let inside
@@ -269,3 +270,27 @@ def _through(at: np.ndarray, left: np.ndarray, begin: int, end: int) -> np.ndarr
     place = np.clip(np.sqrt(b / slope), np.maximum(low, 1e-300), high)
     size = b / place + slope * place
     return np.asarray(size - b + base - _LOST * (size + b + np.abs(base)))
+
+
+Three = tuple[Fraction, Fraction, Fraction]
+
+
+def exactly(values: Any) -> list[Fraction]:
+    """Return doubles as fractions."""
+    return [Fraction(value) for value in values.tolist()]
+
+
+def dot(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fraction:
+    """Return Σ a_i b_i.
+
+    Examples
+    --------
+    >>> dot([Fraction(1), Fraction(1, 2)], [Fraction(2), Fraction(4)])
+    Fraction(4, 1)
+    """
+    return sum(map(mul, first, second), Fraction(0))
+
+
+def products(first: Sequence[Fraction], second: Sequence[Fraction]) -> Three:
+    """Return x·x, z·z and x·z of two rows."""
+    return dot(first, first), dot(second, second), dot(first, second)

@@ -11,9 +11,8 @@ from covopt.api.stopping import pass_on
 from covopt.checks.memory import gives_way, memory_left
 from covopt.checks.timing import stage
 from covopt.data import Data
-from covopt.depth.chain import as_chain
 from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
-from covopt.depth.layers import Layout
+from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.losses.interpolation import INTERPOLATES

@@ -29,11 +29,12 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.checks.validation import check_number, check_output_bias
-from covopt.depth.chain import as_chain, jacobian_between
+from covopt.depth.layers import as_chain, jacobian
 from covopt.depth.linear import Expansion, check_depth
 from covopt.errors import InputError
-from covopt.exact.rounding import below, lengths_up, root_down
+from covopt.exact.rounding import TINY, below, gamma, lengths_up, root_down
 from covopt.exact.singular import singular_values_between
+from covopt.network import check_inputs
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple
     .. math:: \max_x L \sum_i s_i(Jf(x))^{2/L} \le R_L(f) \le \|W\|^2 + (L - L_0) \min_\ell n_\ell .
 
     The lower bound is rounded down: of a computed Jacobian's singular values what rounding may have made is taken off
-    (:func:`~covopt.depth.chain.jacobian_between`), and points on a kink, where the masks are those of no derivative,
+    (:func:`jacobian_between`), and points on a kink, where the masks are those of no derivative,
     are left out. Without others it is zero.
 
     Parameters
@@ -311,3 +312,47 @@ def _row(bracket: Any) -> tuple[int, float, float]:
     low = check_number("lower", low, "finite", np.isfinite)
     high = check_number("upper", high, "at least lower", lambda value: np.isfinite(value) and value >= low)
     return check_depth(depth), low, high
+
+
+def jacobian_between(network: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return Jf(x) at every row of a table, what its entries may be off, and where it is the derivative.
+
+    It is not on a kink, and where rounding hides on which side of one: a neuron that is zero there, that moves with
+    the inputs and is heard by the next layer. The other neurons that are zero make no difference.
+
+    Parameters
+    ----------
+    network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
+        With ReLUs.
+    X : array_like of shape (N, d)
+
+    Returns
+    -------
+    values, errors : ndarray of shape (N, k, d)
+    decided : ndarray of bool, of shape (N,)
+
+    Examples
+    --------
+    >>> size = [np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])]
+    >>> values, errors, decided = jacobian_between(size, [[2.0], [0.0]])
+    >>> float(values[0, 0, 0]), bool(errors.max() < 1e-14), decided.tolist()
+    (1.0, True, [True, False])
+    """
+    chain = as_chain(network)
+    rows = check_inputs(X, chain.n_inputs)
+    # of every sum and every product on the way, Σ n_ℓ + 4 roundings for an entry
+    share = gamma(sum(w.shape[1] + 4 for w in chain.weights))
+    decided, moves, sizes = np.ones(len(rows), dtype=bool), np.ones(rows.shape), np.abs(rows)
+    found = chain.representations(rows)
+    for ell, (w, b) in enumerate(chain.layers[:-1]):
+        sizes = sizes @ np.abs(w).T + (0.0 if b is None else np.abs(chain.bias * b))
+        hidden = np.abs(found[ell]) <= share * sizes
+        moves = (moves @ np.abs(w).T > 0.0).astype(float)
+        heard = np.abs(chain.weights[ell + 1]).sum(axis=0) > 0.0
+        decided &= ~(hidden & (moves > 0.0) & heard).any(axis=1)
+        moves *= hidden | (found[ell] > 0.0)
+    size = np.broadcast_to(np.eye(chain.n_outputs), (len(rows), chain.n_outputs, chain.n_outputs))
+    for ell in range(len(chain.weights) - 1, -1, -1):
+        size = size @ np.abs(chain.weights[ell])
+        size = size if ell == 0 else size * (found[ell - 1] > 0.0)[:, None, :]
+    return jacobian(chain, rows), share * size * (1.0 + share) + TINY, decided

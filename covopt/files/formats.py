@@ -175,7 +175,7 @@ FORMATS: dict[str, Format] = {
         Format("covopt-deep-solution", "covopt solution of several layers", (1,),
                "covopt.depth.solution:DeepSolution.from_dict"),
         Format("covopt-deep-fit", "covopt fit of several layers", (1,),
-               "covopt.depth.fit_solution:DeepFit.from_dict"),
+               "covopt.depth.fitting:DeepFit.from_dict"),
         Format("covopt-cp-rank", "CP-rank certificate", (1,),
                "covopt.completely_positive.certificate:CPRankCertificate.from_dict"),
         Format("covopt-proof", "covopt proof", (1, 2), "covopt.proofs:Proof.from_dict", field="version"),

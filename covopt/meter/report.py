@@ -14,7 +14,7 @@ from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.depth.chain import from_content, to_content
+from covopt.depth.layers import from_content, to_content
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format, damaged, find_reader

@@ -10,8 +10,8 @@ import numpy as np
 from covopt.api import fit, min_norm
 from covopt.api.stopping import REST, Clock, in_time
 from covopt.certificates.certify import conclude
-from covopt.depth.chain import as_shallow
 from covopt.depth.cost import representation_cost
+from covopt.depth.layers import as_shallow
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HURRY_S
 from covopt.losses import Interpolation, make_loss

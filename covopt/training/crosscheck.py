@@ -16,7 +16,7 @@ from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
 from covopt.checks.claims import Check
 from covopt.checks.wording import Brief
-from covopt.depth.chain import as_shallow
+from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_one
 from covopt.losses import Interpolation, make_loss

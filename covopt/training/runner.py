@@ -18,7 +18,7 @@ from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
-from covopt.depth.chain import as_chain
+from covopt.depth.layers import as_chain
 from covopt.errors import InputError
 from covopt.files.atomic import locked
 from covopt.losses import Loss

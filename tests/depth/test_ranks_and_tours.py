@@ -1,5 +1,6 @@
 """Jacobian ranks in integers, tours through the targets, bottlenecks."""
 
+from fractions import Fraction
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_pieces_are_all_there_and_carry_the_network(widths, slope):
     pieces = list(linear_pieces(network, [-1.0] * d, [1.0] * d))
     centres = np.array([[float(x) for x in piece.polytope.centre] for piece in pieces])
     for piece, x in zip(pieces, centres, strict=True):
-        exact = np.array([[float(v) for v in row] for row in piece.map]) * 2.0**-piece.scale
+        exact = np.array([[float(Fraction(v, piece.unit)) for v in row] for row in piece.map])
         assert np.allclose(exact @ np.append(x, 1.0), network.representations(x[None])[-1][0], atol=1e-9)
     # every random point's Jacobian is that of some piece
     known = {jacobian(network, x[None])[0].round(9).tobytes() for x in centres}

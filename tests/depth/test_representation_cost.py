@@ -1,7 +1,5 @@
-"""The bracket of the representation cost: closed forms, networks as adversaries, mutated certificates, files."""
+"""The bracket of the representation cost, and the search for networks."""
 
-import copy
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,18 +9,16 @@ import covopt
 from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import representation_cost
-from covopt.depth.bounds import bound_from_dict, recompute_bound
 from covopt.depth.cost import Stop
 from covopt.depth.descent import descend, polish, trim
-from covopt.depth.families import Recursion, needs
+from covopt.depth.families import Recursion
 from covopt.depth.layers import Layout
-from covopt.depth.structs import to_json
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
-from covopt.errors import BudgetError, SolutionFileError
+from covopt.errors import BudgetError
 from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.status import Status
-from tests.depth.bank.tables import tree_bound
+from tests.depth.bank.tables import DeepTable
 
 
 @pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
@@ -71,103 +67,15 @@ def test_the_bracket_on_three_points(bracket):
 
 def test_at_depth_two_the_tree_bound_is_the_shallow_one():
     rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
-    solution = covopt.min_norm(X, y, tol=1e-9)
-    lifted = np.column_stack([X, np.ones(4)])
-    family = TreeSearch(lifted, y, 1.0).family((0, 1, 2, 3), None, solution.dual)
-    height = float(Recursion(family, lifted, 1.0, 2).gauge(np.zeros((0, 1)))[0])
-    bound = 2.0 * float(family.members[family.root] @ y) / height
+    given = DeepTable("4 x 2", rng.standard_normal((4, 2)), rng.standard_normal((4, 1)), 2)
+    solution = covopt.min_norm(given.X, given.Y, tol=1e-9)
+    lifted = given.data.lifted
+    tree = TreeSearch(lifted, given.Y[:, 0], 1.0).tree(range(4), solution.dual.reshape(-1, 1))
+    root = np.array([tree.places[0][0]])
+    height = float(Recursion(tree.family, lifted, 1.0, 2, root).heights(np.zeros((0, 1)), root)[0, 0])
+    bound = 2.0 * float(tree.family.members[root[0]] @ given.Y[:, 0]) / height
     assert bound == pytest.approx(solution.cost, rel=1e-6)
     assert bound <= solution.cost
-
-
-def test_the_recursion_bounds_every_point_of_the_balls():
-    # h_2(ν; c) is at least ⟨ν, σ(z)⟩ for any z of B_1(c)
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((3, 2))
-    lifted = np.column_stack([X, np.ones(3)])
-    search = TreeSearch(lifted, rng.standard_normal(3), 1.0)
-    found, _ = search.multipliers()
-    family = search.family((0, 1, 2), None, found)
-    for c in (0.1, 1.0, 7.0):
-        height = Recursion(family, lifted, 1.0, 3).gauge(np.array([[c]]))[0]
-        lam = family.members[family.root]
-        for _ in range(100):
-            angles = rng.standard_normal((2, 3))
-            atoms = np.maximum(lifted @ (angles / np.linalg.norm(angles, axis=1)[:, None]).T, 0.0)
-            mix = rng.dirichlet(np.ones(2)) * rng.choice([-1.0, 1.0], 2)
-            turn = rng.uniform(0, 2 * np.pi)
-            z = np.sqrt(c) * np.cos(turn) * (atoms @ mix) + np.sin(turn)
-            assert abs(lam @ np.maximum(z, 0.0)) <= height * (1 + 1e-12)
-
-
-def test_a_family_that_lacks_a_child_or_forges_one_is_refused():
-    rng = np.random.default_rng(2)
-    X, y = rng.standard_normal((3, 1)), rng.standard_normal(3)
-    search = TreeSearch(np.column_stack([X, np.ones(3)]), y, 1.0)
-    found, _ = search.multipliers()
-    family = search.family((0, 1, 2), None, found)
-
-    def bound(children=None, **changes):
-        changed = replace(family, **({} if children is None else {"children": children}), **changes)
-        return tree_bound([changed], Data.validate(X, y, bias=1.0), 3, "none", 100.0)
-
-    honest = bound()
-    with pytest.raises(ValueError, match="children are missing or invalid"):
-        bound(family.children[1:])
-    with pytest.raises(ValueError, match="children are missing or invalid"):
-        bound([replace(family.children[0], mu=(9.0, 9.0, 9.0)), *family.children[1:]])
-    with pytest.raises(ValueError, match="unit vectors"):
-        bound(members=2 * family.members)
-    with pytest.raises(ValueError, match="rows of the table"):
-        bound(rows=(0, 1, 7))
-    # a child matched with the wrong member is paid for by its rest
-    wrong = [replace(c, member=0, scale=0.0) for c in family.children]
-    assert bound(wrong) <= honest
-
-
-def test_forged_files_fail(bracket, tmp_path):
-    path, content = tmp_path / "deep.json", bracket.to_dict()
-
-    def failed(change):
-        forged = copy.deepcopy(content)
-        change(forged)
-        path.write_text(json.dumps(forged))
-        return {check.name for check in covopt.verify(path).checks if not check.ok}
-
-    def raise_bound(forged):
-        forged["bounds"][0]["value"] = forged["lower_bound"] = forged["cost"] * 0.9999
-        forged["gap"] = 1e-4
-
-    assert "lower bound" in failed(raise_bound)
-    assert "status" in failed(lambda f: f.update(status="certified"))
-    assert "bracket" in failed(lambda f: (f["bounds"][0].update(value=99.0), f.update(lower_bound=99.0)))
-    with pytest.raises(SolutionFileError, match="damaged"):
-        failed(lambda f: f.update(cost=1.0))
-    with pytest.raises(SolutionFileError, match="damaged"):
-        failed(lambda f: f["bounds"][0].update(families=[{}]))
-    assert "interpolation" in failed(lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0))
-    assert "network" in failed(lambda f: f.update(depth=4))
-    damaged = copy.deepcopy(bracket)
-    bound = next(bound for bound in bracket.bounds if bound.kind == "trees")
-    damaged.bounds = [
-        replace(bound, proof=tuple(replace(t, family=replace(t.family, children=[])) for t in bound.proof))
-    ]
-    assert any(
-        "children are missing" in check.detail for check in covopt.verify(damaged).checks if not check.ok
-    )
-    # older versions wrote a family for each size of the layers
-    older = {
-        "value": bound.value,
-        "families": to_json([t.family for t in bound.proof]),
-        "cutoff": bound.cutoff,
-    }
-    assert recompute_bound(bound_from_dict(older), bracket.asked()) == (
-        pytest.approx(bound.value, rel=1e-12),
-        "",
-    )
-    assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
-    assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7
 
 
 def test_several_outputs_have_a_bracket():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.depth.chain import as_chain
+from covopt.depth.layers import as_chain
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.network import DeepReLUNetwork, ReLUNetwork

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.depth.brackets import COUNT, table
+from covopt.certificates.conjugate import balanced
 from covopt.data import Data
-from covopt.depth.bounds import Asked, Bound, recompute_bound
-from covopt.depth.dual_trees import tree_of
-from covopt.depth.families import Family
+from covopt.depth.bounds import KINDS, Asked
+from covopt.depth.families import DualTree
+from covopt.depth.tree_search import TreeSearch
 from tests.cases import cases
-from tests.depth.bank.exact import Layers
+from tests.depth.bank.exact import ExactNetwork, Layers, fractions
 
 NETWORKS = Path(__file__).with_name("networks.json")
 
@@ -144,12 +147,37 @@ def _fits() -> list[DeepTable]:
 
 
 TABLES = [*_docs(), *_without_biases(), *_with_biases(), *_more_rows(), *_fits()]
+BY_NAME = {given.name: given for given in TABLES}
 
 
-def tree_bound(families: list[Family], data: Data, depth: int, output_bias: str, upper: float) -> float:
-    """Return the tree bound by families of multipliers, each along its direction of the outputs."""
-    trees = tuple(tree_of(family, data.n_outputs) for family in families)
-    value, why = recompute_bound(Bound(0.0, "trees", trees), Asked(data, depth, output_bias, upper))
-    if why:
-        raise ValueError(why)
-    return value
+@cache
+def known(name: str) -> Fraction:
+    """Return what the best network known costs, through the points exactly; of a fit its objective."""
+    given = BY_NAME[name]
+    network = ExactNetwork([fractions(w) for w in given.network], given.bias, given.output_bias)
+    X, Y = fractions(given.X), fractions(given.Y)
+    if given.lam is not None:
+        return network.objective(X, Y, given.lam)
+    met = network.through(X, Y)
+    assert met.forward(X)[1][-1] == Y
+    return met.cost()
+
+
+def tree_of(given: DeepTable, c: float = 1.0) -> DualTree:
+    """Return the best dual of three layers at a size of the first, of a table with one output and few rows."""
+    search = TreeSearch(given.data.lifted, given.Y[:, 0], given.bias, free=given.output_bias == "free")
+    search.use(c)
+    dual = search.multipliers()[0][:, None]
+    return search.tree(range(len(given.X)), balanced(dual) if given.output_bias == "free" else dual)
+
+
+def tree_bound(tree: DualTree, given: DeepTable, upper: float) -> float:
+    """Return the tree bound by a dual.
+
+    Raises
+    ------
+    ValueError
+        Where it is refused.
+    """
+    asked = Asked(given.data, given.depth, given.output_bias, upper)
+    return KINDS["trees"].value((tree,), asked)

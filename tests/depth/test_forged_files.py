@@ -1,0 +1,276 @@
+"""Files of deep networks: read back they are the same, and what is changed in them is refused or does no harm."""
+
+import copy
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import covopt
+from benchmarks.adversary.mutate import places
+from covopt.data import Data
+from covopt.depth import DeepFit, DeepSolution, representation_cost
+from covopt.depth.bounds import (
+    KINDS,
+    Bound,
+    bound_from_dict,
+    chain_bounds,
+    closed_bounds,
+    recompute_bound,
+    tree_bounds,
+)
+from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.layers import Layout
+from covopt.depth.pairs import PairBound
+from covopt.depth.solution import AGREES
+from covopt.errors import CovoptError, SolutionFileError
+from covopt.exact.rounding import above
+from covopt.losses import make_loss
+from covopt.network import DeepReLUNetwork
+from covopt.status import Status
+from tests.depth.bank.tables import BY_NAME, known, tree_bound, tree_of
+
+TREE = "3 x 1, positive 102, L = 3"
+NAMES = [
+    "obtuse, k = 2, y1.y2 > 0, L = 3", "one target, acute, biases, penalized, L = 3", TREE,
+    "opposite signs, acute, biases, L = 3", "fit of 4 rows, λ = 0.03, L = 3",
+    pytest.param("3 x 1, k = 2 107, L = 3", marks=pytest.mark.slow),
+]  # fmt: skip
+CHANGES = 6
+FACTORS = (-1.0, 0.0, 0.5, 1.001, 3.0, 1e-300, 1e300)
+
+
+@cache
+def solution(name: str) -> DeepSolution:
+    """Return the best network known of a table, with bounds of every kind that goes with it."""
+    given, upper = BY_NAME[name], above(known(name))
+    data, terms = given.data, (given.depth, given.output_bias)
+    layers = [np.array(w) for w in given.network]
+    layout, theta = Layout.of_layers(layers, given.X.shape[1], given.bias, given.output_bias)
+    rest = layout.to_network(theta), [], Status.HEURISTIC, 1e-6
+    if given.lam is not None:
+        loss = make_loss("squared")
+        loss.encode_targets(given.Y)
+        found = DeepFit(data, *terms, *rest, lam=given.lam, loss=loss)
+        found.bounds = fit_bounds(data, loss, given.lam, given.output_bias, layout, theta, found.objective)
+        return found
+    closed = closed_bounds(data, *terms)
+    found = DeepSolution(data, *terms, *rest)
+    more = chain_bounds(data, *terms, upper=upper, closed=closed) if len(data.X) == 2 else []
+    found.bounds = [*closed, *(more or tree_bounds(data, *terms, upper=upper))]
+    found.bounds.sort(key=lambda bound: -bound.value)
+    return found
+
+
+def is_believed(content: dict, k: int, name: str) -> bool:
+    """Whether a bound of a file passes its check; it never proves more than the network known costs."""
+    try:
+        found = type(solution(name)).from_dict(json.loads(json.dumps(content)))
+    except SolutionFileError:
+        return False
+    value = recompute_bound(found.bounds[k], solution(name).asked())[0]
+    assert value <= known(name)
+    return found.bounds[k].value <= value * (1.0 + AGREES)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_is_read_back_and_every_number_of_its_proofs_may_be_changed(name):
+    honest = solution(name)
+    content = honest.to_dict()
+    again = type(honest).from_dict(json.loads(json.dumps(content)))
+    assert again.to_dict() == content and all(check.ok for check in again.claims())
+    rng = np.random.default_rng(len(name))
+    numbers = []
+    for at in places(content["bounds"]):
+        value = content["bounds"]
+        for key in at:
+            value = value[key]
+        if isinstance(value, int | float):
+            numbers.append(at)
+    for place in rng.permutation(len(numbers))[:CHANGES]:
+        forged = copy.deepcopy(content)
+        *way, last = numbers[place]
+        inner = forged["bounds"]
+        for key in way:
+            inner = inner[key]
+        inner[last] = type(inner[last])(inner[last] * FACTORS[rng.integers(len(FACTORS))])
+        forged["lower_bound"] = max(bound["value"] for bound in forged["bounds"])
+        is_believed(forged, numbers[place][0], name)
+    forged = copy.deepcopy(content)  # a claim above what is proved
+    forged["bounds"][0]["value"] = forged["lower_bound"] = honest.lower_bound * (1.0 + 1e-8)
+    assert not is_believed(forged, 0, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        (lambda f: f.update(status="certified"), "status"),
+        (lambda f: (f["bounds"][0].update(value=99.0), f.update(lower_bound=99.0)), "bracket"),
+        (lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0), "interpolation"),
+        (lambda f: f["network"]["weights"][0][0].__setitem__(0, 0.5), "interpolation"),
+        (lambda f: f.update(depth=4), "network"),
+        (lambda f: f["problem"].update(output_bias="other"), "data"),
+        (lambda f: f.update(cost=1.0), None),
+        (lambda f: f["bounds"][0].update(families=[{}]), None),
+    ],
+)
+def test_every_claim_is_checked(change, failed, tmp_path):
+    path, content = tmp_path / "deep.json", copy.deepcopy(solution(TREE).to_dict())
+    change(content)
+    if failed == "interpolation" and content["network"] != solution(TREE).to_dict()["network"]:
+        content["cost"] = DeepReLUNetwork(
+            [np.array(w) for w in content["network"]["weights"]],
+            [None if b is None else np.array(b) for b in content["network"]["biases"]],
+        ).squared_norm
+    path.write_text(json.dumps(content))
+    if failed is None:
+        with pytest.raises(SolutionFileError, match="damaged"):
+            covopt.load(path)
+    else:
+        assert failed in {check.name for check in covopt.verify(path).checks if not check.ok}
+
+
+@pytest.mark.parametrize("kind", ["chain", "families", "shares", "flows"])
+def test_a_bound_of_a_kind_that_is_gone_is_read_and_not_verified(kind):
+    content = copy.deepcopy(solution(TREE).to_dict())
+    content["bounds"].append({"value": 0.0, kind: {"nodes": [-1]}, "cutoff": None})
+    found = DeepSolution.from_dict(content)
+    assert DeepSolution.from_dict(found.to_dict()).lower_bound == found.lower_bound
+    assert "no longer read; compute the bracket again" in recompute_bound(found.bounds[-1], found.asked())[1]
+
+
+@pytest.mark.parametrize(("depth", "weights"), [(1, [[[1.0]]]), (0, [])])
+def test_a_file_of_no_hidden_layer_is_not_believed(depth, weights):
+    # f(x) = x costs 1; the formulas for hidden layers gave 2
+    points = np.array([[1.0], [-1.0]])
+    data, network = Data.validate(points, points, bias=0.0), DeepReLUNetwork([np.array([[1.0]])])
+    bound = replace(closed_bounds(data, 3, "none")[0], value=1.9)
+    assert not covopt.verify(DeepSolution(data, depth, "none", network, [bound], Status.HEURISTIC, 1e-6)).ok
+
+
+# ------------------------------------------------------------------ trees whose parts are exchanged
+def tree_and_parts():
+    tree = tree_of(BY_NAME[TREE])
+    return tree, tree.family, tree.places[0][0]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_child_that_is_forged_is_refused_or_proves_no_more():
+    tree, family, root = tree_and_parts()
+    given, honest = BY_NAME[TREE], tree_bound(tree, BY_NAME[TREE], 100.0)
+
+    def bound(children=None, members=None, **changes):
+        parts = replace(family, members=family.members if members is None else members)
+        parts = parts if children is None else replace(parts, children=children)
+        return tree_bound(replace(tree, family=parts, **changes), given, 100.0)
+
+    first = family.children[0]
+    for forged, words in (
+        ({"children": family.children[1:]}, "children are missing or invalid"),
+        ({"children": [replace(first, mu=(9.0,) * 3), *family.children[1:]]}, "children are missing or invalid"),
+        ({"members": 2 * family.members}, "unit vectors"), ({"rows": (0, 1, 7)}, "rows of the table"),
+        ({"rows": (0, 1, 1)}, "rows of the table"), ({"dual": tree.dual * np.inf}, "dual is none"),
+        ({"dual": tree.dual[:2]}, "dual is none"), ({"dual": 1e-200 * tree.dual}, "too large or too small"),
+        ({"directions": np.ones((1, 2))}, "directions are none"), ({"directions": np.zeros((1, 1))}, "no basis"),
+        ({"places": ((99, 1.0),)}, "root is none"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            bound(**forged)
+    # a wrong place, or a child matched with a wrong member, is paid for by its rest; another dual is another proof
+    wrong = [replace(child, member=0, scale=0.0) for child in family.children]
+    for forged in ({"children": wrong}, {"places": ((0, 0.0),)}, {"dual": tree.dual[::-1].copy()}):
+        assert bound(**forged) <= known(TREE)
+    for factor in (0.5, 0.9, 1.5):
+        assert (
+            bound([replace(child, scale=factor * child.scale) for child in family.children]) <= honest * 1.001
+        )
+    # 0 times infinity was no number, and no number passed for a proof of everything
+    m = len(family.members)
+    own = [
+        replace(first, parent=m, sign=1, on=on, mu=(0.0,) * 3, member=0, scale=0.0, maybe=0)
+        for on in range(1, 8)
+    ]
+    to_huge = [replace(c, member=m, scale=0.0) if c.parent == root else c for c in family.children]
+    assert bound([*to_huge, *own], np.vstack([family.members, np.full((1, 3), 1.7e308)])) <= 1e-5
+    assert bound([replace(c, scale=1.7e308) for c in family.children]) <= 1e-5
+    members = family.members.copy()
+    members[root] = 1.7e308  # a sum that overflows is no traceback
+    forged = Bound(1.0, "trees", (replace(tree, family=replace(family, members=members)),))
+    assert recompute_bound(forged, solution(TREE).asked())[0] == 0.0
+
+
+def test_residuals_of_a_softmax_sum_to_zero_exactly():
+    # beside that plane C* is infinite: a direction off by a unit would prove nothing, so it is moved into it
+    points, targets = np.array([[0.0], [1.0]]), ["a", "b"]
+    found = covopt.fit(points, targets, lam=0.01, depth=3, loss="softmax-cross-entropy", time_limit_s=2.0)
+    assert found.lower_bound > 0.6 * found.objective
+    tree = next(b for b in found.bounds if b.proof).proof[0]
+    with pytest.raises(ValueError, match="do not sum to zero"):
+        KINDS["trees"].value((replace(tree, dual=tree.dual + np.array([0.0, 1e-9])),), found.asked())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "softmax-cross-entropy", "logistic"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_row_of_weight_zero_takes_no_part(loss):
+    points, targets = np.array([[0.0], [1.0], [2.5], [4.0]]), np.array([1, 0, 1, 1])
+    options = {"lam": 0.01, "depth": 3, "loss": loss, "time_limit_s": None}
+    found = covopt.fit(points, targets, sample_weight=[1, 1, 1, 0], **options)
+    # two searches, each for a bound of its own: they end some two per cent apart
+    assert found.lower_bound == pytest.approx(
+        covopt.fit(points[:3], targets[:3], **options).lower_bound, rel=0.05
+    )
+    assert covopt.verify(found).ok
+    tree = found.bounds[0].proof[0]  # residuals on such a row: C* is infinite there
+    with pytest.raises(ValueError, match="weight zero"):
+        KINDS["trees"].value((replace(tree, rows=(3, *tree.rows[1:])),), found.asked())
+
+
+# ------------------------------------------------------------------ one target, and bounds laid on other tables
+def test_a_bound_by_rows_is_about_those_rows():
+    X, Y = np.array([[1.0, 0.0], [0.7, 1.1], [0.2, 0.4]]), np.array([[3.0], [3.0], [-0.1]])
+    asked = DeepSolution(
+        Data.validate(X, Y, bias=1.0), 4, "none", solution(TREE).network, [], Status.HEURISTIC, 1e-6
+    ).asked()
+    level = next(b for b in closed_bounds(asked.data, 4, "none") if b.proof.kind == "level")
+    assert level.proof.rows == (0, 1) and recompute_bound(level, asked) == (level.value, "")
+
+    def worth(rows=(0, 1), kind="level", channel=False, **change):
+        bound = replace(level, proof=PairBound(1.0, kind, rows, channel))
+        return recompute_bound(bound, replace(asked, **change))[0]
+
+    assert 0.0 < worth((0,)) < level.value
+    plain, zero = Data.validate(X, Y, bias=0.0), Data.validate(X, np.array([[0.0], [0.0], [1.0]]), bias=1.0)
+    for rows in ((0, 2), (2, 0), (0, 5), (), (0, 1, 1)):
+        assert worth(rows) == 0.0
+    assert worth(data=plain) == worth(output_bias="free") == worth(data=zero) == 0.0
+    # two rows without biases are worth nothing with them but for the constant channel, nor that without
+    assert (
+        worth(kind="rows")
+        == worth(kind="rows", channel=True, data=plain)
+        == worth((0,), "rows", data=plain)
+        == 0.0
+    )
+    assert worth(kind="rows", data=plain) > 0.0
+    assert (
+        worth(kind="rows", data=Data.validate([[1.0], [2.0]], [[1.0], [2.0]], bias=0.0)) == 0.0
+    )  # on one ray
+
+
+def test_older_names_of_pairs_are_read():
+    for kind in ("rows", "quadrant", "obtuse", "apart", "acute"):
+        content = {"value": 1.0, "pair": {"value": 1.0, "kind": kind, "rows": [0, 1]}, "chain": None}
+        assert "alone, exactly" in bound_from_dict(content).title
+    with pytest.raises((CovoptError, ValueError), match="looks at norms up to"):
+        bound_from_dict({**content, "cutoff": -1.0})
+
+
+def test_the_command_line_of_reading_is_the_same_as_that_of_computing(tmp_path):
+    found = representation_cost([[0.0], [1.0]], [1.0, -1.0], depth=3, time_limit_s=5.0, tol=1e-3)
+    found.save(tmp_path / "deep.json")
+    X, Y = found.data.X, found.data.Y
+    assert covopt.verify(tmp_path / "deep.json", X[::-1], Y[::-1], exact=True).ok
+    assert covopt.verify(found, X[::-1], Y).failed == ["table"]
