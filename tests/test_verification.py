@@ -10,7 +10,7 @@ import pytest
 
 import covopt
 from benchmarks.adversary.exactly import fractions, outputs
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import InputError
 from covopt.solution import Solution
 from tests.cases import cases
 
@@ -62,7 +62,6 @@ def test_the_solution_itself_passes(solution):
     assert verification.summary().endswith("verified")
     assert verification.certificate.cost == solution.cost
     assert verification.to_dict()["ok"] is True
-    assert failed(changed(solution, set_at("message", to="else"))) == set()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,14 @@ def test_the_solution_itself_passes(solution):
     cases("changes of a solution, and the check that sees them"),
 )
 def test_every_number_matters(solution, path, change, check):
-    assert set(check.split(" or ")) & failed(changed(solution, set_at(*path, **change)))
+    assert sees(check, failed(changed(solution, set_at(*path, **change))))
+
+
+def sees(check, found):
+    """Whether these are the checks that failed: "= a" exactly that one, "a or b" one of them, nothing none."""
+    if check.startswith("= "):
+        return found == {check[2:]}
+    return bool(set(check.split(" or ")) & found) if check else not found
 
 
 def test_a_bound_that_verify_finds_exactly_need_not_have_been_found_so(solution):
@@ -91,23 +97,6 @@ def test_a_bound_that_verify_finds_exactly_need_not_have_been_found_so(solution)
     assert failed(changed(solution, lower)) == {"dual feasible"}
 
 
-def test_a_status_cannot_be_raised():
-    rng = np.random.default_rng(0)
-    stopped = covopt.min_norm(
-        rng.standard_normal((40, 2)), rng.standard_normal(40), callback=lambda state: state.round == 3
-    )
-    assert stopped.status.code == "callback"
-    assert covopt.verify(stopped).ok
-    assert "status" in failed(changed(stopped, set_at("status", to="certified")))
-
-
-def test_a_tighter_tolerance_than_was_reached_is_rejected():
-    rng = np.random.default_rng(0)
-    coarse = covopt.min_norm(rng.standard_normal((40, 2)), rng.standard_normal(40), tol=1e-2, random_state=0)
-    assert coarse.gap > 1e-6
-    assert failed(changed(coarse, set_at("tol", to=0.9 * coarse.gap))) == {"status"}
-
-
 def test_a_cost_below_the_bound_is_a_gap():
     # slope 50 between points 1e-11 apart: without it the targets are missed by 5e-10 only
     X, y = [[0.0], [1e-11], [1.0]], [0.0, 5e-10, 1.0]
@@ -125,53 +114,10 @@ def test_a_cost_below_the_bound_is_a_gap():
     assert "status" in failed(mutated)
 
 
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        set_at("time_s", to=1e6), set_at("history", to=[]), set_at("random_state", to=7),
-        set_at("solver", to="x"), set_at("covopt", to="9.9"), set_at("problem", "notes", to=["a note"]),
-        set_at("problem", "feature_names", to=["a", "b"]), set_at("lower_bound", factor=1 - 1e-12),
-        set_at("tol", to=0.5),  # a weaker claim
-        set_at("status", to="gap"),  # no claim
-    ],
-)  # fmt: skip
-def test_what_is_harmless_by_design(solution, mutate):
-    assert failed(changed(solution, mutate)) == set()
-
-
-@pytest.mark.parametrize("loss", [None, "squared"])
-def test_a_bound_is_not_above_the_objective_of_its_own_network(loss):
-    # within what a bound may differ from the recomputed one, a file stated a bound that its own network refutes
-    X, y = [[0.0], [1.0]], [0.0, 1.0]
-    found = covopt.min_norm(X, y) if loss is None else covopt.fit(X, y, lam=0.1, loss=loss)
-    objective = found.certificate.objective
-    assert found.lower_bound > objective * (1 - 5e-10)
-    above = set_at("lower_bound", to=objective * (1 + 5e-11))
-    assert failed(changed(found, above)) == {"lower bound"}
-    assert failed(changed(found, set_at("lower_bound", to=float(np.nextafter(objective, np.inf))))) == set()
-
-
-@pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, 100.0, float("inf"), float("nan"), True, "1e-6", None])
+@pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, float("inf"), float("nan")])
 def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
     # "certified: recomputed gap 3e-9, asked for inf" passed
-    with pytest.raises(SolutionFileError, match="'tol' must be a number between 0 and 1"):
-        changed(solution, set_at("tol", to=tol))
-    forged = copy.copy(solution)
-    forged.tol = tol if isinstance(tol, float) else 2.0
-    assert {"tolerance", "status"} <= failed(forged)
-
-
-@pytest.mark.parametrize("claimed", [0, 1000, True])
-def test_the_number_of_neurons_is_that_of_the_network(solution, claimed):
-    with pytest.raises(SolutionFileError, match="n_neurons is"):
-        changed(solution, set_at("network", "n_neurons", to=claimed))
-
-
-@pytest.mark.parametrize(
-    "words", ["words", "", "the optimum itself, proved by hand", "exact maximum over all neurons"]
-)
-def test_the_words_of_the_bound_are_those_of_a_bound(solution, words):
-    assert failed(changed(solution, set_at("certificate", "bound", to=words))) == {"bound in words"}
+    assert {"tolerance", "status"} <= failed(replace(solution, tol=tol))
 
 
 @pytest.mark.parametrize(
@@ -222,37 +168,38 @@ def test_every_number_of_a_fit_matters(fits, name, path, change, check):
     assert check in failed(changed(solution, set_at(*path, **change)))
 
 
-@pytest.mark.parametrize(
-    ("name", "classes"),
-    [
-        ("logistic", ["yes", "no"]),
-        ("logistic", ["no"]),
-        ("logistic", ["no", "perhaps", "yes"]),
-        ("logistic", ["no", "no"]),
-        ("softmax", [2, 1, 0]),
-        ("softmax", [0, 1]),
-        ("softmax", [0, 1, "two"]),
-    ],
-)
-def test_classes_are_recomputed(fits, name, classes):
-    *_, solution = fits[name]
-    other = changed(solution, set_at("problem", "loss", "classes", to=classes))
-    assert "classes" in failed(other)
-
-
 def test_classes_are_those_of_the_table(fits):
     X, y, solution = fits["logistic"]
     assert covopt.verify(solution, X, y).ok
     other = changed(solution, set_at("problem", "loss", "classes", to=["cat", "dog"]))
-    assert failed(other) == set()  # names alone: only the table knows them
     assert [check.name for check in covopt.verify(other, X, y).checks if not check.ok] == ["classes"]
 
 
-def test_multipliers_of_rows_that_follow_from_others_must_vanish():
-    solution = covopt.min_norm([[1.0], [2.0], [-1.0]], [1.0, 2.0, 3.0], bias=0.0)
-    idle = int(np.flatnonzero(solution.dual == 0)[0])
+def of_its_own():
+    """The rows of a section about solutions that are made for one change."""
+    rng = np.random.default_rng(0)
+    plane = rng.standard_normal((40, 2)), rng.standard_normal(40)
+    names = {
+        "covopt": covopt, "PLANE": plane, "TWO": ([[0.0], [1.0]], [0.0, 1.0]),
+        "THREE": ([[0.0, 1.0], [1.0, 0.3], [-1.0, 0.5]], [0.0, 1.0, -1.0]), "LOGISTIC": "logistic",
+        "SOFTMAX": "softmax",
+    }  # fmt: skip
+    return cases("solutions of their own, a change, and the checks that fail", **names)
+
+
+@pytest.mark.parametrize(("make", "changes", "check"), of_its_own())
+def test_a_change_of_a_solution_of_its_own(fits, make, changes, check):
+    made = make()
+    solution = fits[made][2] if isinstance(made, str) else made
     assert covopt.verify(solution).ok
-    assert "dual" in failed(changed(solution, set_at("dual", idle, to=0.25)))
+
+    def mutate(content):
+        for path, value in (changes(content) if callable(changes) else changes).items():
+            set_at(*path.split("/"), to=value)(content)
+
+    found = covopt.verify(changed(solution, mutate))
+    assert sees(check, {each.name for each in found.checks if not each.ok})
+    assert check != "data" or (found.certificate is None and "same point" in found.summary())
 
 
 def test_the_table_is_compared(solution):
@@ -314,13 +261,6 @@ def test_a_costly_network_excuses_no_bound():
     assert checked.failed == ["lower bound", "exact lower bound"]
 
 
-def test_a_gauge_below_what_its_own_neurons_reach_is_refused():
-    # where the oracle's answer is no maximum the stated one was not compared with anything
-    found = covopt.min_norm([[0.0, 1.0], [1.0, 0.3], [-1.0, 0.5]], [0.0, 1.0, -1.0], solver="relaxation")
-    assert covopt.verify(found).ok
-    assert covopt.verify(changed(found, set_at("certificate", "gauge", to=0.5))).failed == ["dual feasible"]
-
-
 def test_far_rows_with_a_free_output_bias_pass_their_own_verification():
     # taking out what the dual has along the middle of the rows left 1ᵀλ = 2e-8
     X, y = [[1e4, 2e4], [1e4 - 1, 2e4 + 2], [1e4 + 1, 2e4 - 1], [1e4 - 3, 2e4]], [1.0, -1.0, 0.5, 2.0]
@@ -339,12 +279,6 @@ def test_standardised_columns_far_from_zero_pass_their_own_verification():
     assert covopt.verify(found).ok
 
 
-def test_a_tiny_strength_excuses_no_norm():
-    found = covopt.fit([[0.0], [0.0], [1.0]], [0.0, 1.0, 1.0], lam=1e-11).to_dict()
-    found["cost"] *= 2.0
-    assert covopt.verify(Solution.from_dict(found)).failed == ["norm"]
-
-
 def test_a_dual_strictly_inside_has_the_same_exact_value(solution):
     def shrink(content):
         content["dual"] = (0.9 * np.array(content["dual"])).tolist()
@@ -352,24 +286,6 @@ def test_a_dual_strictly_inside_has_the_same_exact_value(solution):
 
     verification = covopt.verify(changed(solution, shrink), exact=True)
     assert "exact dual value" not in {check.name for check in verification.checks if not check.ok}
-
-
-def test_contradictory_data_in_a_file_fail_the_check(solution):
-    def repeat(content):
-        content["problem"]["X"][1] = content["problem"]["X"][0]
-
-    verification = covopt.verify(changed(solution, repeat))
-    assert not verification.ok
-    assert verification.certificate is None
-    assert "same point" in verification.summary()
-
-
-def test_an_output_bias_where_there_is_none_is_refused():
-    # a network may meet its points and cost no more by it: the problem that is stated has none
-    found = covopt.min_norm([[0.0], [1.0], [2.0]], [1.0, 0.0, 3.0], output_bias="free", random_state=0)
-    assert found.network.output_bias.any()
-    found.output_bias = "none"
-    assert "output bias" in failed(found)
 
 
 @pytest.mark.parametrize("lam", [1.79e-11, 1e-13])
