@@ -19,6 +19,7 @@ from covopt.plotting.pictures import (
     CLASS_TONES,
     GREY,
     INK,
+    MOST_MARKS,
     TONES,
     Line,
     Marked,
@@ -164,10 +165,8 @@ MARKS = {
     "o": "circle", "^": "triangle-up", "s": "square", "D": "diamond", "v": "triangle-down", "P": "pentagon",
 }  # fmt: skip
 SCALE = [[k / (len(TONES) - 1), tone] for k, tone in enumerate(TONES)]
-MOST_POINTS = 2000  # of the data that are drawn
 FONT = dict(family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif", size=13, color=INK)
 SAYS = "%{customdata[1]}<extra></extra>"
-ROUNDED = 1e-4  # of the range of the numbers: less is not seen
 
 
 def figure_of(pictures: Sequence[Picture]) -> Any:
@@ -244,19 +243,12 @@ def _reading(line: Line, picture: Picture) -> Any:
     """Let a curve be read under the mouse, except where marks are: there a line would speak in their place."""
     places = np.linspace(line.x[0], line.x[-1], 201)
     marked = np.concatenate([[np.inf], *(layer.x for layer in picture.layers if isinstance(layer, Points))])
-    free = np.abs(places[:, None] - marked[:MOST_POINTS]).min(axis=1) > 0.012 * np.ptp(places)
+    free = np.abs(places[:, None] - marked[:MOST_MARKS]).min(axis=1) > 0.012 * np.ptp(places)
     said = "<br>".join(escape(part) for part in line.reads.split("<br>"))
     return _scatter(
         x=places[free], y=np.interp(places[free], line.x, line.y), mode="markers", showlegend=False,
         marker=dict(size=6, opacity=0, color=INK), hovertemplate=f"{said}<extra></extra>",
     )  # fmt: skip
-
-
-def _single(values: np.ndarray) -> np.ndarray:
-    """Return values in single precision, half the bytes, where nobody sees the difference."""
-    with np.errstate(over="ignore", under="ignore"):
-        single = np.asarray(values, dtype=np.float32)
-    return single if np.abs(single - values).max(initial=0.0) <= ROUNDED * np.ptp(values) else values
 
 
 def _line(line: Line) -> list[Any]:
@@ -265,7 +257,7 @@ def _line(line: Line) -> list[Any]:
     kink = line.which is not None
     return [
         _scatter(
-            x=line.x, y=_single(line.y), mode="lines+markers" if line.symbol else "lines", name=escape(line.name),
+            x=line.x, y=line.y, mode="lines+markers" if line.symbol else "lines", name=escape(line.name),
             showlegend=bool(line.name), marker=dict(symbol=symbols, size=7, color=line.color),
             line=dict(color=line.color, width=1.4 * line.width, dash=DASHES[line.dash % 4]),
             customdata=[line.which] * len(line.x) if kink else None, hovertemplate=SAYS if kink else None,
@@ -277,8 +269,8 @@ def _line(line: Line) -> list[Any]:
 def _points(points: Points) -> list[Any]:
     n, hollow = len(points.x), points.face == "none"
     shown = np.arange(n)
-    if points.which is None and n > MOST_POINTS:
-        shown = np.linspace(0, n - 1, MOST_POINTS).astype(int)
+    if points.which is None and n > MOST_MARKS:
+        shown = np.linspace(0, n - 1, MOST_MARKS).astype(int)
     tags: list[Any] | None = None if points.which is None else [int(j) for j in points.which]
     if points.says is not None:
         tags = ["<br>".join(escape(text) for text in points.says(int(i))) for i in shown]
@@ -291,7 +283,7 @@ def _points(points: Points) -> list[Any]:
     size = np.asarray(points.size)[shown] if np.ndim(points.size) else points.size
     return [
         _scatter(
-            x=points.x[shown], y=_single(points.y[shown]), mode="lines+markers" if points.joined else "markers",
+            x=points.x[shown], y=points.y[shown], mode="lines+markers" if points.joined else "markers",
             name=escape(points.name), showlegend=bool(points.name), customdata=tags, hovertemplate=tags and SAYS,
             line=dict(color=GREY, width=1), cliponaxis=False,
             marker=dict(
@@ -309,7 +301,7 @@ def _surface(surface: Surface) -> list[Any]:
     step = levels[1] - levels[0]
     return [
         go.Contour(
-            x=surface.first, y=surface.second, z=_single(np.clip(surface.values, low, high)), colorscale=SCALE,
+            x=surface.first, y=surface.second, z=np.clip(surface.values, low, high), colorscale=SCALE,
             zmin=low, zmax=high, line=dict(width=0.4, color=GREY), autocontour=False,
             contours=dict(start=levels[1], end=levels[-2], size=step),
             colorbar=dict(title=dict(text=name, side="right"), thickness=14, outlinewidth=0, dtick=2 * step, tick0=0),

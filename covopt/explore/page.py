@@ -19,12 +19,12 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.errors import InputError
-from covopt.explore.drawing import MOST_NEURONS, MOST_POINTS, describe, figure_of, sight_picture
+from covopt.explore.drawing import MOST_NEURONS, describe, figure_of, sight_picture
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
 from covopt.plotting.dual import dual_picture, tight_neurons
 from covopt.plotting.history import history_pictures, path_pictures
-from covopt.plotting.pictures import INK, MOST_OUTPUTS, Picture, limits, short
+from covopt.plotting.pictures import INK, MOST_MARKS, MOST_OUTPUTS, Picture, limits, short
 from covopt.plotting.solution import agreement, function_pictures
 from covopt.solution.summary import quality, summary_rows
 
@@ -295,10 +295,8 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
             "The columns were standardised: weights, cost and slack are those on the standardised columns, "
             "the function and its kinks are in the units of the table."
         )
-    if data.n_samples > MOST_POINTS:
-        said.append(
-            f"{MOST_POINTS} of the {data.n_samples} points are drawn; all of them are in the numbers."
-        )
+    if data.n_samples > MOST_MARKS:
+        said.append(f"{MOST_MARKS} of the {data.n_samples} points are drawn; all of them are in the numbers.")
     classes = solution.loss is not None and solution.loss.is_classification
     if data.n_outputs > MOST_OUTPUTS and not classes:
         said.append(f"The first {MOST_OUTPUTS} of {data.n_outputs} outputs are drawn.")

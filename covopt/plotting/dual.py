@@ -14,6 +14,7 @@ from covopt.plotting.drawing import draw
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
     INK,
+    MOST_MARKS,
     PALE,
     Line,
     Marked,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FLOOR = 1e-16  # of the slack, on a logarithmic axis
-MOST_NEURONS = 2000  # whose slack is drawn: each is an inner product with all points
-MOST_TIGHT = 2000
 PROOF = (
     "No neuron anywhere exceeds the bound. The network is optimal where its neurons reach it, up to the gap. "
     "Rings are neurons of the tight set."
@@ -109,8 +108,8 @@ def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:
         found = np.asarray(solution.tight_set(refine=False).neurons).reshape(-1, empty.shape[1])
     except CovoptError as error:
         return empty, f"The tight set is not shown: {one_line(error, 200)}"
-    if len(found) > MOST_TIGHT:
-        return found[:MOST_TIGHT], f"Of the tight set the first {MOST_TIGHT} of {len(found)} are shown."
+    if len(found) > MOST_MARKS:
+        return found[:MOST_MARKS], f"Of the tight set the first {MOST_MARKS} of {len(found)} are shown."
     return found, ""
 
 
@@ -239,11 +238,11 @@ def _slack(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
         order = np.argsort(slack, kind="stable")
         place = np.arange(1, len(order) + 1)
         layers.append(_ring(solution, tight[order], (place, np.maximum(slack[order], FLOOR)), 7.0))
-    most = np.sort(np.argsort(-marked.share, kind="stable")[:MOST_NEURONS])
+    most = np.sort(np.argsort(-marked.share, kind="stable")[:MOST_MARKS])
     if len(most):
         slack = 1.0 - np.abs(_values(solution, marked.hidden[most]))
         order = np.argsort(slack, kind="stable")
-        of_all = f" costliest of {len(marked.hidden)}" if len(marked.hidden) > MOST_NEURONS else ""
+        of_all = f" costliest of {len(marked.hidden)}" if len(marked.hidden) > MOST_MARKS else ""
         x, y = np.arange(1, len(order) + 1), np.maximum(slack[order], FLOOR)
         layers += by_sign(x, y, marked, most[order], f"neurons{of_all}", 5.0)
     return Picture(

@@ -21,7 +21,8 @@ TONES = ("#f7f5ec", "#c3dcd3", "#7fb3c4", "#4c7fae")
 # light and apart in luminance: regions are told in greyscale too
 CLASS_TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
 SYMBOLS = ("o", "^", "s", "D", "v", "P")
-MOST_OUTPUTS = 4
+MOST_OUTPUTS = 4  # and inputs: lines of one picture, which differ by their dashes
+MOST_MARKS = 2000  # of one kind
 
 
 class Marked(NamedTuple):

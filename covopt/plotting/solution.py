@@ -182,7 +182,6 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 # ---------------------------------------------------------------------- three inputs and more
-MOST_FEATURES = 4
 MOST_ROWS = 200  # over which one input at a time is averaged
 
 
@@ -276,7 +275,7 @@ def dependence(solution: Any, output: int) -> Picture:
     data = solution.data
     curves = [partial_dependence(solution, j) for j in range(data.n_features)]
     moved = [-float(np.ptp(values[:, output])) for _, values in curves]
-    order = np.argsort(moved, kind="stable")[:MOST_FEATURES]
+    order = np.argsort(moved, kind="stable")[:MOST_OUTPUTS]
     name, layers = _name_of(solution, output), []
     for rank, j in enumerate(order):
         grid, values = curves[j]
