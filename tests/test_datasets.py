@@ -10,7 +10,7 @@ from covopt.datasets import (
     make_smooth,
     make_teacher_student,
 )
-from covopt.errors import InputError, TableWarning
+from covopt.errors import InputError
 
 
 @pytest.fixture
@@ -24,19 +24,6 @@ def write(tmp_path):
 
 
 def test_csv(write):
-    path = write("t.csv", "name,a, b ,y\nfoo,0.1,2,3\nbar,4,5e-3,6\n")
-    X, Y, features, targets = load_table(path, target="y")
-    assert X.tolist() == [[0.1, 2], [4, 0.005]]  # columns of text are left out
-    assert Y.tolist() == [[3], [6]]
-    assert (features, targets) == (("a", "b"), ("y",))
-    X, Y, features, targets = load_table(path, target="y,b", features="a")
-    assert Y.tolist() == [[3, 2], [6, 0.005]]
-    assert (features, targets) == (("a",), ("y", "b"))
-    X, Y, _, targets = load_table(path, target=None)
-    assert (X.shape, Y.shape, targets) == ((2, 3), (2, 0), ())
-    for name, sep in (("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t"), ("t.txt", "\t")):
-        X, Y, *_ = load_table(write(name, f"\ufeffa{sep}y\n1{sep}2\n"), target="y")
-        assert (X.tolist(), Y.tolist()) == ([[1]], [[2]])
     values = np.random.default_rng(0).standard_normal(200)  # read exactly
     path = write("t.csv", "a,y\n" + "".join(f"{v!r},1\n" for v in values.tolist()))
     assert (load_table(path, target="y")[0][:, 0] == values).all()
@@ -44,45 +31,6 @@ def test_csv(write):
     pd.DataFrame({"a": [1, 2], "s": ["u", "v"], "y": [0.5, 1.5]}).to_parquet(path)
     X, Y, features, _ = load_table(path, target="y")
     assert (X.tolist(), Y.tolist(), features) == ([[1], [2]], [[0.5], [1.5]], ("a",))
-    # columns without a name that hold data stay; so does the only input there is
-    for text, names in (
-        (",a,y\n0.5,1,2\n0.25,2,3\n", ("Unnamed: 0", "a")), (",a,y\n1,1,2\n1,2,3\n", ("Unnamed: 0", "a")),
-        (",y\n0,2\n1,3\n", ("Unnamed: 0",)),
-    ):  # fmt: skip
-        assert load_table(write("t.csv", text), target="y")[2] == names
-
-
-@pytest.mark.parametrize(
-    ("text", "position"),
-    [
-        (",a,y\n0,0.5,2\n1,0.25,3\n", 0),
-        (",a,y\n7,0.5,2\n3,0.25,3\n", 0),  # rows that were shuffled
-        ("Unnamed: 0,a,y\n0,0.5,2\n1,0.25,3\n", 0),
-        ("a,y,\n0.5,2,\n0.25,3,\n", 2),
-    ],
-)
-def test_a_column_of_row_numbers_is_no_feature(write, text, position):
-    path = write("t.csv", text)
-    with pytest.warns(
-        TableWarning, match=f"column {position} .* has no name .*'Unnamed: {position}' keeps it"
-    ):
-        X, _, features, _ = load_table(path, target="y")
-    assert (X.tolist(), features) == ([[0.5], [0.25]], ("a",))
-    assert load_table(path, target="y", features=f"a,Unnamed: {position}")[2] == ("a", f"Unnamed: {position}")
-
-
-def test_npz(tmp_path):
-    path = tmp_path / "t.npz"
-    np.savez(path, X=np.eye(3), y=np.arange(3))
-    X, Y, features, targets = load_table(path, target="y")
-    assert np.array_equal(X, np.eye(3))
-    assert Y.ravel().tolist() == [0, 1, 2]
-    assert (features, targets) == (("x0", "x1", "x2"), ("y",))
-    np.savez(path, X=np.eye(3), Y=np.eye(3)[:, :2], feature_names=np.array(["p", "q", "r"]))
-    X, Y, features, targets = load_table(path, target="y")
-    assert (features, targets) == (("p", "q", "r"), ("y0", "y1"))
-    np.savez(path, u=np.arange(3), v=np.ones(3), t=np.zeros(3))
-    assert load_table(path, target="t")[2] == ("u", "v")
 
 
 def test_diabetes_rows_are_distinct():

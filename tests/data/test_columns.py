@@ -5,7 +5,9 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -21,6 +23,7 @@ from covopt.data.table_files import read_table
 from covopt.data.tabular import RowNames
 from covopt.datasets import load_table
 from covopt.errors import InputError, TableWarning
+from tests.cases import cases
 from tests.commands import run
 
 
@@ -38,6 +41,45 @@ def refused(path, **options):
     with pytest.raises(InputError) as caught:
         read_table(path, target=options.pop("target", "y"), **options)
     return str(caught.value)
+
+
+UNNAMED = [  # and the place of the column without a name
+    (",a,y\n0,0.5,2\n1,0.25,3\n", 0), (",a,y\n7,0.5,2\n3,0.25,3\n", 0), ("Unnamed: 0,a,y\n0,0.5,2\n1,0.25,3\n", 0),
+    ("a,y,\n0.5,2,\n0.25,3,\n", 2),
+]  # fmt: skip
+LESS = "id,a,b,town,-c,y\n1,5,1,Bern,0,2\n2,4,3,Thun,1,5\n"
+DAYS = "town,day,open,a,w,y\nBern,2020-01-01,yes,1,1,0\nThun,2020-01-02,no,2,1,3\nGenf,2020-02-03,no,4,1,1\n"
+READ = cases(
+    "tables, how they are asked for, what is read, and the warning",
+    Text=Text,
+    UNNAMED=UNNAMED,
+    LESS=LESS,
+    DAYS=DAYS,
+)
+
+
+@pytest.mark.parametrize(("name", "content", "options", "expected", "warning"), READ)
+def test_what_is_read(tmp_path, name, content, options, expected, warning):
+    path = tmp_path / name
+    if isinstance(content, dict):
+        np.savez(path, **content)
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", TableWarning)
+        found = read_table(path, **{"target": "y", **options})
+    assert len(said) == bool(warning) and all(re.search(warning, str(each.message)) for each in said)
+    for field, value in expected.items():
+        seen = getattr(found, field)
+        assert (seen.tolist() if hasattr(seen, "tolist") else seen) == value
+
+
+def test_what_counts_rows():
+    assert not is_counter("id", pd.Series([0, 2, 3])) and not is_counter("id", pd.Series([5, 6, 7]))
+    assert not is_counter("age", pd.Series([0, 1, 2])) and not is_counter("idle", pd.Series([0, 1, 2]))
+    names = ("PassengerId", "customer id", "row_id", "ROW", "#")
+    assert all(is_counter(name, pd.Series([1, 2, 3])) for name in names)
+    assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
 ODD = {
@@ -66,55 +108,9 @@ def test_numbers_in_another_writing_are_refused(write, text):
     assert read_table(path, target="y", features="b").left_out == {"a": "not asked for"}
 
 
-def test_columns_can_be_taken_away_from_all(write):
-    path = write("id,a,b,town,-c,y\n1,5,1,Bern,0,2\n2,4,3,Thun,1,5\n")
-    read = read_table(path, target="y", features="-id, -b")
-    assert read.feature_names == ("a", "-c")
-    assert read.left_out == {"town": "text, as in 'Bern'", "id": "not asked for", "b": "not asked for"}
-    assert read_table(path, target="y", features="-c").feature_names == ("-c",)  # its own name
-    assert "no column 'idd'; did you mean 'id'" in refused(path, features="-idd")
-    assert "no column '-id'" in refused(path, features="-id,a")
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_numbers(value):
     assert content_of(pd.Series([repr(value), "1"])).kind == "numbers"
-
-
-def test_every_column_that_is_left_out_has_a_reason(write):
-    path = write(
-        "town,day,open,a,w,y\nBern,2020-01-01,yes,1,1,0\nThun,2020-01-02,no,2,1,3\nGenf,2020-02-03,no,4,1,1\n"
-    )
-    with pytest.warns(TableWarning, match=r"'day' \(dates or times.*'open' \(two words, 'no' and 'yes'"):
-        found = read_table(path, target="y", weight="w")
-    assert found.feature_names == ("a",)
-    assert found.left_out == {
-        "town": "text, as in 'Bern'",
-        "day": "dates or times, as in '2020-01-01'",
-        "open": "two words, 'no' and 'yes': write 0 and 1 to use it",
-        "w": "the sample weight",
-    }
-    assert found.weights.tolist() == [1, 1, 1]
-    with pytest.warns(TableWarning):
-        done = run("solve", path, "--target", "y", "--features", "a,w")
-        load_table(path, target="y")
-    assert "features       a, w → y" in done.stdout
-    assert "left out       town, day, open (not asked for)" in done.stdout
-
-
-@pytest.mark.parametrize("start", [0, 1])
-def test_a_column_that_counts_the_rows_is_warned_about(write, start):
-    path = write("id,a,y\n" + "".join(f"{start + i},{i * i},{i}\n" for i in range(4)))
-    with pytest.warns(TableWarning, match="column 'id' counts the rows and is used as a feature"):
-        assert read_table(path, target="y").feature_names == ("id", "a")
-    assert read_table(path, target="y", features="id,a").feature_names == ("id", "a")
-    assert not is_counter("id", pd.Series([0, 2, 3])) and not is_counter("id", pd.Series([5, 6, 7]))
-    assert not is_counter("age", pd.Series([0, 1, 2])) and not is_counter("idle", pd.Series([0, 1, 2]))
-    assert all(
-        is_counter(name, pd.Series([1, 2, 3]))
-        for name in ("PassengerId", "customer id", "row_id", "ROW", "#")
-    )
-    assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
 TABLE = "a;b;y\n1,5;2;3\n2,5;4;5\n"
@@ -171,41 +167,16 @@ def test_a_whole_number_above_the_doubles_is_a_number():
         Data.validate([[-(10**400)], [1]], [1.0, 2.0])
 
 
-@pytest.mark.parametrize("first", ["9007199254740993", "18446744073709551617"])
-def test_integers_that_no_double_holds_are_said(tmp_path, first):
-    # two rows that differed in the last digit alone became one point without a word
-    path = tmp_path / "t.csv"
-    path.write_text(f"id,y\n4,2\n{first},1\n")
-    with pytest.warns(
-        TableWarning, match=f"column 'id', line 3 is {first}, which no double holds: it is read as"
-    ):
-        read_table(path, target="y")
-
-
 def test_dates_and_lists_of_other_types_and_columns_of_one_number(tmp_path, write):
     path, dates = tmp_path / "t.parquet", pd.to_datetime(["2020-01-01", "2021-01-01"])
     pd.DataFrame({"t": dates, "l": [[1], [2]], "a": [1, 2], "y": [1, 2]}).to_parquet(path)
     with pytest.warns(TableWarning, match="'t'"):
         found = read_table(path, target="y")
     assert found.feature_names == ("a",) and found.left_out["l"].startswith("text")
-    other = read_table(write("a,b,y\n1 kg,1,2\n2 lb,2,3\n3 kg,4,5\n"), target="y")
-    assert other.left_out == {"a": "text, as in '1 kg'"}
-    path = write("a,c,d,y\n1,3,0,1\n2,3,0,2\n3,3,0,2\n4,3,0,1\n")
-    with pytest.warns(TableWarning, match=r"column 'c' holds 3 in every row \(2 columns are like this\)"):
-        assert read_table(path, target="y").feature_names == ("a", "c", "d")
     assert not is_constant(pd.Series([1.0, np.nan])) and not is_constant(pd.Series([1.0] * 3))
-    for cell in ("0x1F", "3-8", "1/3"):
-        path = write("a,b,y\n" + "".join(f"{i},{cell},{i % 3}\n" for i in range(5)))
-        with pytest.warns(TableWarning, match=rf"'b' \(.*, as in '{cell}'\)"):
-            assert read_table(path, target="y").feature_names == ("a",)
 
 
 def test_names_of_rows(write):
-    assert read_table(write('a,b,y\n\n1,"2\n",3\n\n4,5,6\n4,5,7\n'), target="y").features.index.tolist() == [
-        3,
-        6,
-        7,
-    ]
     assert RowNames().take(np.array([4, 7])).one(1) == "row 7 (counting from 0)"
     assert RowNames([3, 5], "sheet row").take(np.array([1])).one(0) == "sheet row 5"
     assert RowNames.of([[1]], pd.DataFrame({"a": [1]}, index=pd.Index([9], name="line"))).short(0) == "line 9"
@@ -213,12 +184,6 @@ def test_names_of_rows(write):
 
 
 def test_decimal_commas_encodings_archives_and_standard_input(write, tmp_path, monkeypatch):
-    text = Text(sep=";", decimal=",")
-    assert read_table(write(TABLE), target="y", text=text).X.tolist() == [[1.5, 2], [2.5, 4]]
-    path = write("größe,y\n1,2\n", encoding="latin-1")
-    assert read_table(path, target="y", text=Text(encoding="latin-1")).feature_names == ("größe",)
-    path = write("a,y\n1,2\n", encoding="utf-16")
-    assert read_table(path, target="y", text=Text(encoding="utf-16")).X.tolist() == [[1]]
     path = tmp_path / "plain.zip"  # it may be called anything
     for name, content, found in (
         ("t.tsv", "a\ty\n1\t2\n3\t4\n", [[1.0], [3.0]]),
