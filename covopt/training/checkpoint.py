@@ -66,7 +66,7 @@ def write(path: Path, runner: Runner, problem: str) -> None:
     """
     runner.store()
     content = {
-        "problem": problem, "place": [runner.phase, runner.step, runner.elapsed_s],
+        "problem": problem, "place": [runner.phase, runner.step],
         "weights": np.concatenate([layer.ravel() for layers in runner.weights for layer in layers]),
         "history": np.hstack([np.zeros((4, 0)), *(np.vstack(np.broadcast_arrays(*rows)) for rows in runner.history)]),
         **{name: getattr(runner, name) for name in _ARRAYS},
@@ -95,9 +95,10 @@ def read(path: Path, runner: Runner, problem: str) -> None:
         if content["problem"] == problem:
             ends = np.cumsum([layer.size for layers in runner.weights for layer in layers])
             flat = iter(np.split(content["weights"], ends))
-            weights = [[next(flat).reshape(old.shape) for old in layers] for layers in runner.weights]
-            phase, step, elapsed_s = content["place"]
-            runner.goes_on(weights, int(phase), int(step), float(elapsed_s))
+            runner.weights[:] = [
+                [next(flat).reshape(old.shape) for old in layers] for layers in runner.weights
+            ]
+            runner.phase, runner.step = (int(place) for place in content["place"][:2])
             for name in _ARRAYS:
                 getattr(runner, name)[:] = content[name]
             runner.history = [

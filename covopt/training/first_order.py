@@ -17,63 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from covopt.training.backend import torch
 from covopt.training.grid import DRAWS, Member, generator
-from covopt.training.model import BatchedNetworks
+from covopt.training.model import BatchedNetworks, torch
 from covopt.training.schedule import DEFAULT_RATE, Phase
 
 Tensor = Any
 DRAWN_TOGETHER = (
     256  # steps whose samples are drawn at once; a fixed number, so that draws depend on the step only
 )
-
-
-class Draws:
-    """Samples and noise of every step for every network, which depend on (random_state, seed, widths, step) alone."""
-
-    def __init__(
-        self,
-        phase: Phase,
-        number: int,
-        members: Sequence[Member],
-        networks: BatchedNetworks,
-        random_state: int,
-    ) -> None:
-        self._phase, self._number, self._random_state = phase, number, random_state
-        self._members = members
-        self._shape = (networks.loss.n_samples, phase.samples, networks.architecture.n_outputs)
-        self._like = networks.inputs
-        self._block = -1
-        self._rows: Tensor = None
-        self._noise: Tensor = None
-
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the rows (B, m) of a step and the noise (B, m, k) on their targets (None without)."""
-        block, place = divmod(step, DRAWN_TOGETHER)
-        if block != self._block:
-            self._draw(block)
-        return self._rows[place], None if self._noise is None else self._noise[place]
-
-    def _draw(self, block: int) -> None:
-        n_samples, size, outputs = self._shape
-        assert size is not None
-        drawn: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, np.ndarray | None]] = {}
-        level = self._phase.noise_level
-        for member in self._members:
-            key = (member.seed, member.widths)
-            if key not in drawn:
-                random = generator(self._random_state, *key, DRAWS, self._number, block)
-                rows = random.integers(0, n_samples, (DRAWN_TOGETHER, size))
-                noise = None
-                if level:
-                    noise = level * draw_noise(random, self._phase.noise, (DRAWN_TOGETHER, size, outputs))
-                drawn[key] = rows, noise
-        found = [drawn[member.seed, member.widths] for member in self._members]
-        self._rows = torch.as_tensor(np.stack([rows for rows, _ in found], 1), device=self._like.device)
-        if level:
-            noises = np.stack([noise for _, noise in found if noise is not None], 1)
-            self._noise = torch.as_tensor(noises, dtype=self._like.dtype, device=self._like.device)
-        self._block = block
 
 
 def draw_noise(random: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -85,8 +36,15 @@ def draw_noise(random: np.random.Generator, kind: str, shape: tuple[int, ...]) -
     return random.standard_normal(shape)
 
 
+def rate_of(phase: Phase, member: Member) -> float:
+    """Return the learning rate of a network in a phase: the phase's own, else the network's, else 0.01."""
+    if phase.learning_rate is not None:
+        return phase.learning_rate
+    return DEFAULT_RATE if member.learning_rate is None else member.learning_rate
+
+
 class FirstOrder:
-    """One phase of a batch; ``state`` holds what the steps remember.
+    """One phase of a batch; samples and noise depend on (random_state, seed, widths, step) alone.
 
     Parameters
     ----------
@@ -95,6 +53,7 @@ class FirstOrder:
         Place of the phase in the schedule: it seeds the draws.
     networks : BatchedNetworks
     members : sequence of Member
+    theta : Tensor of shape (B, P)
     random_state : int
     """
 
@@ -104,52 +63,65 @@ class FirstOrder:
         number: int,
         networks: BatchedNetworks,
         members: Sequence[Member],
+        theta: Tensor,
         random_state: int,
     ) -> None:
-        self.phase, self.networks = phase, networks
+        self.phase, self.networks, self.members, self.theta = phase, networks, list(members), theta
+        self._number, self._random_state, self._block = number, random_state, -1
         rates = [rate_of(phase, member) for member in members]
-        like = networks.inputs
-        self._rates = torch.tensor(rates, dtype=like.dtype, device=like.device)[:, None]
-        self._draws = None if phase.samples is None else Draws(phase, number, members, networks, random_state)
+        self._rates = torch.tensor(rates, dtype=theta.dtype, device=theta.device)[:, None]
+        self._m, self._v = torch.zeros_like(theta), torch.zeros_like(theta)
+        self.steps = torch.zeros(len(theta), dtype=torch.int64)
+        self._drawn: tuple[Tensor, Tensor | None]
 
-    def new_state(self, theta: Tensor) -> dict[str, Tensor]:
-        """Return what the first step starts from."""
-        if self.phase.optimiser == "adam":
-            return {"m": torch.zeros_like(theta), "v": torch.zeros_like(theta)}
-        return {"m": torch.zeros_like(theta)} if self.phase.momentum else {}
+    def take(self, rows: Tensor, networks: BatchedNetworks) -> None:
+        """Go on with some of the networks."""
+        self.networks, self.members, self._block = networks, [self.members[k] for k in rows.tolist()], -1
+        self.theta, self._rates, self._m, self._v, self.steps = (
+            part[rows] for part in (self.theta, self._rates, self._m, self._v, self.steps)
+        )
 
-    def run(self, theta: Tensor, state: dict[str, Tensor], first: int, count: int, since: int = 0) -> None:
-        """Do the steps first, …, first + count − 1 on ``theta``, in place; the state is that since a step."""
-        gradient = torch.empty_like(theta)
+    def advance(self, first: int, count: int) -> None:
+        """Do the steps first, …, first + count − 1."""
         step = self._adam if self.phase.optimiser == "adam" else self._descend
-        scratch = torch.empty_like(theta)
         for t in range(first, first + count):
-            rows, noise = (None, None) if self._draws is None else self._draws.at(t)
-            self.networks.gradient_(theta, gradient, rows, noise)
-            step(theta, gradient, scratch, state, t, t + 1 - since)
+            rows, noise = (None, None) if self.phase.samples is None else self._draws(t)
+            self.steps += 1
+            step(self.networks.value_and_gradient(self.theta, None, rows, noise)[1], t)
 
-    def _descend(
-        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int, age: int
-    ) -> None:
+    def _descend(self, gradient: Tensor, t: int) -> None:
         if self.phase.momentum:
-            gradient = state["m"].mul_(self.phase.momentum).add_(gradient)
-        theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
+            gradient = self._m.mul_(self.phase.momentum).add_(gradient)
+        self.theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
 
-    def _adam(
-        self, theta: Tensor, gradient: Tensor, scratch: Tensor, state: dict[str, Tensor], t: int, age: int
-    ) -> None:
-        first, second = self.phase.betas
-        m, v = state["m"], state["v"]
-        m.lerp_(gradient, 1.0 - first)
-        v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
+    def _adam(self, gradient: Tensor, t: int) -> None:
+        (first, second), age = self.phase.betas, int(self.steps[0])
+        self._m.lerp_(gradient, 1.0 - first)
+        self._v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
         root = math.sqrt(1.0 - second**age)
-        torch.sqrt(v, out=scratch).add_(self.phase.eps * root).div_(self._rates)
-        theta.addcdiv_(m, scratch, value=-self.phase.factor(t) * root / (1.0 - first**age))
+        size = self._v.sqrt().add_(self.phase.eps * root).div_(self._rates)
+        self.theta.addcdiv_(self._m, size, value=-self.phase.factor(t) * root / (1.0 - first**age))
 
+    def _draws(self, step: int) -> tuple[Tensor, Tensor | None]:
+        """Return the rows (B, m) of a step and the noise (B, m, k) on their targets (None without)."""
+        block, place = divmod(step, DRAWN_TOGETHER)
+        if block != self._block:
+            self._block, self._drawn = block, self._draw(block)
+        rows, noise = self._drawn
+        return rows[:, place], None if noise is None else noise[:, place]
 
-def rate_of(phase: Phase, member: Member) -> float:
-    """Return the learning rate of a network in a phase: the phase's own, else the network's, else 0.01."""
-    if phase.learning_rate is not None:
-        return phase.learning_rate
-    return DEFAULT_RATE if member.learning_rate is None else member.learning_rate
+    def _draw(self, block: int) -> tuple[Tensor, Tensor | None]:
+        shape, level = (DRAWN_TOGETHER, self.phase.samples or 1), self.phase.noise_level
+        count, outputs = self.networks.loss.targets.shape
+        size: tuple[int, ...] = (*shape, outputs) if level else (0,)
+        drawn: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
+        for member in self.members:
+            key = (member.seed, member.widths)
+            if key not in drawn:
+                random = generator(self._random_state, *key, DRAWS, self._number, block)
+                rows = random.integers(0, count, shape)
+                drawn[key] = rows, level * draw_noise(random, self.phase.noise, size)
+        found = [drawn[member.seed, member.widths] for member in self.members]
+        both = [torch.as_tensor(np.stack(parts)).to(self.theta.device) for parts in zip(*found, strict=True)]
+        return both[0], both[1].to(self.theta) if level else None

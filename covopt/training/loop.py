@@ -1,29 +1,41 @@
-"""Training a grid of networks: phases, checks, batches, threads."""
+"""Training a grid of networks: batches that fit the cache or the GPU, threads, phases, checks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.wording import counted
+from covopt.errors import BudgetError
 from covopt.limits import patiently
-from covopt.training.backend import one_thread_each, torch
 from covopt.training.first_order import FirstOrder
-from covopt.training.grid import Batch, Problem, select
-from covopt.training.lbfgs import BatchedLBFGS
+from covopt.training.grid import Member
+from covopt.training.lbfgs import CONVERGED, DIVERGED, RUNNING, STATUSES, BatchedLBFGS
+from covopt.training.model import (
+    Architecture,
+    BatchedLoss,
+    BatchedNetworks,
+    is_out_of_memory,
+    one_thread_each,
+    torch,
+)
 from covopt.training.schedule import Phase
 
 Tensor = Any
+CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
+CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
+GPU_SHARE = 0.4  # of its memory
 COPIES = 6  # of the weights, that a batch has
 HEARD_S = 0.2  # seconds between two looks at the clock, where steps are slow
 MANY = 100_000  # networks times points, from which on they may be
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
-RUNNING, CONVERGED, DIVERGED = STATUSES = ("running", "converged", "diverged")
 
 
 @dataclass
@@ -53,6 +65,109 @@ class TrainingState:
     best_objective: float
     time_s: float
     interrupted: bool = False
+
+
+@dataclass
+class Batch:
+    """Networks that are trained together.
+
+    Attributes
+    ----------
+    index : ndarray of int
+        Their places in the run.
+    theta : Tensor of shape (b, P)
+        The weights at the last check: all finite, with a finite objective.
+    optimiser : FirstOrder, BatchedLBFGS or None
+        Of the current phase, with the weights of now; made in the first stretch.
+    """
+
+    index: np.ndarray
+    networks: BatchedNetworks
+    theta: Tensor
+    optimiser: Any = None
+
+    @property
+    def now(self) -> Tensor:
+        """The weights of now."""
+        return self.theta if self.optimiser is None else self.optimiser.theta
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What batches are made from: architecture, members, inputs, loss."""
+
+    architecture: Architecture
+    members: Sequence[Member]
+    inputs: Tensor
+    loss: BatchedLoss
+
+    def batch(self, index: Sequence[int], weights: Sequence[Sequence[np.ndarray]]) -> Batch:
+        """Return a batch of members; ``weights`` are the stored layers of all of them."""
+        members = [self.members[i] for i in index]
+        lams = torch.tensor([m.lam for m in members], dtype=self.inputs.dtype, device=self.inputs.device)
+        networks = BatchedNetworks(
+            self.architecture, [m.widths for m in members], self.inputs, self.loss, lams
+        )
+        return Batch(np.asarray(index, dtype=int), networks, networks.pack([weights[i] for i in index]))
+
+    def bytes_of(self, member: Member, samples: int | None, copies: int) -> int:
+        """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
+        rows = len(self.inputs) if samples is None else samples
+        layers = 1 + (len(member.widths) > 1 or self.architecture.n_outputs > 1)  # and what flows back
+        weights = sum(r * c for r, c in self.architecture.shapes(member.widths))
+        return self.inputs.element_size() * (rows * sum(member.widths) * layers + copies * weights)
+
+    def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
+        """Cut members into batches of similar widths that fit, as many as keep all workers busy."""
+        order = sorted(index, key=lambda i: self.members[i].widths)
+        sizes = {i: self.bytes_of(self.members[i], samples, copies) for i in order}
+        total, limit = sum(sizes.values()), self.limit
+        rounds = -(-total // (workers * limit))
+        limit = min(limit, max(CPU_LEAST_BYTES, -(-total // (workers * rounds))))
+        found: list[list[int]] = []
+        for i in order:  # the last one is the widest, which the others are padded to
+            if found and (len(found[-1]) + 1) * sizes[i] <= limit:
+                found[-1].append(i)
+            else:
+                found.append([i])
+        return found
+
+    @property
+    def limit(self) -> int:
+        """Bytes that a batch may take."""
+        if self.inputs.device.type == "cuda":
+            return int(GPU_SHARE * torch.cuda.mem_get_info(self.inputs.device)[1])
+        return CPU_BYTES
+
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the objectives of a batch and the norms of their gradients, on all samples.
+
+        In pieces that fit: the batches of phases with small minibatches are larger.
+        """
+        size = max(self.bytes_of(self.members[i], None, 2) for i in batch.index)
+        pieces = torch.arange(len(batch.index), device=batch.now.device).split(max(1, self.limit // size))
+        with self.memory_refused(batch):
+            found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
+        return torch.cat([values for values, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
+
+    @contextmanager
+    def memory_refused(self, batch: Batch) -> Iterator[None]:
+        """Say what to do where the memory of the device runs out.
+
+        Raises
+        ------
+        BudgetError
+        """
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise BudgetError(
+                f"{counted(len(batch.index), 'network')} of widths {batch.networks.padded} on {len(self.inputs)} "
+                "samples do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
+                "batch_size, or device='cpu'."
+            ) from error
 
 
 class Runner:
@@ -85,22 +200,19 @@ class Runner:
         self.problem, self.schedule, self.weights = problem, schedule, weights
         self.tol_gradient, self.floors, self.tol_gap = tol_gradient, floors, tol_gap
         self.random_state, self.record_every = random_state, record_every
-        self.status = np.full(count, RUNNING, dtype="<U9")
+        self.status = np.full(count, STATUSES[RUNNING], dtype="<U9")
         self.steps = np.zeros(count, dtype=int)
         self.times = np.zeros(count)
         self.objectives = np.full(count, np.nan)
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
-        self.phase, self.step, self.elapsed_s = 0, 0, 0.0
-        self._before = self.steps  # of the phase
-        self._since = 0  # the step of the phase at which its optimiser began
-        self._is_slow = len(problem.inputs) * len(problem.members) > MANY
+        self.phase, self.step = 0, 0
+        self._before = self.steps  # of the phase, or of what went on from a checkpoint
+        self._is_slow = len(problem.inputs) * count > MANY
         self._pace = HEARD_S  # seconds of a step
         self.batches: list[Batch] = []
         self.interrupted: Callable[[], bool] = lambda: False
-        on_cpu = problem.inputs.device.type == "cpu"
-        self._workers = torch.get_num_threads() if on_cpu else 1
+        self._workers = torch.get_num_threads() if problem.inputs.device.type == "cpu" else 1
 
-    # ------------------------------------------------------------------ the loop
     def run(self, on_event: Callable[[Runner], bool]) -> None:
         """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops.
 
@@ -113,172 +225,124 @@ class Runner:
             ThreadPoolExecutor(self._workers) as pool,
         ):
             while self.phase < len(self.schedule) and self.active:
-                if self._run_phase(pool, on_event):
-                    self.store()
-                    return
-                self.phase, self.step, self._since = self.phase + 1, 0, 0
-
-    def goes_on(self, weights: list[list[np.ndarray]], phase: int, step: int, elapsed_s: float) -> None:
-        """Take up networks at a step of a phase: its optimiser remembers nothing."""
-        self.weights[:] = weights
-        self.phase, self.step, self._since, self.elapsed_s = phase, step, step, elapsed_s
+                phase = self.schedule[self.phase]
+                if not self.batches:
+                    self._form(phase)
+                while self.step < phase.steps and self.active:
+                    self._stretch(pool, phase)
+                    if on_event(self) or self.interrupted():
+                        self.store()
+                        return
+                self.store()
+                self.batches, self.phase, self.step = [], self.phase + 1, 0
 
     @property
     def active(self) -> list[int]:
         """Networks that still move."""
-        return np.flatnonzero(self.status == RUNNING).tolist()
+        return np.flatnonzero(self.status == STATUSES[RUNNING]).tolist()
 
     @property
     def steps_done(self) -> int:
         """Steps over all phases."""
         return sum(p.steps for p in self.schedule[: self.phase]) + self.step
 
-    def _run_phase(self, pool: ThreadPoolExecutor, on_event: Callable[[Runner], bool]) -> bool:
-        phase = self.schedule[self.phase]
-        if not self.batches:
-            self._form(phase)
-            self._before = self.steps.copy()
-            if self.phase == 0 and self.step == 0:
-                self.record()
-        while self.step < phase.steps and self.active:
-            target = self._next_stop(phase)
-            began = time.perf_counter()
-            tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
-            spent = [task.result() for task in tasks]
-            wall = time.perf_counter() - began
-            self.elapsed_s += wall
-            self._pace = wall / max(target - self.step, 1)
-            for batch, seconds in zip(self.batches, spent, strict=True):
-                self.times[batch.index] += wall * seconds / (sum(spent) or 1.0) / len(batch.index)
-            self.step = target
-            if phase.optimiser != "lbfgs":
-                self.steps[self.active] = self.steps_done
-            self.check(phase)
+    def _form(self, phase: Phase) -> None:
+        copies = COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
+        groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
+        self.batches = [self.problem.batch(group, self.weights) for group in groups]
+        self._before = self.steps.copy()
+        if not self.steps_done:
             self.record()
-            if on_event(self) or self.interrupted():
-                return True
-        self.store()
-        self.batches = []
-        return False
+
+    def _stretch(self, pool: ThreadPoolExecutor, phase: Phase) -> None:
+        """Go on to the next step at which something is looked at."""
+        target = self._next_stop(phase)
+        began = time.perf_counter()
+        tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
+        spent = [task.result() for task in tasks]
+        wall = time.perf_counter() - began
+        self._pace = wall / max(target - self.step, 1)
+        for batch, seconds in zip(self.batches, spent, strict=True):
+            self.times[batch.index] += wall * seconds / (sum(spent) or 1.0) / len(batch.index)
+            self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps.cpu().numpy()
+        self.step = target
+        if self.step % CHECK_EVERY == 0 or self.step == phase.steps:
+            self.check(phase)
+        self.record()
 
     def _next_stop(self, phase: Phase) -> int:
         target = min(phase.steps, (self.step // CHECK_EVERY + 1) * CHECK_EVERY)
         if self.record_every:
-            before = sum(p.steps for p in self.schedule[: self.phase])
-            target = min(target, ((before + self.step) // self.record_every + 1) * self.record_every - before)
+            target = min(target, self.step + self.record_every - self.steps_done % self.record_every)
         # where steps are slow somebody who says stop is heard in between; what is computed does not depend on it
         return min(target, self.step + max(1, int(HEARD_S / self._pace))) if self._is_slow else target
-
-    # ------------------------------------------------------------------ batches
-    def _form(self, phase: Phase) -> None:
-        copies = COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
-        groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
-        self.batches = [self.problem.batch(group, [self.weights[i] for i in group]) for group in groups]
-
-    def store(self) -> None:
-        """Copy the weights out of the batches; those of the last check where they are not finite."""
-        for batch in self.batches:
-            finite = torch.isfinite(batch.theta).all(1, keepdim=True)
-            theta = torch.where(finite, batch.theta, batch.last_good)
-            for i, layers in zip(batch.index, batch.networks.unpack(theta), strict=True):
-                self.weights[i] = layers
 
     def advance(self, batch: Batch, phase: Phase, target: int) -> float:
         """Bring a batch to step ``target``; return the seconds."""
         began = time.perf_counter()
         torch.set_num_threads(1)  # a setting of the thread
         with torch.no_grad(), self.problem.memory_refused(batch):
-            if phase.optimiser == "lbfgs":
-                self._advance_lbfgs(batch, phase, target)
-            else:
-                self._advance_first_order(batch, phase, target)
+            if batch.optimiser is None and phase.optimiser == "lbfgs":
+                batch.optimiser = BatchedLBFGS(
+                    batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
+                    self.tol_gradient,
+                )  # fmt: skip
+            elif batch.optimiser is None:
+                members = [self.problem.members[i] for i in batch.index]
+                batch.optimiser = FirstOrder(
+                    phase, self.phase, batch.networks, members, batch.theta.clone(), self.random_state
+                )
+            batch.optimiser.advance(self.step, target - self.step)
         return time.perf_counter() - began
-
-    def _advance_first_order(self, batch: Batch, phase: Phase, target: int) -> None:
-        if batch.worker is None:
-            members = [self.problem.members[i] for i in batch.index]
-            batch.worker = FirstOrder(phase, self.phase, batch.networks, members, self.random_state)
-            batch.state = batch.state or batch.worker.new_state(batch.theta)
-        batch.worker.run(batch.theta, batch.state, self.step, target - self.step, self._since)
-
-    def _advance_lbfgs(self, batch: Batch, phase: Phase, target: int) -> None:
-        if batch.worker is None:
-            batch.worker = BatchedLBFGS(
-                batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
-                self.tol_gradient,
-            )  # fmt: skip
-            batch.worker.start()
-        for _ in range(target - self.step):
-            if batch.worker.done:
-                break
-            batch.worker.advance()
-        batch.worker.publish()
-        batch.theta = batch.worker.theta.clone()
 
     # ------------------------------------------------------------------ checks
     def check(self, phase: Phase) -> None:
         """Retire networks that converged or diverged. Between the fixed steps nothing is looked at."""
-        if self.step % CHECK_EVERY and self.step != phase.steps:
-            return
-        if phase.optimiser == "lbfgs":
-            self._check_lbfgs(phase)
-            return
-        left = []
         for batch in self.batches:
             finite, done = self._judge(batch, phase)
-            for k in np.flatnonzero(~finite | done):
-                self._retire(batch, int(k), CONVERGED if finite[k] else DIVERGED)
-            keep = np.flatnonzero(finite & ~done)
-            if len(keep):
-                left.append(batch if len(keep) == len(finite) else select(self.problem, batch, keep))
-                left[-1].last_good = left[-1].theta.clone()
-        self.batches = left
+            where = torch.as_tensor(finite, device=batch.theta.device)
+            batch.theta = torch.where(where[:, None], batch.now, batch.theta)
+            ended = np.where(finite, CONVERGED, DIVERGED)
+            leaves, keep = np.flatnonzero(~finite | done), np.flatnonzero(finite & ~done)
+            if len(leaves):
+                self.status[batch.index[leaves]] = np.array(STATUSES)[ended[leaves]]
+                self._store(batch, batch.theta)
+                rows = torch.as_tensor(keep, device=batch.theta.device)
+                batch.index, batch.theta = batch.index[keep], batch.theta[rows]
+                batch.networks = batch.networks.take(rows)
+                batch.optimiser.take(rows, batch.networks)
+        self.batches = [batch for batch in self.batches if len(batch.index)]
+        if phase.optimiser == "lbfgs" and all(batch.optimiser.done for batch in self.batches):
+            self.step = phase.steps
 
     def _judge(self, batch: Batch, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
         """Return which networks are finite, and which are done."""
-        exact = phase.samples is None
-        if not exact and self.step < phase.steps:  # the objective would cost more than the steps
-            finite = torch.isfinite(batch.theta.sum(1)).cpu().numpy()
+        exact, optimiser = phase.samples is None, batch.optimiser
+        if phase.optimiser == "lbfgs":
+            values, finite, small = optimiser.value, optimiser.codes != DIVERGED, optimiser.codes == CONVERGED
+        elif not exact and self.step < phase.steps:  # the objective would cost more than the steps
+            finite = torch.isfinite(batch.now.sum(1)).cpu().numpy()
             return finite, np.zeros(len(finite), dtype=bool)
-        values, norm = self.problem.evaluate(batch)
-        finite = (torch.isfinite(values) & torch.isfinite(batch.theta.sum(1))).cpu().numpy()
-        self.objectives[batch.index[finite]] = values.cpu().double().numpy()[finite]
-        size = batch.theta.norm(dim=1).clamp_(min=1.0)
-        small = (norm <= self.tol_gradient * size).cpu().numpy()
-        done = exact & (small | self._close(batch.index))
-        return finite, done
-
-    def _close(self, index: np.ndarray) -> np.ndarray:
-        """Whether the objectives are within the tolerance of their certified lower bounds."""
-        objective, floor = self.objectives[index], self.floors[index]
-        with np.errstate(invalid="ignore"):
-            return objective - floor <= self.tol_gap * np.abs(objective)
-
-    def _retire(self, batch: Batch, k: int, status: str) -> None:
-        i = int(batch.index[k])
-        place = slice(k, k + 1)
-        theta = batch.last_good if status == DIVERGED else batch.theta
-        alone = self.problem.networks([i])
-        if alone.padded == batch.networks.padded:
-            self.weights[i] = alone.unpack(theta[place])[0]
         else:
-            self.weights[i] = batch.networks.unpack(theta)[k]
-        self.status[i] = status
+            values, norm = self.problem.evaluate(batch)
+            finite = torch.isfinite(values) & torch.isfinite(batch.now.sum(1))
+            small = norm <= self.tol_gradient * batch.now.norm(dim=1).clamp(min=1.0)
+        seen = finite.cpu().numpy()
+        self.objectives[batch.index[seen]] = values.cpu().double().numpy()[seen]
+        objective, floor = self.objectives[batch.index], self.floors[batch.index]
+        with np.errstate(invalid="ignore"):
+            close = objective - floor <= self.tol_gap * np.abs(objective)
+        return seen, exact & (small.cpu().numpy() | close)
 
-    def _check_lbfgs(self, phase: Phase) -> None:
+    def store(self) -> None:
+        """Copy the weights out of the batches; those of the last check where they are not finite."""
         for batch in self.batches:
-            run = batch.worker
-            status, taken = run.status, run.steps.cpu().numpy()
-            self.objectives[batch.index] = run.value.cpu().double().numpy()
-            close = self._close(batch.index)
-            for k, i in enumerate(batch.index):
-                self.steps[i] = self._before[i] + int(taken[k])
-                if status[k] == DIVERGED:
-                    self.status[i] = DIVERGED
-                elif status[k] == CONVERGED or close[k]:
-                    self.status[i] = CONVERGED
-        if all(batch.worker.done for batch in self.batches):
-            self.step = phase.steps
+            finite = torch.isfinite(batch.now).all(1, keepdim=True)
+            self._store(batch, torch.where(finite, batch.now, batch.theta))
+
+    def _store(self, batch: Batch, theta: Tensor) -> None:
+        for i, layers in zip(batch.index, batch.networks.unpack(theta), strict=True):
+            self.weights[i] = layers
 
     def record(self) -> None:
         """Note the objectives of the networks in the batches."""
@@ -296,10 +360,8 @@ class Runner:
         problem = self.problem
         found = np.full(len(problem.members), np.nan)
         with torch.no_grad():
-            everyone = range(len(problem.members))
-            for group in problem.cut(everyone, samples=None, copies=4, workers=1):
-                batch = problem.batch(group, [self.weights[i] for i in group])
-                found[group] = problem.evaluate(batch)[1].cpu().double().numpy()
+            for group in problem.cut(range(len(found)), samples=None, copies=4, workers=1):
+                found[group] = problem.evaluate(problem.batch(group, self.weights))[1].cpu().double().numpy()
         return found
 
     def history_frame(self) -> Any:

@@ -25,12 +25,11 @@ from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.training.backend import BatchedLoss, check_device, check_dtype, torch
 from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
-from covopt.training.grid import Member, Problem, initial_weights, make_grid
-from covopt.training.loop import COPIES, Runner, TrainingState
-from covopt.training.model import Architecture
+from covopt.training.grid import Member, initial_weights, make_grid
+from covopt.training.loop import COPIES, Problem, Runner, TrainingState
+from covopt.training.model import Architecture, BatchedLoss, check_device, check_dtype, torch
 from covopt.training.results import TrainingRun, as_layers, floors_of
 from covopt.training.schedule import Phase, make_schedule
 

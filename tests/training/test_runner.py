@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.errors import BudgetError  # noqa: E402
-from covopt.training import Phase, grid, loop, train  # noqa: E402
-from covopt.training.grid import BatchedNetworks  # noqa: E402
+from covopt.training import Phase, loop, train  # noqa: E402
+from covopt.training.model import BatchedNetworks  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
@@ -66,12 +66,12 @@ def test_numbers_are_those_of_the_network(output_bias, loss, widths):
 
 
 def _batch_of(run):
-    from covopt.training.backend import BatchedLoss
+    from covopt.training.model import BatchedLoss
 
     a = run.architecture
     rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X
     twin = BatchedLoss(run.loss, torch.device("cpu"), torch.float64)
-    return grid.Problem(a, run.members, torch.tensor(rows), twin).batch([0], [run.weights[0]])
+    return loop.Problem(a, run.members, torch.tensor(rows), twin).batch([0], run.weights)
 
 
 def test_residual_and_error_rate():
@@ -101,7 +101,7 @@ def test_a_network_does_not_depend_on_its_batch(schedule, monkeypatch):
     many = train(X, Y, **grids)
     assert not by_rate or len(set(many.table.objective.round(9))) == len(many)
     with monkeypatch.context() as patched:
-        patched.setattr(grid, "CPU_BYTES", 4000)
+        patched.setattr(loop, "CPU_BYTES", 4000)
         parts = train(X, Y, **grids)
     atol = 1e-12 if by_rate else 1e-8
     for place in range(0, len(many), 5):
@@ -198,7 +198,7 @@ def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
     def forward(*_):
         raise error()
 
-    monkeypatch.setattr(BatchedNetworks, "forward", forward)
+    monkeypatch.setattr(BatchedNetworks, "value_and_gradient", forward)
     with pytest.raises(kind, match=said):
         train(X, Y, widths=5, seeds=2, schedule=SHORT)
 
