@@ -22,8 +22,8 @@ from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
-from covopt.training.grid import check_widths
 from covopt.training.results import DIFFER, solves
+from covopt.training.schedule import check_widths
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
 if TYPE_CHECKING:

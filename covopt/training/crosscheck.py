@@ -26,10 +26,9 @@ from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.sparsify.layer import least_outgoing
 from covopt.sparsify.merging import balance, drop_silent
-from covopt.training.grid import check_widths
 from covopt.training.results import TrainingRun, solves
 from covopt.training.runner import train
-from covopt.training.schedule import Phase
+from covopt.training.schedule import Phase, check_widths
 from covopt.verification import verify
 
 if TYPE_CHECKING:

@@ -15,18 +15,15 @@ from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.errors import BudgetError
 from covopt.limits import patiently
-from covopt.training.first_order import FirstOrder
-from covopt.training.grid import Member
-from covopt.training.lbfgs import CONVERGED, DIVERGED, RUNNING, STATUSES, BatchedLBFGS
 from covopt.training.model import (
-    Architecture,
     BatchedLoss,
     BatchedNetworks,
     is_out_of_memory,
     one_thread_each,
     torch,
 )
-from covopt.training.schedule import Phase
+from covopt.training.optimisers import CONVERGED, DIVERGED, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
+from covopt.training.schedule import Architecture, Member, Phase
 
 Tensor = Any
 CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls

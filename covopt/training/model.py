@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -31,13 +30,13 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.losses import Loss
+from covopt.training.schedule import Architecture, Widths
 
 required("torch", "covopt.training", "train")
 
 import torch  # noqa: E402
 
 Tensor = Any
-Widths = tuple[int, ...]
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # one class on every device since torch 2.5; before that it was CUDA's
 OutOfMemory: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
@@ -164,42 +163,6 @@ class BatchedLoss:
             value = self.value(free, rows)
             (slope,) = torch.autograd.grad(value.sum(), free)
         return value.detach(), slope
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """What all networks of a run share.
-
-    Parameters
-    ----------
-    n_inputs, n_outputs, depth : int
-        d, k and the number L of weight layers.
-    bias : float
-        β.
-    output_bias : {"none", "penalized", "free"}
-    """
-
-    n_inputs: int
-    n_outputs: int
-    depth: int
-    bias: float = 1.0
-    output_bias: str = "none"
-
-    def shapes(self, widths: Widths) -> list[tuple[int, int]]:
-        """Return the shapes of W₁ … W_L and of b where there is one, as they are stored.
-
-        Examples
-        --------
-        >>> Architecture(2, 1, 3, output_bias="free").shapes((5, 4))
-        [(3, 5), (6, 4), (4, 1), (1, 1)]
-        """
-        extra = 1 if self.bias > 0 else 0
-        sizes = (self.n_inputs, *widths)
-        found = [(sizes[i] + extra, sizes[i + 1]) for i in range(len(widths))]
-        found.append((sizes[-1], self.n_outputs))
-        if self.output_bias != "none":
-            found.append((1, self.n_outputs))
-        return found
 
 
 class BatchedNetworks:

@@ -17,13 +17,10 @@ from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.training.grid import Member
-from covopt.training.model import Architecture
+from covopt.training.schedule import Architecture, Member, Phase
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from covopt.training.schedule import Phase
 
 
 @dataclass(eq=False, repr=False)

@@ -1,15 +1,18 @@
-"""``train``: check everything, train behind a progress bar, return a tidy run."""
+"""``train``: check everything, train behind a progress bar, return a tidy run; checkpoints to go on from."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,19 +22,18 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
 from covopt.depth.layers import as_chain
-from covopt.errors import InputError
+from covopt.errors import CheckpointWarning, InputError
+from covopt.files import write_atomically
 from covopt.files.atomic import locked
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.training.checkpoint import check_path, digest, read, write
-from covopt.training.first_order import rate_of
-from covopt.training.grid import Member, initial_weights, make_grid
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
-from covopt.training.model import Architecture, BatchedLoss, check_device, check_dtype, torch
+from covopt.training.model import BatchedLoss, check_device, check_dtype, torch
+from covopt.training.optimisers import rate_of
 from covopt.training.results import TrainingRun, as_layers, floors_of
-from covopt.training.schedule import Phase, make_schedule
+from covopt.training.schedule import Architecture, Member, Phase, initial_weights, make_grid, make_schedule
 
 
 @contextmanager
@@ -175,11 +177,16 @@ def train(
         raise InputError(
             "random_state=None draws another seed each time; a checkpoint needs a number to go on from."
         )
-    seed = _random_state(random_state)
+    checked = check_random_state(random_state)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
     architecture = Architecture(
         task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias
     )  # fmt: skip
-    _check_loss(task.loss, phases)
+    if task.loss.name != "squared" and any(phase.optimiser == "label-noise-sgd" for phase in phases):
+        raise InputError(
+            f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
+            f"loss={task.loss.name!r}."
+        )
     floors = floors_of(reference, task, members, architecture)
     problem = Problem(
         architecture,
@@ -236,22 +243,9 @@ def train(
     )  # fmt: skip
 
 
-def _check_loss(loss: Loss, phases: Sequence[Phase]) -> None:
-    if loss.name != "squared" and any(phase.optimiser == "label-noise-sgd" for phase in phases):
-        raise InputError(
-            f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
-            f"loss={loss.name!r}."
-        )
-
-
 def _shown_rate(phases: Sequence[Phase], member: Member) -> float:
     rates = [rate_of(phase, member) for phase in phases if phase.optimiser != "lbfgs"]
     return (rates[0] if rates else float("nan")) if member.learning_rate is None else member.learning_rate
-
-
-def _random_state(random_state: Any) -> int:
-    checked = check_random_state(random_state)
-    return int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
 
 
 def _starting_weights(
@@ -302,3 +296,100 @@ def _check_same_kind(i: int, chain: DeepReLUNetwork, architecture: Architecture)
         raise InputError(f"start {i} has slope {chain.slope:g}; networks are trained with ReLUs, of slope 0.")
     if architecture.output_bias == "none" and offset is not None and np.any(offset):
         raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")
+
+
+# ---------------------------------------------------------------------- checkpoints
+_ARRAYS = ("status", "steps", "times", "objectives")
+
+
+def check_path(checkpoint: Any, resume: Any) -> Path | None:
+    """Return where the checkpoint goes.
+
+    Raises
+    ------
+    InputError
+        For ``resume`` without a path, what is no path, and a file that would be overwritten.
+    """
+    if checkpoint is None:
+        if resume:
+            raise InputError("resume=True needs the path of the checkpoint: give checkpoint='run.npz'.")
+        return None
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise InputError(f"checkpoint must be a path; received {checkpoint!r}.")
+    path = Path(os.fsdecode(checkpoint))
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write the checkpoint {path}: the folder {path.parent} does not exist.")
+    if path.exists() and not resume:
+        raise InputError(
+            f"checkpoint {path} exists; go on from it with resume=True, or delete it to start anew."
+        )
+    return path
+
+
+def digest(*parts: Any) -> str:
+    """Return a short hash of arrays, and of what other things are written as."""
+    found = hashlib.sha256()
+    for part in parts:
+        is_array = isinstance(part, np.ndarray)
+        found.update(f"{part.shape}{part.dtype.str}".encode() if is_array else f"{part!r};".encode())
+        found.update(np.ascontiguousarray(part).tobytes() if is_array else b"")
+    return found.hexdigest()[:16]
+
+
+def write(path: Path, runner: Runner, problem: str) -> None:
+    """Write where a run is; where that fails, say so and go on.
+
+    Warns
+    -----
+    CheckpointWarning
+    """
+    runner.store()
+    content = {
+        "problem": problem, "place": [runner.phase, runner.step],
+        "weights": np.concatenate([layer.ravel() for layers in runner.weights for layer in layers]),
+        "history": np.hstack([np.zeros((4, 0)), *(np.vstack(np.broadcast_arrays(*rows)) for rows in runner.history)]),
+        **{name: getattr(runner, name) for name in _ARRAYS},
+    }  # fmt: skip
+    try:
+        write_atomically(path, lambda stream: np.savez(stream, **content))  # type: ignore[arg-type]
+    except OSError as error:
+        warnings.warn(
+            f"the checkpoint {path} could not be written: {error.strerror or error}; training goes on.",
+            CheckpointWarning,
+            stacklevel=2,
+        )
+
+
+def read(path: Path, runner: Runner, problem: str) -> None:
+    """Put a run where the file says; what the optimiser of the phase remembered begins anew.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, is no checkpoint, or belongs to another problem.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            content = dict(file)
+        if content["problem"] == problem:
+            ends = np.cumsum([layer.size for layers in runner.weights for layer in layers])
+            flat = iter(np.split(content["weights"], ends))
+            runner.weights[:] = [
+                [next(flat).reshape(old.shape) for old in layers] for layers in runner.weights
+            ]
+            runner.phase, runner.step = (int(place) for place in content["place"][:2])
+            for name in _ARRAYS:
+                getattr(runner, name)[:] = content[name]
+            runner.history = [
+                (int(row[0]), int(row[1]), np.array([int(row[2])]), row[3:]) for row in content["history"].T
+            ]
+            return
+    except PermissionError:
+        raise InputError(f"cannot read the checkpoint {path}: permission denied.") from None
+    except Exception:  # whatever is missing, or of another kind
+        raise InputError(
+            f"{path} is not a checkpoint of this covopt, or it is damaged; give another path."
+        ) from None
+    raise InputError(
+        f"checkpoint {path} belongs to another problem; give what it was written with, or another path."
+    )

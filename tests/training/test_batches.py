@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 
 from covopt.losses import make_loss  # noqa: E402
 from covopt.training import Phase, loop  # noqa: E402
-from covopt.training.grid import initial_weights, make_grid  # noqa: E402
-from covopt.training.model import Architecture, BatchedLoss  # noqa: E402
+from covopt.training.model import BatchedLoss  # noqa: E402
+from covopt.training.schedule import Architecture, initial_weights, make_grid  # noqa: E402
 
 WIDTHS = [40, 3, 200, 3, 17, 90]
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from covopt.checks.memory import memory_limited  # noqa: E402
 from covopt.errors import CheckpointWarning, InputError  # noqa: E402
-from covopt.training import Phase, checkpoint, train  # noqa: E402
+from covopt.training import Phase, runner, train  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
@@ -68,7 +68,7 @@ def test_optimisers_that_remember_begin_anew_and_end_as_well(tmp_path):
 
 def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
     written = []
-    original = checkpoint.write
+    original = runner.write
 
     def write(*args):
         written.append(1)

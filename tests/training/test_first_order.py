@@ -6,8 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from covopt.training import Phase, train  # noqa: E402
-from covopt.training.first_order import DRAWN_TOGETHER, draw_noise  # noqa: E402
-from covopt.training.grid import DRAWS, generator  # noqa: E402
+from covopt.training.optimisers import DRAWN_TOGETHER, draw_noise  # noqa: E402
+from covopt.training.schedule import DRAWS, generator  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)

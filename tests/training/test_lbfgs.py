@@ -6,7 +6,7 @@ from scipy import optimize
 
 torch = pytest.importorskip("torch")
 
-from covopt.training.lbfgs import BatchedLBFGS  # noqa: E402
+from covopt.training.optimisers import BatchedLBFGS  # noqa: E402
 
 
 def minimise(function, theta, *, mask=None, steps, memory=10, tol_gradient=1e-8, callback=None):

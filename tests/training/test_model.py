@@ -6,8 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from covopt.losses import Huber, make_loss  # noqa: E402
-from covopt.training.grid import initial_weights  # noqa: E402
-from covopt.training.model import Architecture, BatchedLoss, BatchedNetworks  # noqa: E402
+from covopt.training.model import BatchedLoss, BatchedNetworks  # noqa: E402
+from covopt.training.schedule import Architecture, initial_weights  # noqa: E402
 
 LOSSES = ["squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy"]
 BIASES = [("none", 1.0), ("none", 0.0), ("penalized", 2.0), ("free", 0.5)]

@@ -1,6 +1,14 @@
-r"""L-BFGS for many networks at once: each has its own memory, its own line search and its own end.
+r"""The optimisers of a whole batch: gradient descent, SGD, Adam, SGD with label noise, L-BFGS.
 
-The two-loop recursion is the one of Liu and Nocedal (Math. Programming 45, 1989). Steps satisfy the weak Wolfe
+Every network has its own rate ε, its own λ and, where samples are drawn, its own draws:
+
+- ``gd``: θ ← θ − ε ∇L(θ);
+- ``sgd``: ∇ estimated from a minibatch drawn with replacement;
+- ``adam``: Kingma and Ba (ICLR 2015), as in ``torch.optim.Adam``;
+- ``label-noise-sgd``: SP20, Algorithm 1, θ ← θ − ε ∇_θ (f(x_i; θ) − ỹ_i)², ỹ_i = y_i + η r, one random i each step
+  (a mean over more of them with ``batch_size``); the gradient of one sample is 2(f − ỹ)∇f.
+
+``lbfgs`` has the two-loop recursion of Liu and Nocedal (Math. Programming 45, 1989). Steps satisfy the weak Wolfe
 conditions and are found by doubling and halving: the minima of ReLU networks with weight decay lie at kinks, where
 the strong conditions never hold and the weak ones are what quasi-Newton steps need (Lewis and Overton, Math. Program.
 141, 2013). All networks share the evaluations of the objective and nothing else: the path of a network does not
@@ -9,16 +17,17 @@ depend on the batch it sits in, and none waits for the line search of another on
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from covopt.training.model import BatchedNetworks, torch
+from covopt.training.schedule import DEFAULT_RATE, DRAWS, Member, Phase, generator
 
-    Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-
+Tensor = Any
+Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 STATUSES = ("running", "converged", "stopped", "stagnated", "diverged")
 RUNNING, CONVERGED, STOPPED, STAGNATED, DIVERGED = range(5)
 DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
@@ -26,6 +35,107 @@ TRIALS = 20  # evaluations that one search may use
 NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
 _PATIENCE = 10  # steps in a row that improve neither the value nor the gradient
 _CURVED = 1e-10  # least cosine between s and y of a curvature pair that is kept
+DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
+
+
+def draw_noise(random: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw noise of mean 0 and variance 1."""
+    if kind == "rademacher":
+        return 2.0 * random.integers(0, 2, shape) - 1.0
+    if kind == "uniform":
+        return random.uniform(-math.sqrt(3.0), math.sqrt(3.0), shape)
+    return random.standard_normal(shape)
+
+
+def rate_of(phase: Phase, member: Member) -> float:
+    """Return the learning rate of a network in a phase: the phase's own, else the network's, else 0.01."""
+    if phase.learning_rate is not None:
+        return phase.learning_rate
+    return DEFAULT_RATE if member.learning_rate is None else member.learning_rate
+
+
+class FirstOrder:
+    """One phase of a batch; samples and noise depend on (random_state, seed, widths, step) alone.
+
+    Parameters
+    ----------
+    phase : Phase
+    number : int
+        Place of the phase in the schedule: it seeds the draws.
+    networks : BatchedNetworks
+    members : sequence of Member
+    theta : Tensor of shape (B, P)
+    random_state : int
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        number: int,
+        networks: BatchedNetworks,
+        members: Sequence[Member],
+        theta: Tensor,
+        random_state: int,
+    ) -> None:
+        self.phase, self.networks, self.members, self.theta = phase, networks, list(members), theta
+        self._number, self._random_state, self._block = number, random_state, -1
+        rates = [rate_of(phase, member) for member in members]
+        self._rates = torch.tensor(rates, dtype=theta.dtype, device=theta.device)[:, None]
+        self._m, self._v = torch.zeros_like(theta), torch.zeros_like(theta)
+        self.steps = torch.zeros(len(theta), dtype=torch.int64)
+        self._drawn: tuple[Tensor, Tensor | None]
+
+    def take(self, rows: Tensor, networks: BatchedNetworks) -> None:
+        """Go on with some of the networks."""
+        self.networks, self.members, self._block = networks, [self.members[k] for k in rows.tolist()], -1
+        self.theta, self._rates, self._m, self._v, self.steps = (
+            part[rows] for part in (self.theta, self._rates, self._m, self._v, self.steps)
+        )
+
+    def advance(self, first: int, count: int) -> None:
+        """Do the steps first, …, first + count − 1."""
+        step = self._adam if self.phase.optimiser == "adam" else self._descend
+        for t in range(first, first + count):
+            rows, noise = (None, None) if self.phase.samples is None else self._draws(t)
+            self.steps += 1
+            step(self.networks.value_and_gradient(self.theta, None, rows, noise)[1], t)
+
+    def _descend(self, gradient: Tensor, t: int) -> None:
+        if self.phase.momentum:
+            gradient = self._m.mul_(self.phase.momentum).add_(gradient)
+        self.theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
+
+    def _adam(self, gradient: Tensor, t: int) -> None:
+        (first, second), age = self.phase.betas, int(self.steps[0])
+        self._m.lerp_(gradient, 1.0 - first)
+        self._v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
+        # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
+        root = math.sqrt(1.0 - second**age)
+        size = self._v.sqrt().add_(self.phase.eps * root).div_(self._rates)
+        self.theta.addcdiv_(self._m, size, value=-self.phase.factor(t) * root / (1.0 - first**age))
+
+    def _draws(self, step: int) -> tuple[Tensor, Tensor | None]:
+        """Return the rows (B, m) of a step and the noise (B, m, k) on their targets (None without)."""
+        block, place = divmod(step, DRAWN_TOGETHER)
+        if block != self._block:
+            self._block, self._drawn = block, self._draw(block)
+        rows, noise = self._drawn
+        return rows[:, place], None if noise is None else noise[:, place]
+
+    def _draw(self, block: int) -> tuple[Tensor, Tensor | None]:
+        shape, level = (DRAWN_TOGETHER, self.phase.samples or 1), self.phase.noise_level
+        count, outputs = self.networks.loss.targets.shape
+        size: tuple[int, ...] = (*shape, outputs) if level else (0,)
+        drawn: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
+        for member in self.members:
+            key = (member.seed, member.widths)
+            if key not in drawn:
+                random = generator(self._random_state, *key, DRAWS, self._number, block)
+                rows = random.integers(0, count, shape)
+                drawn[key] = rows, level * draw_noise(random, self.phase.noise, size)
+        found = [drawn[member.seed, member.widths] for member in self.members]
+        both = [torch.as_tensor(np.stack(parts)).to(self.theta.device) for parts in zip(*found, strict=True)]
+        return both[0], both[1].to(self.theta) if level else None
 
 
 class BatchedLBFGS:
@@ -65,9 +175,6 @@ class BatchedLBFGS:
         memory: int,
         tol_gradient: float,
     ) -> None:
-        import torch
-
-        self._torch = torch
         self._function, self._limit, self._memory = function, int(steps), max(int(memory), 1)
         self._tol, self._mask = float(tol_gradient), mask
         self.theta, n = theta.clone(), len(theta)
@@ -106,14 +213,14 @@ class BatchedLBFGS:
         than rounding: at a kink, where the gradient does not vanish, this is what the end looks like) or "diverged"
         (the objective is not finite; ``theta`` is the last point where it was).
         """
-        codes = self._torch.where(self.codes == RUNNING, STOPPED, self.codes)
+        codes = torch.where(self.codes == RUNNING, STOPPED, self.codes)
         return np.array(STATUSES)[codes.cpu().numpy()]
 
     def take(self, rows: Tensor, networks: Any) -> None:
         """Go on with some of the members; what stands for their objective is ``networks.value_and_gradient``."""
         self._function = networks.value_and_gradient
         for name, value in vars(self).items():
-            if isinstance(value, self._torch.Tensor):
+            if isinstance(value, torch.Tensor):
                 setattr(self, name, value[rows])
 
     def advance(self, first: int = 0, count: int = 1) -> None:
@@ -128,7 +235,7 @@ class BatchedLBFGS:
         A value that differs by less than rounding can neither refute nor prove a decrease; there the derivative alone
         decides (Hager and Zhang, SIAM J. Optim. 16, 2005). That is what lets a search end at a gradient of 1e-10.
         """
-        torch, rows = self._torch, self._running
+        rows = self._running
         step, d, value = self._trial[rows], self._d[rows], self.value[rows]
         found, gradient = self._evaluate(self.theta[rows] + step[:, None] * d, rows)
         slope = (gradient * d).sum(1)
@@ -158,7 +265,7 @@ class BatchedLBFGS:
             self._restart(stuck)
 
     def _evaluate(self, theta: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        with self._torch.no_grad():
+        with torch.no_grad():
             value, gradient = self._function(theta, index)
             if self._mask is not None:
                 gradient = gradient * self._mask[index]
@@ -166,7 +273,6 @@ class BatchedLBFGS:
 
     def _take_steps(self, rows: Tensor) -> None:
         """Move to the best trials, and keep the pairs, the newest one first."""
-        torch = self._torch
         move, gradient = self._low[rows, None] * self._d[rows], self._low_gradient[rows]
         value, change = self._low_value[rows], gradient - self._gradient[rows]
         curvature, square = (move * change).sum(1), (change**2).sum(1)
@@ -188,7 +294,7 @@ class BatchedLBFGS:
     def _check(self, rows: Tensor) -> None:
         """End the members that converged, used up their steps or no longer improve."""
         rows = rows[self.codes[rows] == RUNNING]
-        size = self._torch.linalg.vector_norm(self.theta[rows], dim=1).clamp(min=1.0)
+        size = torch.linalg.vector_norm(self.theta[rows], dim=1).clamp(min=1.0)
         self.codes[rows[self._flat[rows] >= _PATIENCE]] = STAGNATED
         self.codes[rows[self.steps[rows] >= self._limit]] = STOPPED
         self.codes[rows[self.gradient_norm[rows] <= self._tol * size]] = CONVERGED
@@ -197,7 +303,7 @@ class BatchedLBFGS:
         """Choose the next directions by the two-loop recursion, newest pairs first, and begin their searches."""
         if not len(rows):
             return
-        torch, q = self._torch, self._gradient[rows].clone()
+        q = self._gradient[rows].clone()
         count = self._count[rows]
         weights = []
         for age in range(min(int(count.max()), self._memory)):
@@ -226,7 +332,7 @@ class BatchedLBFGS:
     def _restart(self, stuck: Tensor) -> None:
         """Try steepest descent where no trial was any good; end the members for which that is what failed."""
         hopeless = stuck[self._count[stuck] == 0]
-        self.codes[hopeless] = self._torch.where(self._seen[hopeless], STAGNATED, DIVERGED)
+        self.codes[hopeless] = torch.where(self._seen[hopeless], STAGNATED, DIVERGED)
         again = stuck[self._count[stuck] > 0]
         self._forget(again)
         self._aim(again)
