@@ -20,12 +20,11 @@ from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.limits import limited, now
 from covopt.losses import Interpolation, Loss
-from covopt.meter.conventions import Strength
 from covopt.meter.ladder import rungs
 from covopt.meter.networks import Given, check_forward, read_network
 from covopt.meter.report import Gap
 from covopt.meter.rival import LEAST_S, best_of
-from covopt.meter.tables import Table, read_table, strength_of
+from covopt.meter.tables import Strength, Table, read_table, strength_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.parallel.blas import one_blas_thread
 from covopt.solution import Solution

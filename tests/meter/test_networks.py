@@ -7,10 +7,9 @@ import pytest
 
 import covopt
 from covopt.errors import InputError
-from covopt.meter.conventions import of_mlp, of_weight_decay
 from covopt.meter.ladder import objective
 from covopt.meter.networks import check_forward, read_network
-from covopt.meter.tables import read_table
+from covopt.meter.tables import of_mlp, of_weight_decay, read_table
 from covopt.network import DeepReLUNetwork
 
 torch = pytest.importorskip("torch")
