@@ -23,24 +23,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import covopt
 import covopt.errors
+from benchmarks.tables import ordinary
 from covopt.meter.ladder import objective, rungs
 from covopt.meter.networks import read_network
 from covopt.network import DeepReLUNetwork
 from covopt.training import Phase, train
 
-LOADERS: dict[str, Any] = {
-    "diabetes, 2 columns": (datasets.load_diabetes, {}, "squared"),
-    "diabetes": (datasets.load_diabetes, {}, "squared"),
-    "iris": (datasets.load_iris, {}, "softmax-cross-entropy"),
-    "wine": (datasets.load_wine, {}, "softmax-cross-entropy"),
-    "cancer": (datasets.load_breast_cancer, {}, "logistic"),
-    "digits 0/1": (datasets.load_digits, {"n_class": 2}, "logistic"),
-}
+TABLES = "diabetes, 2 columns", "diabetes", "iris", "wine", "cancer", "digits 0/1"
 DECAYS = 1e-2, 1e-3, 1e-1, 1e-4
 WIDTHS = 5, 50, 500
 SCHEDULES = {
@@ -51,17 +44,6 @@ SCHEDULES = {
 RATES = {"SGD, momentum": (0.01, 0.001), "Adam": (0.01, 0.003)}  # the better one for each seed
 RUNGS = "as given", "balanced", "merged", "refitted"
 WITHIN = 0.01, 0.1, 1.0
-
-
-def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return standardised columns, targets and the loss."""
-    load, options, loss = LOADERS[name]
-    X, y = load(return_X_y=True, **options)
-    if name.endswith("2 columns"):
-        X = X[:, [2, 8]]
-    spread = X.std(axis=0)
-    X = ((X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))[:, spread > 0.0]
-    return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
 
 
 def networks(
@@ -139,7 +121,7 @@ def study(names: list[str], seeds: int, seconds: float, path: str | None) -> pd.
     for decay, name in itertools.product(DECAYS, names):
         if (name, decay) in done:
             continue
-        X, y, loss = table(name)
+        X, y, loss = ordinary(name)
         lam = decay / 2.0
         best = {}
         for output_bias in ("none", "free"):
@@ -220,7 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tables", nargs="*", default=list(LOADERS), choices=list(LOADERS))
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the clock, for each fit")
     parser.add_argument("--json", help="what is done; a second run goes on from it")

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_iris
 
 import covopt
+from benchmarks.tables import bundled
 from covopt.datasets import load_diabetes_table, make_smooth
 from covopt.proofs.coq import THEORY, write_coq
 
@@ -31,11 +32,8 @@ def tables() -> dict[str, Any]:
     """Return what solves each table."""
     rng = np.random.default_rng(0)
     X, y = make_smooth(60)
+    C, c = bundled("breast_cancer")
     flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
-    Z, z = load_diabetes(return_X_y=True)
-    C, c = load_breast_cancer(return_X_y=True)
-    D, digit = load_digits(n_class=2, return_X_y=True)
-    D = D[:, D.any(axis=0)]
     return {
         "20 × 2, two decimals": lambda: covopt.min_norm(
             rng.normal(size=(20, 2)).round(2), rng.normal(size=20).round(2)
@@ -44,14 +42,12 @@ def tables() -> dict[str, Any]:
         "the same, squared loss, λ_max/100": lambda: covopt.fit(X, y, lam="0.01max"),
         "the demo, 432 × 2": lambda: covopt.min_norm(*load_diabetes_table()[:2]),
         "iris, 149 × 4, classes as numbers": lambda: covopt.min_norm(flowers[:, :4], flowers[:, 4]),
-        "diabetes, 442 × 10, squared loss, λ_max/2": lambda: covopt.fit(
-            Z / Z.std(axis=0), (z - z.mean()) / z.std(), lam="0.5max"
-        ),
+        "diabetes, 442 × 10, squared loss, λ_max/2": lambda: covopt.fit(*bundled("diabetes"), lam="0.5max"),
         "cancer, 569 × 30, squared loss of ±1, λ_max/10": lambda: covopt.fit(
-            (C - C.mean(axis=0)) / C.std(axis=0), 2.0 * c - 1.0, lam="0.1max", loss="squared"
+            C, 2.0 * c - 1.0, lam="0.1max", loss="squared"
         ),
         "digits 0 and 1, 360 × 52, squared hinge, λ_max/10": lambda: covopt.fit(
-            (D - D.mean(axis=0)) / D.std(axis=0), digit, lam="0.1max", loss="squared-hinge"
+            *bundled("digits", n_class=2), lam="0.1max", loss="squared-hinge"
         ),
     }
 

@@ -19,15 +19,14 @@ from typing import Any
 
 import numba
 import numpy as np
-from sklearn import datasets
 from threadpoolctl import threadpool_limits
 
 import covopt
+from benchmarks.tables import Table, bundled
 from covopt import limits
 
 PAGE = Path(__file__).parents[1] / "docs" / "limits.md"
 BEGIN, END = "<!-- reach: begin -->\n", "<!-- reach: end -->\n"
-Table = tuple[np.ndarray, np.ndarray]
 
 
 def normal(n: int, d: int, k: int = 1) -> Table:
@@ -42,15 +41,6 @@ def kinks(n: int, d: int) -> Table:
     X = rng.standard_normal((n, d))
     y = np.maximum(X[:, 0], 0.0) - np.abs(X[:, 1] + 0.5 * X[:, -1]) + np.sin(2.0 * X[:, 0])
     return X, y + 0.3 * rng.standard_normal(n)
-
-
-def bundled(name: str, *, rows: int | None = None, columns: list[int] | None = None, **options: Any) -> Table:
-    """A table of scikit-learn's, its columns of mean 0 and variance 1; targets too, where they are measured."""
-    X, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
-    X, y = X[:rows, columns or slice(None)], y[:rows]
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
-    return X, (y - y.mean()) / y.std() if name == "diabetes" else y
 
 
 def iris_numbers() -> Table:

@@ -26,6 +26,7 @@ from sklearn.datasets import load_iris
 from threadpoolctl import threadpool_limits
 
 import covopt
+from benchmarks.tables import standardised
 from covopt.arrangement import count_cells, enumerate_cells
 from covopt.completely_positive import graphs
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -148,10 +149,6 @@ def command(*words: str) -> str:
 
 
 STAMPS = {"seconds": (1.6e9, 3e7), "milliseconds": (1.6e12, 3e10), "nanoseconds": (1.6e18, 3e16)}
-
-
-def standardised(values: np.ndarray) -> np.ndarray:
-    return (values - values.mean(axis=0)) / values.std(axis=0)
 
 
 def newcomer() -> Iterator[tuple[str, Task]]:
