@@ -122,9 +122,8 @@ def test_the_installed_command(here):
     def console(*words):
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
-    done = console(sys.executable, "-m", "covopt", "-vv", *SOLVE, "--json")
-    assert done.returncode == 0 and json.loads(done.stdout)["certified"] is True
-    assert "covopt round 0" in done.stderr and "covopt Solution(certified" in done.stderr
+    done = console(sys.executable, "-m", "covopt", "--version")
+    assert (done.returncode, done.stdout) == (0, f"covopt {covopt.__version__}\n")
     code = (
         "import sys; from typer.testing import CliRunner; from covopt.cli import app, main; "
         "r = CliRunner().invoke(app, ['solve', '--help']); assert r.exit_code == 0, r.output; "
@@ -135,7 +134,6 @@ def test_the_installed_command(here):
     assert (done.returncode, done.stdout) == (1, "set()\n") and done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert "Exit codes" in run("--help").stdout and run("-h").exit_code == 0
-    assert covopt.__version__ in run("--version").stdout
 
 
 def test_every_command_has_a_line_and_an_example_that_parses():
