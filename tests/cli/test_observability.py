@@ -19,6 +19,7 @@ TARGET = ("t.csv", "--target", "y")
 # the command, and the events that it tells before its result
 LONG = dict(cases("long commands, and what they tell", TARGET=TARGET))
 SHOWN = {
+    "solve": ("round 0: ", "Solution(certified, "),
     "cells": ("part 0: 20 cells", "20 cells"),
     "cp-rank": ("lower 3 by rank: ", "CP-rank at least 3, at most 3 (exact)"),
     "verify": ("ok network: ", "Verification(ok, "),
