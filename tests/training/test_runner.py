@@ -1,4 +1,4 @@
-"""Whole runs: the grid, the table, convergence, divergence, memory that runs out, history, callbacks, starts."""
+"""Whole runs: the grid, convergence, divergence, memory that runs out, callbacks, starts; the rest is in the bank."""
 
 import os
 import signal
@@ -35,90 +35,6 @@ def test_grid_is_the_product_last_fastest():
         "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "residual", "gradient_norm",
         "gap", "status", "steps", "time_s",
     ]  # fmt: skip
-
-
-@pytest.mark.thinned(9)
-@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
-@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "softmax-cross-entropy"])
-@pytest.mark.parametrize("widths", [6, (5, 4), (4, 3, 2)])
-def test_numbers_are_those_of_the_network(output_bias, loss, widths):
-    targets = Y if loss in ("squared", "huber") else np.arange(12) % (3 if loss.startswith("soft") else 2)
-    weights = np.linspace(1, 2, 12)
-    run = train(
-        X, targets, widths=widths, loss=loss, lam=0.03, bias=1.5, output_bias=output_bias,
-        sample_weight=weights, schedule=Phase("adam", 20),
-    )  # fmt: skip
-    row, network = run.table.loc[0], run.network(0)
-    bound = covopt.losses.make_loss(loss)
-    bound.encode_targets(targets, weights)
-    value = bound.value(network.predict(X))
-    assert row.loss == pytest.approx(value, rel=1e-14)
-    assert row.objective == pytest.approx(value + 0.03 * network.squared_norm, rel=1e-12)
-    assert row.width == widths
-    # what the optimiser saw is the same number
-    batch = _batch_of(run)
-    assert float(batch.networks.value_and_gradient(batch.theta)[0][0]) == pytest.approx(
-        row.objective, rel=1e-12
-    )
-    assert row.gradient_norm == pytest.approx(
-        float(batch.networks.value_and_gradient(batch.theta)[1].norm()), rel=1e-9
-    )
-
-
-def _batch_of(run):
-    from covopt.training.model import BatchedLoss
-
-    a = run.architecture
-    rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X
-    twin = BatchedLoss(run.loss, torch.device("cpu"), torch.float64)
-    return loop.Problem(a, run.members, torch.tensor(rows), twin).batch([0], run.weights)
-
-
-def test_residual_and_error_rate():
-    run = train(X, Y, widths=4, schedule=SHORT)
-    assert run.table.residual[0] == pytest.approx(np.abs(run.network(0).predict(X) - Y).max(), rel=1e-12)
-    labels = np.where(Y > 0, "up", "down")
-    table = train(X, labels, widths=4, loss="logistic", schedule=SHORT).table
-    assert np.isnan(table.residual[0])
-    assert 0 <= table.error_rate[0] < 0.5
-    classes = np.arange(12) % 3
-    run = train(
-        X, classes, widths=30, loss="softmax-cross-entropy", schedule=Phase("adam", 600, learning_rate=0.05)
-    )
-    assert run.table.error_rate[0] == (run.network(0).predict(X).argmax(1) != classes).mean() == 0.0
-
-
-# ---------------------------------------------------------------------- independence of the batch
-
-
-@pytest.mark.parametrize("schedule", [Phase("adam", 60), Phase("sgd", 50, batch_size=2), Phase("lbfgs", 30)],
-                         ids=lambda phase: phase.optimiser)  # fmt: skip
-def test_a_network_does_not_depend_on_its_batch(schedule, monkeypatch):
-    """Its widths, λ, rate and draws are its own, in a batch with wider ones, or cut into small batches."""
-    by_rate = schedule.optimiser != "lbfgs"
-    rates = [0.01, 0.03] if by_rate else None
-    grids = {"widths": [3, 10], "lam": [0.02, 0.1], "learning_rate": rates, "seeds": 2, "schedule": schedule}
-    many = train(X, Y, **grids)
-    assert not by_rate or len(set(many.table.objective.round(9))) == len(many)
-    with monkeypatch.context() as patched:
-        patched.setattr(loop, "CPU_BYTES", 4000)
-        parts = train(X, Y, **grids)
-    atol = 1e-12 if by_rate else 1e-8
-    for place in range(0, len(many), 5):
-        row = many.table.loc[place]
-        own = {"widths": row.width, "lam": row.lam, "seeds": [row.seed], "schedule": schedule}
-        alone = train(X, Y, learning_rate=row.learning_rate if by_rate else None, **own).weights[0]
-        same_weights(many.weights[place], alone, atol=atol)
-        same_weights(parts.weights[place], alone, atol=atol)
-
-
-def test_two_runs_are_bitwise_the_same():
-    schedule = [Phase("sgd", 60, batch_size=3), Phase("adam", 60), Phase("lbfgs", 20)]
-    one, two = (train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule) for _ in range(2))
-    for a, b in zip(one.weights, two.weights, strict=True):
-        assert all((p == q).all() for p, q in zip(a, b, strict=True))
-    other = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule, random_state=1)
-    assert not (other.weights[0][0] == one.weights[0][0]).any()
 
 
 # ---------------------------------------------------------------------- how it ends
@@ -204,22 +120,6 @@ def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
 
 
 # ---------------------------------------------------------------------- on the way
-def test_history_is_tidy_and_does_not_change_the_run():
-    schedule = [Phase("adam", 60), Phase("lbfgs", 20)]
-    plain = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule)
-    run = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule, record_every=7)
-    assert plain.history is None
-    history = run.history
-    assert list(history.columns) == ["network", "step", "phase", "objective"]
-    first = history[history.network == 0]
-    assert first.step.tolist()[:4] == [0, 7, 14, 21]
-    assert first.step.is_unique
-    assert set(history.phase) == {0, 1}
-    assert first.objective.iloc[-1] < first.objective.iloc[0]
-    for a, b in zip(plain.weights, run.weights, strict=True):
-        assert all((p == q).all() for p, q in zip(a, b, strict=True))
-
-
 def test_callback_sees_the_run_and_stops_it():
     seen = []
 
@@ -255,25 +155,20 @@ def test_interruption_anywhere_returns_what_there_is(monkeypatch, place):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_start_from_networks():
-    first = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=SHORT)
-    frozen = Phase("gd", 1, learning_rate=1e-300)
-    again = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=frozen, start=first)
-    for a, b in zip(first.weights, again.weights, strict=True):
-        same_weights(a, b)
-    one = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=frozen, start=first.network(1))
-    same_weights(one.weights[0], first.weights[1])
-    deep = train(X, Y, widths=[(4, 3)], output_bias="penalized", bias=2.0, schedule=SHORT)
-    same = train(
-        X,
-        Y,
-        widths=[(4, 3)],
-        output_bias="penalized",
-        bias=2.0,
-        schedule=frozen,
-        start=[deep.network(0)],
+def test_a_start_is_one_network_for_all_or_one_for_each_and_phases_follow_each_other():
+    schedule = [Phase("sgd", 60, batch_size=3), Phase("adam", 60), Phase("lbfgs", 20)]
+    first, other = (
+        train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule, random_state=r, record_every=7)
+        for r in (0, 1)
     )
-    same_weights(deep.weights[0], same.weights[0], atol=1e-300)
+    assert not (other.weights[0][0] == first.weights[0][0]).any() and set(first.history.phase) == {0, 1, 2}
+    one = first.history[first.history.network == 0]
+    assert one.step.is_unique and one.objective.iloc[-1] < one.objective.iloc[0]
+    frozen = Phase("gd", 1, learning_rate=1e-300)
+    for start, places in ((first.network(1), (1, 1)), ([first.network(1), first.network(0)], (1, 0))):
+        again = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=frozen, start=start)
+        for weights, place in zip(again.weights, places, strict=True):
+            same_weights(weights, first.weights[place])
 
 
 def test_single_precision_starts_of_another_scale_and_progress_on_a_terminal(monkeypatch, capsys):

@@ -1,0 +1,211 @@
+"""A bank of tiny runs, every optimiser, loss, depth and bias among them, and what holds for each of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from covopt.losses import Huber, make_loss  # noqa: E402
+from covopt.training import Phase, train  # noqa: E402
+from covopt.training.model import BatchedLoss  # noqa: E402
+from covopt.training.optimisers import DRAWN_TOGETHER, draw_noise  # noqa: E402
+from covopt.training.schedule import DRAWS, generator  # noqa: E402
+
+N = 12
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((N, 2)), 2.0 * RNG.standard_normal((N, 2))
+WEIGHTS = np.linspace(0.5, 2.0, N)
+DELTA = 0.7
+F = torch.nn.functional
+LOSSES = {  # written out: f, y of shape (m, k)
+    "squared": lambda f, y: ((f - y) ** 2).sum(1),
+    "huber": lambda f, y: torch.where(abs(f - y) <= DELTA, (f - y) ** 2 / 2, DELTA * (abs(f - y) - DELTA / 2)).sum(1),
+    "logistic": lambda f, y: torch.log1p(torch.exp(-f * y)).sum(1),
+    "hinge": lambda f, y: (1 - f * y).clamp(min=0).sum(1),
+    "squared-hinge": lambda f, y: ((1 - f * y).clamp(min=0) ** 2).sum(1),
+    "softmax-cross-entropy": lambda f, y: torch.logsumexp(f, 1) - (f * y).sum(1),
+}  # fmt: skip
+OPTIONS = {
+    "plain": {}, "no bias": {"bias": 0.0}, "weighted": {"sample_weight": WEIGHTS},
+    "penalized": {"output_bias": "penalized", "bias": 2.0},
+    "free": {"output_bias": "free", "bias": 0.5, "sample_weight": WEIGHTS},
+}  # fmt: skip
+ADAM, MOMENTUM = Phase("adam", 30), Phase("gd", 30, momentum=0.9)
+BANK = [  # loss, outputs, widths, options, phase
+    ("squared", 1, [6, 4], "plain", ADAM),
+    ("squared", 1, [6, 4], "no bias", Phase("adam", 30, betas=(0.8, 0.95), eps=1e-3)),
+    ("squared", 2, [6, 4], "penalized", MOMENTUM),
+    ("squared", 1, [(5, 4), (3, 6)], "free", Phase("gd", 30, decay="cosine")),
+    ("squared", 2, [(4, 3, 2), (3, 5, 2)], "no bias", ADAM),
+    ("huber", 1, [6, 4], "free", ADAM),
+    ("logistic", 1, [6, 4], "weighted", Phase("sgd", 30, batch_size=4, momentum=0.5)),
+    ("logistic", 1, [(5, 4), (3, 6)], "penalized", ADAM),
+    ("hinge", 1, [6, 4], "penalized", MOMENTUM),
+    ("squared-hinge", 1, [(4, 3, 2), (3, 5, 2)], "weighted", ADAM),
+    ("softmax-cross-entropy", 3, [6, 4], "free", ADAM),
+    ("softmax-cross-entropy", 3, [(5, 4), (3, 6)], "penalized", Phase("sgd", 30)),
+    ("squared", 1, [6, 4], "plain", Phase("label-noise-sgd", 300, noise_size=0.2)),
+    ("squared", 1, [6, 4], "plain", Phase("label-noise-sgd", 30, noise="rademacher", batch_size=3)),
+    ("squared", 2, [(5, 4)], "weighted", Phase("label-noise-sgd", 30, noise="uniform", batch_size=3)),
+    ("squared", 1, [6, 4], "free", Phase("lbfgs", 12)),
+    ("logistic", 1, [(5, 4), (3, 6)], "penalized", Phase("lbfgs", 12)),
+]
+IDS = [f"{loss}-{k}-{len(np.atleast_1d(w[0]))}-{name}-{phase.optimiser}" for loss, k, w, name, phase in BANK]
+
+
+def bank(test):
+    return pytest.mark.parametrize(("loss", "k", "widths", "name", "phase"), BANK, ids=IDS)(test)
+
+
+def targets(loss, k):
+    if loss in ("squared", "huber"):
+        return Y[:, 0] if k == 1 else Y
+    return np.arange(N) % (3 if k == 3 else 2)
+
+
+def run(loss, k, name, phase, *, lam=(0.02, 0.1), seeds=2, **more):
+    bound = Huber(DELTA) if loss == "huber" else loss
+    rate = {} if phase.optimiser == "lbfgs" else {"learning_rate": 0.02}
+    options = {**rate, **OPTIONS[name], "lam": list(np.atleast_1d(lam)), "seeds": seeds, **more}
+    return train(X, targets(loss, k), loss=bound, schedule=phase, tol_gradient=0.0, **options)
+
+
+def encoded(loss, k, name):
+    bound = Huber(DELTA) if loss == "huber" else make_loss(loss)
+    bound.encode_targets(targets(loss, k), OPTIONS[name].get("sample_weight"))
+    return bound
+
+
+def outputs(layers, architecture, rows):
+    """f of stored layers, in torch: biases are last rows, times β."""
+    beta, signal = architecture.bias, torch.tensor(X)[rows]
+    for layer in layers[: architecture.depth - 1]:
+        ones = torch.full((len(signal), int(beta > 0)), beta, dtype=torch.float64)
+        signal = torch.relu(torch.cat([signal, ones], 1) @ layer)
+    f = signal @ layers[architecture.depth - 1]
+    return f if architecture.output_bias == "none" else f + beta * layers[architecture.depth]
+
+
+def objective(layers, architecture, lam, bound, rows=None, noise=0.0):
+    """C(f) + λ‖W‖², or its estimate: N/m Σ s_i ℓ over the drawn rows, of targets with noise."""
+    rows = np.arange(N) if rows is None else rows
+    y, s = torch.tensor(bound.targets)[rows] + noise, torch.tensor(bound.weights[:, 0])[rows]
+    loss = (s * LOSSES[bound.name](outputs(layers, architecture, rows), y)).sum() * N / len(rows)
+    counted = layers[:-1] if architecture.output_bias == "free" else layers
+    return loss + lam * sum((layer**2).sum() for layer in counted)
+
+
+def drawn(member, phase, k):
+    """The documented stream: rows first, then noise, in blocks of 256 steps."""
+    for block in range(-(-phase.steps // DRAWN_TOGETHER)):
+        random, shape = (
+            generator(0, member.seed, member.widths, DRAWS, 0, block),
+            (DRAWN_TOGETHER, phase.samples),
+        )
+        rows = random.integers(0, N, shape)
+        noise = (
+            phase.noise_level * draw_noise(random, phase.noise, (*shape, k))
+            if phase.noise_level
+            else np.zeros((*shape, k))
+        )
+        yield from zip(rows, noise, strict=True)
+
+
+@bank
+def test_steps_are_those_of_the_objective_written_out_and_of_torch(loss, k, widths, name, phase):
+    """With SP20's Algorithm 1 among them: one random row, one noisy target, the gradient of (f − ỹ)²."""
+    if phase.optimiser == "lbfgs":
+        return
+    found, bound = run(loss, k, name, phase, widths=widths), encoded(loss, k, name)
+    begun = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300)
+    make = torch.optim.SGD if phase.optimiser != "adam" else torch.optim.Adam
+    own = (
+        {"betas": phase.betas, "eps": phase.eps}
+        if phase.optimiser == "adam"
+        else {"momentum": phase.momentum}
+    )
+    for member, start, end in list(zip(found.members, begun.weights, found.weights, strict=True))[::3]:
+        leaves = [torch.tensor(layer, requires_grad=True) for layer in start]
+        optimiser = make(leaves, lr=0.02, **own)
+        draws = drawn(member, phase, k) if phase.samples else iter([(None, 0.0)] * phase.steps)
+        for t in range(phase.steps):
+            optimiser.param_groups[0]["lr"] = 0.02 * phase.factor(t)
+            rows, noise = next(draws)
+            optimiser.zero_grad()
+            objective(leaves, found.architecture, member.lam, bound, rows, torch.as_tensor(noise)).backward()
+            optimiser.step()
+        for ours, theirs in zip(end, leaves, strict=True):
+            np.testing.assert_allclose(ours, theirs.detach(), rtol=0, atol=1e-11)
+
+
+@bank
+def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, phase):
+    found, bound = run(loss, k, name, phase, widths=widths, record_every=5), encoded(loss, k, name)
+    for i, row in enumerate(found.table.itertuples()):
+        network, member = found.network(i), found.members[i]
+        said = network.predict(X)
+        assert row.loss == pytest.approx(bound.value(said), rel=1e-12)
+        assert row.objective == pytest.approx(bound.value(said) + row.lam * network.squared_norm, rel=1e-12)
+        assert row.width == (member.widths[0] if len(member.widths) == 1 else member.widths)
+        leaves = [torch.tensor(layer, requires_grad=True) for layer in found.weights[i]]
+        value = objective(leaves, found.architecture, row.lam, bound)
+        norm = sum((g**2).sum() for g in torch.autograd.grad(value, leaves)) ** 0.5
+        assert (row.objective, row.gradient_norm) == pytest.approx(
+            (float(value.detach()), float(norm)), rel=1e-9
+        )
+        wide = said.reshape(N, -1)
+        if bound.is_classification:
+            wrong = (
+                wide[:, 0] * bound.targets[:, 0] <= 0 if k == 1 else wide.argmax(1) != bound.targets.argmax(1)
+            )
+            assert np.isnan(row.residual) and row.error_rate == wrong.mean()
+        else:
+            assert row.residual == pytest.approx(np.abs(wide - bound.targets).max(), rel=1e-12)
+    again = run(loss, k, name, phase, widths=widths)  # bitwise, and what is recorded changes nothing
+    assert again.history is None and list(found.history.columns) == ["network", "step", "phase", "objective"]
+    assert found.history[found.history.network == 0].step.tolist()[:3] == [0, 5, 10]
+    for one, other in zip(found.weights, again.weights, strict=True):
+        assert all((a == b).all() for a, b in zip(one, other, strict=True))
+
+
+@bank
+def test_networks_are_their_own_in_any_batch_and_starts_are_taken_as_they_are(
+    monkeypatch, loss, k, widths, name, phase
+):
+    """Widths, λ and draws of a network are its own, beside wider ones or cut into small batches."""
+    phase = replace(phase, steps=min(phase.steps, 30))
+    many, atol = run(loss, k, name, phase, widths=widths), 1e-7 if phase.optimiser == "lbfgs" else 1e-11
+    alone = run(loss, k, name, phase, widths=widths[-1:], lam=0.1, seeds=[1])
+    monkeypatch.setattr("covopt.training.loop.CPU_BYTES", 4000)
+    parts = run(loss, k, name, phase, widths=widths)
+    frozen = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300, start=many)
+    for one, part, still in zip(many.weights, parts.weights, frozen.weights, strict=True):
+        for a, b, c in zip(one, part, still, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+            np.testing.assert_allclose(a, c, rtol=0, atol=1e-290)
+    for a, b in zip(many.weights[-1], alone.weights[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses_are_those_of_covopt_and_do_not_overflow(loss):
+    bound = encoded(loss, 3 if loss.startswith("softmax") else 1, "weighted")
+    values = 3.0 * RNG.standard_normal((4, *bound.targets.shape))
+    for kind, tol in ((torch.float64, 1e-13), (torch.float32, 1e-5)):
+        twin = BatchedLoss(bound, torch.device("cpu"), kind)
+        found, slopes = (part.double() for part in twin.value_and_gradient(torch.tensor(values, dtype=kind)))
+        np.testing.assert_allclose(found, [bound.value(f) for f in values], rtol=tol)
+        np.testing.assert_allclose(slopes, [bound.gradient(f) for f in values], rtol=20 * tol, atol=tol)
+    large = torch.full((1, *bound.targets.shape), 1e4).double()
+    large[..., 0] = -1e4
+    twin = BatchedLoss(bound, torch.device("cpu"), torch.float64)
+    assert all(torch.isfinite(part).all() for part in twin.value_and_gradient(large))
+
+
+@pytest.mark.parametrize("kind", ["normal", "rademacher", "uniform"])
+def test_noise_has_mean_zero_and_variance_one(kind):
+    sample = draw_noise(np.random.default_rng(0), kind, (200_000,))
+    assert abs(sample.mean()) < 0.01 and abs(sample.var() - 1.0) < 0.01
+    assert [round(Phase("gd", 10, decay="cosine").factor(t), 3) for t in (0, 5, 9)] == [1.0, 0.5, 0.024]
