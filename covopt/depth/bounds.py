@@ -189,7 +189,7 @@ LEVELS = (0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
 LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
 FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
-FEW_CELLS = 4000  # of a layer, for two of many
+FEW_CELLS = 8000  # of a layer, for two of many
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:

@@ -1,6 +1,5 @@
 """Closed forms of linear maps and of one and two rows, and what they bound."""
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from itertools import product
@@ -21,11 +20,10 @@ from covopt.depth import (
     schatten_between,
 )
 from covopt.depth import two_rows as formulas
-from covopt.depth.pairs import PairBound, pair_bounds, recompute
+from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.two_rows import two_rows_cost
 from covopt.exact.singular import singular_values_between
-from tests.depth.bank.tables import TABLES, two_rows
-from tests.depth.test_bank_of_networks import known
+from tests.depth.bank.tables import TABLES, known, two_rows
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -100,24 +98,6 @@ def test_expansions_are_those_of_the_cost_and_rules_say_which_condition_failed()
 # ---------------------------------------------------------------- one and two rows
 
 
-def test_acute_rows_with_opposite_targets_cost_the_least_over_two_numbers():
-    rng = np.random.default_rng(0)
-    for depth in (2, 3, 6):
-        A = np.abs(rng.standard_normal((2, 2)))
-        G, y = A @ A.T, rng.uniform(0.2, 2.0, 2)
-        first, second = map(Fraction, y.tolist())
-        gram = Fraction(G[0, 0]), Fraction(G[1, 1]), Fraction(G[0, 1])
-        value = two_rows_cost(gram, (first**2, second**2, -first * second), depth)
-        inverse = np.linalg.inv(G)
-        if depth == 2:
-            assert value == pytest.approx(2 * (y * np.sqrt(np.diag(inverse))).sum(), rel=1e-9)
-        for a, b in np.exp(rng.normal(0.0, 1.5, (200, 2))):
-            root = np.diag(np.sqrt([a, b]))
-            s = np.linalg.eigvalsh(root @ inverse @ root)
-            there = (depth - 1) * (s ** (1 / (depth - 1))).sum() + y[0] ** 2 / a + y[1] ** 2 / b
-            assert value <= there
-
-
 @pytest.mark.parametrize("depth", [2, 6])
 def test_the_slope_off_the_diagonal_decides(depth):
     # two alike rows: the best M is a multiple of the identity, and the slope there vanishes at one −y₁·y₂
@@ -162,36 +142,3 @@ def test_no_multipliers_make_two_rows_cost_more_than_they_do(monkeypatch):
             for kind in ("rows", "quadrant"):  # the second in files of older versions, for some angles
                 value = recompute(PairBound(1.0, kind, (0, 1)), X, Y, depth, 0.0, "none")
                 assert value <= least and (turn != 0.0 or value >= 0.999999 * float(least))
-
-
-def worth(bound, X, Y, bias=0.0, **change):
-    """Return what is recomputed of a bound that is changed, or laid on another table."""
-    return recompute(replace(bound, **change), np.asarray(X), np.asarray(Y), 3, bias, "none")
-
-
-def test_a_bound_whose_conditions_fail_is_worth_nothing():
-    X, Y = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])
-    rows = pair_bounds(X, Y, 3, 0.0, "none")[0]
-    rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
-    assert (rows.kind, rows.value) == ("rows", pytest.approx(3 * float((rates ** (2 / 3)).sum()), rel=1e-12))
-    assert worth(rows, X, Y, 1.0) == worth(rows, X, Y, rows=(0,)) == worth(rows, X, Y, channel=True) == 0.0
-    assert worth(rows, X, np.abs(Y)) < rows.value  # another table has another bound
-    assert [b.kind for b in pair_bounds(X, Y, 3, 1.0, "free")] == ["lipschitz"]
-    square = np.array([[1.0, 0.2], [0.3, 1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])
-    expected = linear_cost(np.linalg.solve(*square).T, 3)
-    assert worth(rows, *square) == pytest.approx(expected, rel=1e-12)
-    assert worth(rows, np.array([[1.0, 2.0], [2.0, 4.0]]), Y) == 0.0  # on one ray
-
-
-def test_obtuse_rows_agree_with_one_output_and_scales():
-    # k = 1: L(R₂/2)^{2/L}, the shallow optimum is 3.0769…
-    X, Y = two_rows(2.2), np.array([[1.0], [0.7]])
-    shallow = covopt.min_norm(X, Y, bias=0.0, tol=1e-9).objective
-    for depth in (3, 8):
-        obtuse = next(b for b in pair_bounds(X, Y, depth, 0.0, "none") if b.kind == "rows")
-        assert obtuse.value == pytest.approx(depth * (shallow / 2) ** (2 / depth), rel=1e-7)
-    one = two_rows_cost((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
-    for power in (-300, 0, 300):
-        unit = Fraction(4) ** power
-        scaled = two_rows_cost((unit, 2 * unit, -unit), (3 * unit, 2 * unit, unit), 4)
-        assert scaled == pytest.approx(one, rel=1e-11)
