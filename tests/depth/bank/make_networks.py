@@ -1,7 +1,7 @@
 """Find the networks of ``networks.json``: ``python -m tests.depth.bank.make_networks [--seeds N] [name ...]``.
 
-For each table the search of ``representation_cost``, or of ``fit``, from several seeds. A network that costs more than
-the one that is stored does not replace it, so more seeds only lower the costs.
+For each table the search of ``representation_cost``, or of ``fit``, from several seeds. What is stored stays where it
+costs less, so more seeds only lower the costs.
 """
 
 from __future__ import annotations
