@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from covopt.data.labels import codes_of
-from covopt.plotting.drawing import draw
 from covopt.plotting.function import KINKS_2D, kinks_in, kinks_of, plane_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
@@ -21,11 +20,7 @@ from covopt.plotting.pictures import (
     label_of,
     limits,
     predict_columns,
-    table_of,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NO_MARKS = Marked(np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
 
@@ -186,58 +181,3 @@ def scores(solution: Any) -> Picture:
         f"{title_of(solution)}: {right:.1%} of the data right", ylim=(-0.05, 1.05), columns=1,
         caption="Samples of each class, sorted by its probability; the title counts those predicted right.",
     )  # fmt: skip
-
-
-def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 200) -> Axes:
-    """Draw where each class is predicted, the boundary between them, how sure the network is, and the data.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of a classification with two inputs.
-    ax : matplotlib Axes, optional
-        A new figure by default.
-    resolution : int
-        Points of the grid in each direction.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    table_of(solution.data.X, solution.data.Y, 2)
-    return draw(regions(solution, NO_MARKS, resolution), ax)
-
-
-def plot_probabilities_1d(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw the probability of each class against the one input, the boundaries, and the data below.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of a classification with one input.
-    ax : matplotlib Axes, optional
-        A new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    table_of(solution.data.X, solution.data.Y, 1)
-    return draw(probabilities(solution, NO_MARKS), ax)
-
-
-def plot_scores(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw, for each class, how large the probability of the true class is at its samples, sorted.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of a classification with any number of inputs.
-    ax : matplotlib Axes, optional
-        A new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    return draw(scores(solution), ax)

@@ -44,7 +44,6 @@ from covopt.plotting.pictures import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_COLUMNS = 4
@@ -73,8 +72,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
         Where ``path`` has an extension that matplotlib cannot write.
     """
     seen = solution if solution.scaling is None else solution.in_your_units()
-    marked = NO_MARKS if has_classes(solution) else marked_of(seen.network)
-    pictures = function_pictures(seen, marked, resolution=160)
+    pictures = function_pictures(seen, resolution=160)
     if solution.data.n_features not in (1, 2):
         pictures.insert(0, agreement(seen))
     n_panels = len(pictures) + 2
@@ -103,19 +101,21 @@ def agreement(solution: Any) -> Picture:
     return scores(solution) if has_classes(solution) else predicted(solution)
 
 
-def function_pictures(solution: Any, marked: Marked, *, resolution: int = 61) -> list[Picture]:
+def function_pictures(solution: Any, marked: Marked | None = None, *, resolution: int = 61) -> list[Picture]:
     """Return what can be seen of the function: that depends on the inputs, outputs and classes.
 
     Parameters
     ----------
     solution : Solution
         In the user's units.
-    marked : Marked
-        Its neurons.
+    marked : Marked, optional
+        Its neurons; by default those of the network, and none where there are classes.
     resolution : int
         Points of a grid in each direction.
     """
     data, classes = solution.data, has_classes(solution)
+    if marked is None:
+        marked = NO_MARKS if classes else marked_of(solution.network)
     if data.n_features == 1:
         return [probabilities(solution, marked) if classes else curve_of(solution, marked)]
     if data.n_features == 2 and classes:
@@ -327,58 +327,3 @@ def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
         columns=min(len(classes_of(solution)), 4) if classes else 0,
         caption="Over the two inputs that move it most; the others stay at their medians.",
     )  # fmt: skip
-
-
-def plot_predicted(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw what the network says against the targets; on the diagonal it is right.
-
-    Parameters
-    ----------
-    solution : Solution
-    ax : matplotlib Axes, optional
-        A new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    return draw(predicted(solution), ax)
-
-
-def plot_partial_dependence(solution: Any, ax: Axes | None = None, *, output: int | None = None) -> Axes:
-    """Draw the mean output against one input at a time, for the inputs that move it most.
-
-    Parameters
-    ----------
-    solution : Solution
-    ax : matplotlib Axes, optional
-        A new figure by default.
-    output : int, optional
-        The output or class; by default the first, with two classes the second.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    return draw(dependence(solution, drawn_outputs(solution)[0] if output is None else output), ax)
-
-
-def plot_slice(solution: Any, ax: Axes | None = None, *, output: int = 0, resolution: int = 120) -> Axes:
-    """Draw the network over the two inputs that move it most, the others at their medians; of classes the regions.
-
-    Parameters
-    ----------
-    solution : Solution
-        With two inputs or more.
-    ax : matplotlib Axes, optional
-        A new figure by default.
-    output : int
-        The output; all classes are in one picture.
-    resolution : int
-        Points of the grid in each direction.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    return draw(slice_by_two(solution, output, resolution), ax)

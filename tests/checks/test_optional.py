@@ -25,7 +25,7 @@ QUESTIONS = [
     ('solution.plot(folder / "figure.png")', "matplotlib", "plot"),
     ("solution.plot()", "matplotlib", "plot"),
     ("covopt.plotting.plot_surface_2d(solution.network, X, y)", "matplotlib", "plot"),
-    ('covopt.plotting.plot_regions_2d(covopt.fit(X, y > 0, lam=0.1, loss="logistic"))', "matplotlib", "plot"),
+    ('covopt.fit(X, y > 0, lam=0.1, loss="logistic").plot()', "matplotlib", "plot"),
     ("covopt.ReLURegressor", "scikit-learn", "sklearn"),
     ("load_digit_images((1, 2), 3)", "scikit-learn", "sklearn"),
     ('covopt.min_norm(X, y, solver="conic:SCS")', "cvxpy", "conic"),

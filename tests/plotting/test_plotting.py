@@ -16,24 +16,25 @@ from covopt.datasets import make_random_plane, make_smooth
 from covopt.errors import BudgetError
 from covopt.network import ReLUNetwork
 from covopt.plotting import (
+    draw,
     dual_values,
     plot_dual,
     plot_function_1d,
     plot_history,
-    plot_partial_dependence,
-    plot_predicted,
-    plot_probabilities_1d,
-    plot_regions_2d,
-    plot_scores,
-    plot_slice,
     plot_solution,
     plot_surface_2d,
 )
-from covopt.plotting.classes import NO_MARKS, chances_of, probabilities
+from covopt.plotting.classes import NO_MARKS, chances_of, probabilities, regions, scores
 from covopt.plotting.dual import along_kinks, scaled_dual
 from covopt.plotting.function import MOST_KINKS, kinks_of
-from covopt.plotting.pictures import marked_of
-from covopt.plotting.solution import function_pictures, partial_dependence
+from covopt.plotting.solution import (
+    dependence,
+    drawn_outputs,
+    function_pictures,
+    partial_dependence,
+    predicted,
+    slice_by_two,
+)
 from covopt.status import Status
 
 mpl.use("Agg")
@@ -194,7 +195,7 @@ def test_every_output_is_drawn_with_its_name():
     for of, names in ((X, ["u", "v"]), (np.column_stack([y * j for j in range(1, 6)]), None)):
         Y = of if names is None else pd.DataFrame({"u": y, "v": -(y**2)})
         solution = covopt.fit(X, Y, lam=0.5, tol=1e-3)
-        drawn = function_pictures(solution, marked_of(solution.network), resolution=9)
+        drawn = function_pictures(solution, resolution=9)
         if names:
             assert [picture.layers[0].name for picture in drawn] == names
         else:
@@ -207,7 +208,7 @@ def test_every_output_is_drawn_with_its_name():
 @pytest.mark.parametrize("kinds", [2, 3])
 def test_regions_are_the_predictions(kinds):
     solution = classified(2, kinds)
-    ax = plot_regions_2d(solution, resolution=40)
+    ax = draw(regions(solution, NO_MARKS, 40))
     assert texts(ax) == ["in", "out", "wide"][:kinds]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("f0", "f1")
     assert ax.get_title().startswith("kind predicted")
@@ -219,7 +220,7 @@ def test_regions_are_the_predictions(kinds):
 
 def test_boundaries_lie_between_the_classes():
     solution = classified(1)
-    ax = plot_probabilities_1d(solution)
+    ax = draw(probabilities(solution, NO_MARKS))
     walls = probabilities(solution, NO_MARKS).walls
     assert len(walls) >= 2 and "P(out)" in texts(ax) and ax.get_xlabel() == "f0"
     for at in walls:
@@ -232,20 +233,20 @@ def test_boundaries_lie_between_the_classes():
 def test_a_hinge_has_no_probabilities():
     solution = classified(2, loss="hinge")
     assert set(np.unique(chances_of(solution, solution.data.X))) == {0.0, 1.0}
-    assert "how sure" not in plot_regions_2d(solution, resolution=20).get_title()
+    assert "how sure" not in draw(regions(solution, NO_MARKS, 20)).get_title()
     assert probabilities(classified(1, loss="hinge"), NO_MARKS).y == "predicted"
-    assert "share predicted out" in plot_partial_dependence(solution).get_ylabel()
+    assert "share predicted out" in draw(dependence(solution, drawn_outputs(solution)[0])).get_ylabel()
 
 
 def test_scores_count_what_is_right():
     solution = classified(3, 3)
     right = chances_of(solution, solution.data.X).argmax(axis=1) == codes_of(solution.data.Y)
-    ax = plot_scores(solution)
+    ax = draw(scores(solution))
     assert ax.get_title() == f"kind: {right.mean():.1%} of the data right"
     assert texts(ax)[0].startswith("in: ")
-    regions = plot_slice(solution, resolution=20)
-    assert regions.get_title().startswith("kind predicted: ") and set(texts(regions)) <= {"in", "out", "wide"}
-    drawn = function_pictures(solution, marked_of(solution.network), resolution=9)
+    ax = draw(slice_by_two(solution, 0, 20))
+    assert ax.get_title().startswith("kind predicted: ") and set(texts(ax)) <= {"in", "out", "wide"}
+    drawn = function_pictures(solution, resolution=9)
     assert [picture.y for picture in drawn[:3]] == ["mean P(in)", "mean P(out)", "mean P(wide)"]
 
 
@@ -258,25 +259,25 @@ def test_partial_dependence_is_a_mean_and_a_slice_is_at_the_medians():
         moved = X.copy()
         moved[:, 1] = at
         assert value == pytest.approx(solution.network.predict(moved)[:, 0].mean())
-    ax = plot_predicted(solution)
+    ax = draw(predicted(solution))
     np.testing.assert_allclose(ax.lines[1].get_ydata(), solution.network.predict(X)[:, 0])
     moved = [np.ptp(partial_dependence(solution, j)[1][:, 1]) for j in range(3)]
     names = [["cost \\$x_\\$", " _hidden", "c"][j] for j in np.argsort(moved)[::-1]]
-    ax = plot_slice(solution, output=1, resolution=9)
+    ax = draw(slice_by_two(solution, 1, 9))
     assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(names[:2])
     assert ax.get_title().startswith(f"a slice: {names[2].strip()} = ")
     assert len(ax.figure.axes[1].get_ylabel()) < 50
     wide = covopt.fit(make_smooth(12, 6)[0], make_smooth(12)[1], lam=0.1)
-    assert "2 that move it less are not drawn" in plot_partial_dependence(wide).get_title()
+    assert "2 that move it less are not drawn" in draw(dependence(wide, 0)).get_title()
 
 
 def test_names_are_drawn_as_they_are():
-    ax = plot_partial_dependence(fitted())
+    ax = draw(dependence(fitted(), 0))
     assert ax.get_ylabel() == "mean of _u" and any("_hidden" in text for text in texts(ax))
-    two = plot_predicted(fitted())
+    two = draw(predicted(fitted()))
     assert texts(two)[0].strip() == "_u"
     two.figure.draw_without_rendering()  # mathematics between dollars would not be read
-    one = plot_predicted(covopt.fit([[0.0], [1.0], [3.0]], pd.Series([1.0, 0.0, 2.0], name="t"), lam=0.1))
+    one = draw(predicted(covopt.fit([[0.0], [1.0], [3.0]], pd.Series([1.0, 0.0, 2.0], name="t"), lam=0.1)))
     assert (one.get_xlabel(), one.get_ylabel()) == ("t in the data", "t by the network")
 
 
