@@ -256,11 +256,12 @@ class Runner:
         target = self._next_stop(phase)
         began = time.perf_counter()
         tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
-        spent = [task.result() for task in tasks]
+        for task in tasks:
+            task.result()
         wall = time.perf_counter() - began
         self._pace = wall / max(target - self.step, 1)
-        for batch, seconds in zip(self.batches, spent, strict=True):
-            self.times[batch.index] += wall * seconds / (sum(spent) or 1.0) / len(batch.index)
+        self.times[self.active] += wall / len(self.active)
+        for batch in self.batches:
             self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps.cpu().numpy()
         self.step = target
         if self.step % CHECK_EVERY == 0 or self.step == phase.steps:
@@ -274,9 +275,8 @@ class Runner:
         # where steps are slow somebody who says stop is heard in between; what is computed does not depend on it
         return min(target, self.step + max(1, int(HEARD_S / self._pace))) if self._is_slow else target
 
-    def advance(self, batch: Batch, phase: Phase, target: int) -> float:
-        """Bring a batch to step ``target``; return the seconds."""
-        began = time.perf_counter()
+    def advance(self, batch: Batch, phase: Phase, target: int) -> None:
+        """Bring a batch to step ``target``."""
         torch.set_num_threads(1)  # a setting of the thread
         with torch.no_grad(), self.problem.memory_refused(batch):
             if batch.optimiser is None and phase.optimiser == "lbfgs":
@@ -290,7 +290,6 @@ class Runner:
                     phase, self.phase, batch.networks, members, batch.theta.clone(), self.random_state
                 )
             batch.optimiser.advance(self.step, target - self.step)
-        return time.perf_counter() - began
 
     # ------------------------------------------------------------------ checks
     def check(self, phase: Phase) -> None:

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.training.schedule import Architecture, Widths
@@ -72,20 +71,6 @@ def check_device(device: Any) -> Any:
             "torch sees."
         ) from None
     return found
-
-
-def check_dtype(dtype: Any) -> Any:
-    """Return the torch type of ``"float64"`` or ``"float32"`` (or of a torch or NumPy type of that name).
-
-    Examples
-    --------
-    >>> check_dtype("float32")
-    torch.float32
-    """
-    name = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else dtype
-    if isinstance(name, type):
-        name = name.__name__
-    return DTYPES[check_choice("dtype", name, DTYPES)]
 
 
 def is_out_of_memory(error: BaseException) -> bool:

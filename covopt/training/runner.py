@@ -20,7 +20,13 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
-from covopt.checks.validation import check_count, check_number, check_positive, check_random_state
+from covopt.checks.validation import (
+    check_choice,
+    check_count,
+    check_number,
+    check_positive,
+    check_random_state,
+)
 from covopt.depth.layers import as_chain
 from covopt.errors import CheckpointWarning, InputError
 from covopt.files import write_atomically
@@ -30,8 +36,8 @@ from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
-from covopt.training.model import BatchedLoss, check_device, check_dtype, torch
-from covopt.training.optimisers import rate_of
+from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
+from covopt.training.optimisers import shown_rate
 from covopt.training.results import TrainingRun, as_layers, floors_of
 from covopt.training.schedule import Architecture, Member, Phase, initial_weights, make_grid, make_schedule
 
@@ -165,7 +171,7 @@ def train(
     (6, True)
     """
     began = time.perf_counter()
-    where, precision = check_device(device), check_dtype(dtype)
+    where, precision = check_device(device), DTYPES[check_choice("dtype", dtype, DTYPES)]
     task = Task(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
     members = make_grid(widths, task.strengths(lam), learning_rate, seeds)
     phases = make_schedule(schedule)
@@ -238,14 +244,9 @@ def train(
     return TrainingRun(
         task.data.X, task.loss, architecture, members, runner.weights,
         ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
-        runner.gradient_norms(), floors, [_shown_rate(phases, member) for member in members], phases,
+        runner.gradient_norms(), floors, [shown_rate(phases, member) for member in members], phases,
         runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
     )  # fmt: skip
-
-
-def _shown_rate(phases: Sequence[Phase], member: Member) -> float:
-    rates = [rate_of(phase, member) for phase in phases if phase.optimiser != "lbfgs"]
-    return (rates[0] if rates else float("nan")) if member.learning_rate is None else member.learning_rate
 
 
 def _starting_weights(

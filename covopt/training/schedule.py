@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import product
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -286,11 +286,9 @@ def check_widths(widths: Any) -> list[Widths]:
 
 def check_seeds(seeds: Any) -> list[int]:
     """Return the seeds: 0 … n − 1 for a count n."""
-    if isinstance(seeds, Integral) and not isinstance(seeds, bool):
-        if seeds < 1:
-            raise InputError(f"seeds must be a positive count or a sequence of seeds; received {seeds!r}.")
+    if is_whole(seeds, 1):
         return list(range(int(seeds)))
-    if isinstance(seeds, str | bool) or not isinstance(seeds, Iterable):
+    if isinstance(seeds, str | Real) or not isinstance(seeds, Iterable):
         raise InputError(f"seeds must be a positive count or a sequence of seeds; received {seeds!r}.")
     found = list(seeds)
     if not found:
@@ -306,10 +304,10 @@ def _numbers(name: str, values: Any, *, positive: bool) -> list[float]:
     found = [values] if one else list(values)
     if not found:
         raise InputError(f"{name} is empty; give a number or at least one.")
-    if positive:
-        return [check_positive(name, value) for value in found]
+    said = "a positive finite number" if positive else "finite and not negative"
     return [
-        check_number(name, value, "finite and not negative", lambda v: 0 <= v < math.inf) for value in found
+        check_number(name, value, said, lambda v: 0 <= v < math.inf and (v > 0 or not positive))
+        for value in found
     ]
 
 
