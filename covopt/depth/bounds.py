@@ -236,7 +236,7 @@ def tree_bounds(
 
 
 def chain_bounds(
-    data: Data, depth: int, output_bias: str, *, upper: float, closed: list[Bound]
+    data: Data, depth: int, output_bias: str, *, upper: float, closed: list[Bound], known: float = 0.0
 ) -> list[Bound]:
     """Return the bound by the pair of rows that the closed forms find dearest, exact for two rows with biases.
 
@@ -249,6 +249,8 @@ def chain_bounds(
         The squared norm of some network through the points.
     closed : list of Bound
         Of :func:`closed_bounds`.
+    known : float
+        A bound: a pair that a cheaper network goes through is not looked at.
 
     Returns
     -------
@@ -260,7 +262,7 @@ def chain_bounds(
         return []
     rows = (0, 1) if data.n_samples == 2 else pairs[0]
     found = gram_search(
-        (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper,
+        (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper, known=known,
         goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
     )  # fmt: skip
     return [] if found is None else [Bound(found[0], "cells", found[1], upper)]

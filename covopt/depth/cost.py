@@ -365,12 +365,13 @@ class _Task(Bracket[DeepSolution]):
         assert self.best is not None
         upper = self.best[0]
         closed = [bound for bound in self.bounds if bound.kind == "pair"]
-        found = chain_bounds(self.data, self.depth, self.output_bias, upper=upper, closed=closed)
         self.looked = upper
-        if self.data.n_samples > 2 or not found or relative_gap(upper, found[0].value) > LEAST_GOAL:
-            found += tree_bounds(
-                self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
-            )
+        many, rest = self.data.n_samples > 2, (self.data, self.depth, self.output_bias)
+        found = tree_bounds(*rest, upper=upper, weights=self.search.dual) if many else []
+        known = max((bound.value for bound in [*self.bounds, *found]), default=0.0)
+        found += chain_bounds(*rest, upper=upper, closed=closed, known=known)
+        if not many and (not found or relative_gap(upper, found[0].value) > LEAST_GOAL):
+            found += tree_bounds(*rest, upper=upper, weights=self.search.dual)
         self.add(found)
 
     def _again(self) -> None:

@@ -245,6 +245,7 @@ def gram_search(
     upper: float,
     goal: float,
     most: int = MOST_CELLS,
+    known: float = 0.0,
 ) -> tuple[float, GramChain] | None:
     """Return a lower bound on R_L by two rows, and its trees; None where it is not about them.
 
@@ -263,6 +264,8 @@ def gram_search(
         Relative distance to the cheapest network through the two rows that is known, at which the search ends.
     most : int
         Cells of a layer.
+    known : float
+        Rows that a cheaper network goes through are left out: their bound is no better.
     """
     pair = list(rows)
     try:
@@ -274,6 +277,8 @@ def gram_search(
         least = (
             upper if len(X) == 2 else min(upper, cheapest_network(X[pair], Y[pair], depth, bias, output_bias))
         )
+        if least <= known:
+            return None
         for value, trees in _raised(task, task.cells(), least * (1.0 - goal), most):
             best = value, GramChain(rows, trees)
     except TimeUp:
