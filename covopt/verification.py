@@ -20,8 +20,7 @@ from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.checks.wording import counted, listed
-from covopt.completely_positive.certificate import CPRankCertificate
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left
 from covopt.parallel.blas import one_blas_thread

@@ -136,7 +136,7 @@ def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
     """Say which links of a CP-rank certificate are floating point; the others are integers and fractions."""
     if certificate.matrix.exact is None:
         text = "NOT exact: the entries are floats, and ranks, factors and signs hold up to the tolerance"
-    elif any(reason.method == "moment" for reading in certificate.readings for reason in reading.reasons):
+    elif any(reason.method == "moment" for reason in certificate.reasons):
         text = "NOT exact: the bound by moments rests on eigenvalues in floating point, with an allowance"
     else:
         text = "the matrix and every reason are integers and fractions"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,8 @@ from covopt.completely_positive.copositive import CERTIFIED_ORDER
 from covopt.completely_positive.dominance import dominance_factor, dominance_rows, dominance_vector
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound, triangle_free_rank
-from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.reading import NOTES, Reason
+from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
+from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, MissingPackageError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
@@ -69,10 +69,6 @@ class Component:
     vertices : tuple of int
     options : Options
     reasons : list of Reason
-    factor : ndarray or None
-        Of the bound that is proved.
-    against : Reason or None
-        Why there is no factor of any size.
     approximate : ndarray or None
         The shortest numerical factor of an exact matrix that proved nothing.
     notes : list of str
@@ -82,48 +78,52 @@ class Component:
     vertices: tuple[int, ...]
     options: Options
     reasons: list[Reason] = field(default_factory=list)
-    factor: np.ndarray | None = None
-    against: Reason | None = None
     approximate: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
     def lower(self) -> int:
         """The best lower bound."""
-        return max((r.value or 0 for r in self.reasons if r.side == "lower"), default=0)
+        return bracket_of(self.reasons)[0]
 
     @property
     def upper(self) -> int | None:
         """The best proved upper bound."""
-        return min((r.value for r in self.reasons if r.side == "upper" and r.value is not None), default=None)
+        return bracket_of(self.reasons)[1]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the factor has that is known."""
+        return min((len(r.data["rows"]) for r in self.reasons if "rows" in r.data), default=None)
 
     @property
     def closed(self) -> bool:
         """Whether nothing is left to ask."""
-        return self.against is not None or (self.upper is not None and self.upper <= self.lower)
+        lower, upper = bracket_of(self.reasons)
+        return (upper is not None and upper <= lower) or any(r.side == "not_cp" for r in self.reasons)
 
     def say(self, side: str, value: int | None, method: str, data: dict[str, Any] | None = None) -> None:
-        """Note a bound, or why there is no factor."""
+        """Note a bound, or why there is no factor; of factors only the last."""
         reason = Reason(side, value, method, self.vertices, data or {})
         tell(
             logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {reason.text}", "bound",
             side=side, value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
         )  # fmt: skip
-        if side == "not_cp":
-            self.against = reason
-        elif (side, value, method) not in {(r.side, r.value, r.method) for r in self.reasons}:
+        if (side, method) == ("upper", "factor"):
+            self.reasons = [r for r in self.reasons if (r.side, r.method) != ("upper", "factor")]
+        if (side, value, method) not in {(r.side, r.value, r.method) for r in self.reasons}:
             self.reasons.append(reason)
 
-    def take(self, factor: np.ndarray | None, how: str = "") -> bool:
+    def take(self, factor: np.ndarray | None) -> bool:
         """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
         if factor is None:
             return False
         factor = factor[(factor > 0).any(1)]
-        if self.factor is not None and len(factor) >= len(self.factor):
+        if self.rows is not None and len(factor) >= self.rows:
             return False
         if not residual_of(self.matrix.values, factor) <= self.options.tol or (factor < 0).any():
             return False
-        data = {"how": how} if how else {}
+        data = {"rows": factor.tolist()}
         if self.matrix.exact is not None:
             if self.upper is not None and len(factor) > self.upper:
                 return False
@@ -133,13 +133,8 @@ class Component:
                     self.approximate = factor
                 return False
             data["proof"] = proof
-        self._bound_by(len(factor), factor, data)
+        self.say("upper", len(factor), "factor", data)
         return True
-
-    def _bound_by(self, rows: int, factor: np.ndarray | None, data: dict[str, Any]) -> None:
-        self.reasons = [r for r in self.reasons if (r.side, r.method) != ("upper", "factor")]
-        self.factor = factor
-        self.say("upper", rows, "factor", data)
 
     def dominated(self) -> bool:
         """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
@@ -150,22 +145,12 @@ class Component:
         rows = None if d is None else dominance_rows(self.matrix, d)
         if d is None or rows is None or (self.upper is not None and rows >= self.upper):
             return False
+        data: dict[str, Any] = {"dominance": [str(x) for x in d], "proof": "dominance"}
         factor = dominance_factor(A, tol, drop=0.0 if rows == len(A) else tol)
-        if factor is None or len(factor) != rows or not residual_of(A, factor) <= tol:
-            factor = self.factor
-        self._bound_by(rows, factor, {"dominance": [str(x) for x in d], "proof": "dominance"})
+        if factor is not None and len(factor) == rows and residual_of(A, factor) <= tol:
+            data["rows"] = factor.tolist()
+        self.say("upper", rows, "factor", data)
         return True
-
-    def carry(self) -> None:
-        """Let the bound carry its rows: another component has none, so there is no factor of the whole."""
-        if self.factor is not None:
-            rows = {"rows": self.factor.tolist()}
-            self.reasons = [
-                replace(r, data=r.data | rows)
-                if (r.side, r.method) == ("upper", "factor") and "dominance" not in r.data
-                else r
-                for r in self.reasons
-            ]
 
     def finish(self) -> None:
         """Settle what the bounds leave: a numerical factor that proves nothing is named as that."""
@@ -182,7 +167,32 @@ MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, be
 MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain")}
 
 
-def solve_in_time(piece: Component) -> None:
+def bracket(matrix: SymmetricMatrix, options: Options) -> tuple[list[Reason], list[str]]:
+    """Return reasons for a bracket on the CP-rank, component by component, and notes.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        Settled.
+    options : Options
+    """
+    tol = options.tol
+    against = exclusion.negative_entry(matrix, tol) or exclusion.negative_eigenvalue(matrix, tol)
+    if against is not None:
+        return [against], []
+    pieces = [Component(matrix.part(v), v, options) for v in support_pattern(matrix.values, 0.0).components()]
+    for piece in pieces:
+        _solve_in_time(piece)
+        if any(reason.side == "not_cp" for reason in piece.reasons):
+            return [reason for reason in piece.reasons if reason.side == "not_cp"], piece.notes
+    notes = [note for piece in pieces for note in piece.notes]
+    worst = max((p for p in pieces if p.upper is None), key=lambda p: len(p.vertices), default=None)
+    if worst is not None:
+        notes.append(NOTES["no factor"].format(worst.vertices[0], theorem_cap(worst.matrix)))
+    return [reason for piece in pieces for reason in piece.reasons], list(dict.fromkeys(notes))
+
+
+def _solve_in_time(piece: Component) -> None:
     """Work on one component until the time is up or somebody interrupts; what is known by then is kept."""
     why = "time"
     try:
@@ -197,8 +207,8 @@ def solve_in_time(piece: Component) -> None:
     except KeyboardInterrupt:
         why, piece.options.end = "interrupted", now()
     with patiently():
-        if piece.against is None and not piece.reasons:
-            piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
+        if not piece.reasons:
+            _rank(piece)
         piece.finish()
         if why:
             piece.notes.append(NOTES[why])
@@ -213,7 +223,7 @@ def _single(piece: Component) -> None:
 def _comparison(piece: Component) -> None:
     """One row per edge; without a triangle this is the CP-rank, or there is no factor."""
     matrix, tol = piece.matrix, piece.options.tol
-    formula = triangle_free_rank(matrix, 0.0, rank_tol=tol)
+    formula = triangle_free_rank(matrix, tol)
     found = None if formula is None else exclusion.indefinite_comparison(matrix, tol)
     if found is not None:
         piece.say("not_cp", None, found.method, found.data)
@@ -242,8 +252,8 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
     """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
     A, time_limit_s = piece.matrix.values, piece.options.left(share)
     end = None if time_limit_s is None else now() + time_limit_s
-    most = theorem_cap(piece.matrix) if piece.factor is None else len(piece.factor) - 1
-    failed, step, known, unproved = piece.lower - 1, 1, piece.factor is not None, 0
+    most = theorem_cap(piece.matrix) if piece.rows is None else piece.rows - 1
+    failed, step, known, unproved = piece.lower - 1, 1, piece.rows is not None, 0
     while failed < most and not piece.closed and unproved < MOST_UNPROVED:
         rows = min(failed + step, most)
         left = None if end is None else end - now()
@@ -258,7 +268,7 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
             reduced = caratheodory(factor) if rows <= CARATHEODORY_ROWS else factor
             if residual_of(A, reduced) > 10.0 * residual_of(A, factor) + 1e-14:
                 reduced = factor
-            taken = piece.take(reduced, "search") or (reduced is not factor and piece.take(factor, "search"))
+            taken = piece.take(reduced) or (reduced is not factor and piece.take(factor))
             unproved += not taken
         if taken:
             most, known = rows - 1, True
@@ -268,36 +278,39 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
             step = max(1, (most - failed) // 2) if known else 2 * step
 
 
-def _face(piece: Component) -> None:
-    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over or not piece.options.wants("face"):
+def _boundary(piece: Component) -> None:
+    """Ask for a copositive matrix that proves the CP-rank, or that there is no factor."""
+    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
         return
-    if piece.matrix.exact is None:  # it would speak of the floats as they are, not of the matrices nearby
-        piece.notes.append(NOTES["no exact"])
-        return
-    from covopt.completely_positive.face import face_certificate
+    from covopt.completely_positive.face import face_certificate, separate
 
+    with _noting(piece, "face certificate"):
+        if piece.options.wants("face") and piece.matrix.exact is None:
+            # it would speak of the floats as they are, not of the matrices nearby
+            piece.notes.append(NOTES["no exact"])
+        elif piece.options.wants("face"):
+            found = face_certificate(piece.matrix, time_limit_s=piece.options.left())
+            if found is not None and found.lower > piece.lower:
+                piece.say("lower", int(found.lower), "face", found.to_dict())
+            if found is not None and (piece.upper is None or found.upper < piece.upper):
+                piece.reasons = [r for r in piece.reasons if r.method != "factor"]
+                rows = {"rows": found.factor.tolist()}
+                piece.say("upper", int(found.upper), "face", found.to_dict() | rows)
+        if piece.upper is None:
+            S = separate(piece.matrix)
+            if S is not None and exclusion.separated(piece.matrix, S, piece.options.tol):
+                piece.say("not_cp", None, "copositive", {"S": S})
+
+
+@contextmanager
+def _noting(piece: Component, what: str) -> Iterator[None]:
+    """Note why a conic program bounds nothing."""
     try:
-        found = face_certificate(piece.matrix, time_limit_s=piece.options.left())
-    except (BudgetError, SolverError, MissingPackageError) as error:
-        piece.notes.append(NOTES["no extra" if isinstance(error, MissingPackageError) else "no face"])
-        return
-    if found is not None and found.lower > piece.lower:
-        piece.say("lower", int(found.lower), "face", found.to_dict())
-    if found is not None and (piece.upper is None or found.upper < piece.upper):
-        piece.reasons = [r for r in piece.reasons if r.method != "factor"]
-        piece.factor = found.factor
-        piece.say("upper", int(found.upper), "face", found.to_dict())
-
-
-def _separate(piece: Component) -> None:
-    if piece.upper is not None or len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
-        return
-    from covopt.completely_positive.face import separate
-
-    with suppress(BudgetError, SolverError, MissingPackageError):
-        S = separate(piece.matrix)
-        if S is not None and exclusion.separated(piece.matrix, S, piece.options.tol):
-            piece.say("not_cp", None, "copositive", {"S": S})
+        yield
+    except MissingPackageError:
+        piece.notes.append(NOTES["no extra"])
+    except (BudgetError, SolverError):
+        piece.notes.append(NOTES["no program"].format(what))
 
 
 def _moments(piece: Component, *, alone: bool = False) -> None:
@@ -309,23 +322,17 @@ def _moments(piece: Component, *, alone: bool = False) -> None:
     for level, kind in [asked] if asked else [(1, "strong"), (2, "strong")]:
         if not alone and (piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]):
             return
-        try:
+        with _noting(piece, f"moment bound of level {level}"):
             found = moment_bound(
                 piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
                 tol=piece.options.tol if piece.matrix.exact is None else 0.0,
             )  # fmt: skip
-        except (BudgetError, SolverError, MissingPackageError) as error:
-            why = {BudgetError: "large moments", SolverError: "no moments"}.get(
-                type(error), "no moments extra"
-            )
-            piece.notes.append(NOTES[why].format(level))
-            return
-        if alone or found.integer > piece.lower:
-            piece.say("lower", int(found.integer), "moment", found.data)
+            if alone or found.integer > piece.lower:
+                piece.say("lower", int(found.integer), "moment", found.data)
 
 
 STEPS: tuple[Callable[[Component], None], ...] = (
     _single, _comparison, _rank, partial(_moments, alone=True), _cliques,
-    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _face, _separate, _moments,
+    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _boundary, _moments,
     partial(_search, share=1.0, n_starts=64), _cap,
 )  # fmt: skip

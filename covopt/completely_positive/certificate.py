@@ -1,20 +1,30 @@
-"""The answer of ``cp_rank``: a bracket on the CP-rank, the factor, the reasons, and the file that carries them."""
+"""The answer of ``cp_rank``: the matrix and reasons that bracket its CP-rank, their file, and the checker of both."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.claims import Check
 from covopt.checks.wording import Brief, counted
 from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_note
+from covopt.completely_positive.matrix import (
+    Exact,
+    SymmetricMatrix,
+    check_finite_entries,
+    check_range,
+    check_symmetric,
+    support_pattern,
+)
+from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
+from covopt.errors import CovoptError
 from covopt.files import write_json
-from covopt.files.formats import check_format, damaged
+from covopt.files.formats import check_format, damaged, read_one
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
@@ -24,7 +34,7 @@ REASONS = (lower, moments, face, upper, exclusion)  # each registers the kinds t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CPRankCertificate(Brief):
-    r"""A bracket on the CP-rank with its proof.
+    r"""A bracket on the CP-rank with its proof: all that is claimed follows from the reasons.
 
     .. math::
 
@@ -35,37 +45,47 @@ class CPRankCertificate(Brief):
     matrix : SymmetricMatrix
     tol : float
         What counts as rounding where the entries are floats.
-    readings : tuple of Reading
-        One; two where entries may or may not be zeros, and then every number here covers both.
+    reasons : tuple of Reason
+        Component by component of the support graph, over which the CP-rank adds up.
     notes : tuple of str
     time_s : float
     """
 
     matrix: SymmetricMatrix
     tol: float
-    readings: tuple[Reading, ...]
+    reasons: tuple[Reason, ...]
     notes: tuple[str, ...] = ()
     time_s: float = 0.0
 
+    def by_component(self) -> dict[tuple[int, ...], list[Reason]]:
+        """Return the reasons by the vertices that they speak about."""
+        groups: dict[tuple[int, ...], list[Reason]] = {}
+        for reason in self.reasons:
+            groups.setdefault(reason.vertices, []).append(reason)
+        return groups
+
     @property
     def status(self) -> CPStatus:
-        """Combined over the readings: they have to agree on more than a bracket."""
-        found = {reading.status for reading in self.readings}
-        if found <= {CPStatus.EXACT, CPStatus.BRACKET}:
-            return CPStatus.EXACT if self.lower == self.upper else CPStatus.BRACKET
-        return found.pop() if len(found) == 1 else CPStatus.UNDECIDED
+        """What is known."""
+        if any(reason.side == "not_cp" for reason in self.reasons):
+            return CPStatus.NOT_CP
+        if self.upper is None:
+            return CPStatus.UNDECIDED
+        return CPStatus.EXACT if self.lower == self.upper else CPStatus.BRACKET
 
     @property
     def lower(self) -> int | None:
         """No factor has fewer rows; None where there is no factor at all."""
-        values = [reading.lower for reading in self.readings if reading.lower is not None]
-        return min(values, default=None)
+        if any(reason.side == "not_cp" for reason in self.reasons):
+            return None
+        return sum(bracket_of(reasons)[0] for reasons in self.by_component().values())
 
     @property
     def upper(self) -> int | None:
         """Some factor has no more rows; None where that is not known. Of exact entries: proved for A itself."""
-        values = [reading.upper for reading in self.readings]
-        return None if any(v is None for v in values) else max(v for v in values if v is not None)
+        most = [bracket_of(reasons)[1] for reasons in self.by_component().values()]
+        proved = [value for value in most if value is not None]
+        return sum(proved) if len(proved) == len(most) else None
 
     @property
     def upper_numerical(self) -> int | None:
@@ -73,17 +93,15 @@ class CPRankCertificate(Brief):
 
         BᵀB is A within the tolerance, which says nothing about A itself: a matrix nearby may have a smaller CP-rank.
         """
-        values = []
-        for reading in self.readings:
-            found = [reason for reason in reading.reasons if reason.side == "approximate"]
-            groups: dict[tuple[int, ...], int] = {}
-            for reason in reading.reasons:
-                if reason.side in ("upper", "approximate") and reason.value is not None:
-                    groups[reason.vertices] = min(reason.value, groups.get(reason.vertices, reason.value))
-            if not found or set(groups) != {reason.vertices for reason in reading.reasons}:
+        if not any(reason.side == "approximate" for reason in self.reasons):
+            return None
+        total = 0
+        for reasons in self.by_component().values():
+            known = [r.value for r in reasons if r.side in ("upper", "approximate") and r.value is not None]
+            if not known:
                 return None
-            values.append(sum(groups.values()))
-        return max(values, default=None)
+            total += min(known)
+        return total
 
     @property
     def is_exact(self) -> bool:
@@ -92,58 +110,55 @@ class CPRankCertificate(Brief):
 
     @property
     def factor(self) -> np.ndarray | None:
-        """B ≥ 0 with BᵀB = A up to ``residual``, the rounding of an exact factor where the entries are exact.
-
-        Of the reading with more rows where there are two; None where none is known.
-        """
-        factors = [reading.factor for reading in self.readings if reading.factor is not None]
-        return max(factors, key=len, default=None)
+        """B with A = BᵀB within the tolerance and the fewest rows that are known; None where a component has none."""
+        parts = []
+        for vertices, reasons in self.by_component().items():
+            rows = min((r.rows for r in reasons if r.rows is not None), key=len, default=None)
+            if rows is None:
+                return None
+            part = np.zeros((len(rows), len(self.matrix)))
+            part[:, list(vertices)] = rows
+            parts.append(part)
+        return np.concatenate([np.zeros((0, len(self.matrix))), *parts])
 
     @property
     def residual(self) -> float | None:
         """Max |BᵀB − A|_ij / √(a_ii a_jj)."""
         return None if self.factor is None else residual_of(self.matrix.values, self.factor)
 
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Every bound that was computed, reading by reading, component by component."""
-        return tuple(reason for reading in self.readings for reason in reading.reasons)
-
     def summary(self) -> str:
-        """Return a few lines for people."""
+        """Return a few lines for people; components that are alike are counted, not repeated."""
         kind = "exact entries" if self.matrix.exact is not None else f"floats, rounding up to {self.tol:g}"
         if self.matrix.graph is not None:
             kind = f"EᵀE of a graph with {counted(self.matrix.graph.number_of_edges(), 'edge')}"
         rows = [("matrix", f"{len(self.matrix)} × {len(self.matrix)}, {kind}")]
         rows.append(("status", f"{self.status.code.upper()}: {self.status.message}"))
-        if self.status is not CPStatus.NOT_CP:
-            if self.is_exact:
-                rows.append(("CP-rank", f"{self.lower}"))
-            elif self.upper is not None:
-                rows.append(("CP-rank", f"between {self.lower} and {self.upper}"))
-            else:
-                rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
+        if self.is_exact:
+            rows.append(("CP-rank", f"{self.lower}"))
+        elif self.upper is not None:
+            rows.append(("CP-rank", f"between {self.lower} and {self.upper}"))
+        elif self.lower is not None:
+            rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
         if self.upper_numerical is not None:
             count = counted(self.upper_numerical, "row")
             rows.append(("numerical", f"{count} in an APPROXIMATE factor, which proves nothing"))
-        if self.factor is not None:
+        factor = self.factor
+        if factor is not None:
             rows.append(
-                ("factor", f"{counted(len(self.factor), 'nonnegative row')}, residual {self.residual:.1e}")
+                ("factor", f"{counted(len(factor), 'nonnegative row')}, residual {self.residual:.1e}")
             )
-        for reading in self.readings:
-            if len(self.readings) > 1:
-                rows.append(
-                    ("reading", f"{reading.name}: {reading.status.code}, {reading.lower} to {reading.upper}")
-                )
-            rows.extend(reading.rows())
+        several = len(self.by_component()) > 1
+        for (side, value, text), times in Counter((r.side, r.value, r.text) for r in self.reasons).items():
+            sign = SIGNS.get(side)
+            bound = f"{sign} {value}: " if sign else ""
+            where = f"{counted(times, 'component')}, each " if several and sign else ""
+            rows.append((side.replace("_", " ") if side in SIGNS else "?", f"{where}{bound}{text}"))
         rows.extend(("note", note) for note in self.notes)
         rows.append(("time", f"{self.time_s:.2f} s"))
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
-    def verify(self) -> list[Any]:
-        """Recompute every claim; see :func:`~covopt.completely_positive.checking.verify_cp_rank`."""
-        from covopt.completely_positive.checking import verify_cp_rank
-
+    def verify(self) -> list[Check]:
+        """Recompute every claim; see :func:`verify_cp_rank`."""
         return verify_cp_rank(self)
 
     # ------------------------------------------------------------------ files
@@ -152,18 +167,18 @@ class CPRankCertificate(Brief):
         from covopt import __version__
 
         exact = self.matrix.exact
+        claims = {"status": self.status.code, "lower": self.lower, "upper": self.upper}
+        reasons = [vars(r) | {"text": r.text, "vertices": list(r.vertices)} for r in self.reasons]
         return {
             "format": FORMAT,
             "schema": SCHEMA,
             "covopt": __version__,
-            "status": self.status.code,
-            "lower": self.lower,
-            "upper": self.upper,
+            **claims,
             "upper_numerical": self.upper_numerical,
             "matrix": self.matrix.values.tolist(),
             "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],
             "tol": self.tol,
-            "readings": [reading.to_dict() for reading in self.readings],
+            "readings": [{"name": "given", **claims, "reasons": reasons}],
             "notes": list(self.notes),
             "time_s": self.time_s,
         }
@@ -187,25 +202,23 @@ class CPRankCertificate(Brief):
         values = numbers("matrix", content["matrix"])
         if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
             raise ValueError("the matrix is not square")
-        exact = content["exact"]
-        if exact is not None:
-            exact = tuple(tuple(fractions(row)) for row in exact)
-            if [len(row) for row in exact] != [len(values)] * len(values):
-                raise ValueError("the exact matrix has another shape than the matrix")
-        readings = tuple(Reading.from_dict(part, len(values)) for part in content["readings"])
-        if not readings or len({reading.name for reading in readings}) != len(readings):
-            raise ValueError("the readings are missing or repeated")
+        if len(content["readings"]) != 1:
+            raise ValueError(
+                f"it reads the entries near zero in {len(content['readings'])} ways, and covopt in one: set them to "
+                "zero, and run cp_rank again"
+            )
         certificate = cls(
-            SymmetricMatrix(values, exact), float(content["tol"]), readings,
+            SymmetricMatrix(values, _exact(content["exact"], len(values))), float(content["tol"]),
+            _reasons(content["readings"][0], len(values)),
             tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
         )  # fmt: skip
         # files of before 0.2 have no numerical bound
         for name in ("lower", "upper", "upper_numerical"):
             if content.get(name) != getattr(certificate, name):
-                raise ValueError(f"{name} is {content[name]}, the readings say {getattr(certificate, name)}")
+                raise ValueError(f"{name} is {content[name]}, the reasons say {getattr(certificate, name)}")
         if content["status"] != certificate.status.code:
             raise ValueError(
-                f"status is {shown(content['status'])}, the readings say {certificate.status.code}"
+                f"status is {shown(content['status'])}, the reasons say {certificate.status.code}"
             )
         return certificate
 
@@ -217,3 +230,115 @@ class CPRankCertificate(Brief):
         path : path-like
         """
         write_json(path, self.to_dict())
+
+
+def _exact(rows: list[list[str]] | None, n: int) -> Exact | None:
+    if rows is None:
+        return None
+    if [len(row) for row in rows] != [n] * n:
+        raise ValueError("the exact matrix has another shape than the matrix")
+    return np.array([fractions(row) for row in rows], dtype=object)
+
+
+def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:
+    """Return the reasons of a file; the sentences are not read. Files of before 0.3 keep one factor for all."""
+    found, factor = [], reading.get("factor")
+    for part in reading["reasons"]:
+        vertices, data = list(part["vertices"]), part["data"]
+        if any(not 0 <= v < n for v in vertices):
+            raise ValueError("a reason speaks about a row that the matrix does not have")
+        if (
+            factor is not None
+            and part["side"] == "upper"
+            and part["method"] != "theorem"
+            and "rows" not in data
+        ):
+            rows = numbers("factor", factor).reshape(len(factor), n)[:, vertices]
+            data = data | {"rows": rows[(rows != 0).any(1)].tolist()}
+        found.append(Reason(part["side"], part["value"], part["method"], tuple(vertices), data))
+    return tuple(found)
+
+
+# ------------------------------------------------------------------ the checker
+def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> list[Check]:
+    """Check a CP-rank certificate: nothing in it is believed but the matrix.
+
+    Parameters
+    ----------
+    certificate : CPRankCertificate or path-like
+
+    Returns
+    -------
+    list of Check
+        The matrix, that the reasons speak about its components, and every reason. The bracket is what they say.
+
+    Raises
+    ------
+    SolutionFileError
+        Where the file cannot be read as a certificate.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.rank import cp_rank
+    >>> all(check.ok for check in verify_cp_rank(cp_rank([[2, 1], [1, 2]])))
+    True
+    """
+    if isinstance(certificate, str | os.PathLike):
+        loaded: CPRankCertificate = read_one(certificate, FORMAT)
+        return verify_cp_rank(loaded)
+    tol = certificate.tol
+    try:
+        matrix = _checked(certificate.matrix, tol)
+    except CovoptError as error:
+        return [Check("matrix", False, str(error))]
+    except ValueError as error:
+        return [Check("matrix", False, str(error))]
+    checks = [Check("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")]
+    against = [reason for reason in certificate.reasons if reason.side == "not_cp"]
+    if against:
+        return [*checks, *(_recheck(matrix.part(reason.vertices), reason, Known(tol)) for reason in against)]
+    components, groups = support_pattern(matrix.values, 0.0).components(), certificate.by_component()
+    same = set(groups) == set(components)
+    checks.append(Check("components", same, f"the reasons speak about {len(groups)} of {len(components)}"))
+    if not same:
+        return checks
+    for vertices, reasons in groups.items():
+        part, shown_cp = matrix.part(vertices), False
+        # theorems about completely positive matrices come last: something else may have to show that this is one
+        for reason in sorted(reasons, key=lambda r: r.method == "theorem"):
+            checks.append(_recheck(part, reason, Known(tol, shown_cp)))
+            shown_cp |= checks[-1].ok and reason.side == "upper"
+    return checks
+
+
+def _checked(matrix: SymmetricMatrix, tol: float) -> SymmetricMatrix:
+    """Return the matrix that the reasons are about."""
+    check_finite_entries(matrix.values)
+    check_symmetric(matrix.values, matrix.exact)
+    check_range(matrix.values, matrix.exact)
+    if not 0 < tol <= 1e-6:
+        raise ValueError(f"the tolerance {tol!r} is not between 0 and 1e-6")
+    if matrix.exact is not None and not np.array_equal(matrix.exact.astype(float), matrix.values):
+        raise ValueError("the exact entries differ from the floats")
+    return matrix.settled(tol)
+
+
+def _recheck(part: SymmetricMatrix, reason: Reason, known: Known) -> Check:
+    """Recompute one reason; whatever goes wrong with its data is a failure of the claim."""
+    kind = KINDS.get((reason.side, reason.method))
+    if kind is None:
+        return Check(reason.method, False, "unknown reason")
+    try:
+        ok, detail = kind.check(part, reason, known)
+        rows = reason.rows
+        if ok and rows is not None:
+            ok = (
+                upper.is_factor(part, rows, known.tol)
+                and reason.value is not None
+                and len(rows) <= reason.value
+            )
+            detail = f"{detail}; max |BᵀB − A| = {residual_of(part.values, rows):.1e} (unit diagonal)"
+    except (CovoptError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError) as error:
+        return Check(reason.method, False, f"cannot be checked: {error}")
+    bound = f"{SIGNS[reason.side]} {reason.value}: " if SIGNS[reason.side] else ""
+    return Check(reason.method, bool(ok), f"{bound}{detail}")

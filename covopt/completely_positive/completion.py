@@ -31,10 +31,9 @@ STEPS = 6
 CLEARLY = 1e-9  # smallest eigenvalue (unit diagonal) above which X is sought on all rows: a hint
 MOST_EQUATIONS = 1000
 MOST_UNKNOWNS = 6000
-MOST_SPAN = 12  # rank, where the span of the allowed products has to be found by elimination
 SLACK = 1.0 + 2.0**-29  # above γ(n) of norms of up to n = MOST_EQUATIONS · MOST_UNKNOWNS entries
 
-Matrix = Sequence[Sequence[Fraction]]
+Matrix = Sequence[Sequence[Fraction]] | np.ndarray
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
@@ -64,8 +63,8 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     powers = [
         (x.denominator.bit_length() - x.numerator.bit_length()) // 2 for x in (A[i][i] for i in range(n))
     ]
-    scale = [Fraction(2) ** power for power in powers]  # to a diagonal between 1/4 and 4
-    A = [[A[i][j] * scale[i] * scale[j] for j in range(n)] for i in range(n)]
+    scale = np.array([Fraction(2) ** power for power in powers])  # to a diagonal between 1/4 and 4
+    A = np.array(A, dtype=object) * np.outer(scale, scale)
     B = np.ldexp(B, np.array(powers))
     rows, C = _span(A)
     patterns = {(cut >= B).tobytes(): cut >= B for cut in CUTS}
@@ -90,7 +89,7 @@ def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np
     bases = _bases(C, zeros)
     if any(not len(basis) for basis in bases) or sum(map(len, bases)) > MOST_UNKNOWNS:
         return False
-    pairs = _pairs(A, rows, bases)
+    pairs = _pairs(A, len(rows), bases)
     if not 0 < len(pairs) <= MOST_EQUATIONS:
         return False
     # the last entry of each basis vector is its own, and one
@@ -178,29 +177,13 @@ def _bases(C: np.ndarray, zeros: np.ndarray) -> list[np.ndarray]:
     return [known[row.tobytes()] for row in zeros]
 
 
-def _pairs(A: Matrix, rows: list[int], bases: list[np.ndarray]) -> list[tuple[int, int]]:
+def _pairs(A: Matrix, r: int, bases: list[np.ndarray]) -> list[tuple[int, int]]:
     """Return entries of XᵀX that decide all of them, as X keeps its zeros; none where A_II cannot be reached."""
-    r = len(rows)
     every = [(a, b) for a in range(r) for b in range(a, r)]
     if any(len(basis) == r for basis in bases):
         return every
-    goal = [A[rows[a]][rows[b]] for a, b in every]
-    parts = list({id(basis): basis for basis in bases}.values())
-    if r == len(A):  # every basis vector is a unit vector
-        met = sum(
-            (np.outer(inside, inside) for inside in ((part != 0).any(0) for part in parts)),
-            np.zeros((r, r), bool),
-        )
-        lost = any(x for x, (a, b) in zip(goal, every, strict=True) if not met[a, b])
-        return [] if lost else [(a, b) for a, b in every if met[a, b]]
-    if r > MOST_SPAN:
+    if r < len(A):  # which products of such rows there are would take an elimination of its own
         return []
-    products = [
-        [u[a] * v[b] + u[b] * v[a] for a, b in every]
-        for part in parts
-        for i, u in enumerate(part)
-        for v in part[i:]
-    ]
-    pivots = row_reduce(products, len(every))[1]
-    reached = len(row_reduce([*products, goal], len(every))[1]) == len(pivots)
-    return [every[k] for k in pivots] if reached else []
+    inside = [(basis != 0).any(0) for basis in bases]  # every basis vector is a unit vector
+    met = np.sum([np.outer(kept, kept) for kept in inside], axis=0) > 0
+    return [] if any(A[a][b] and not met[a, b] for a, b in every) else [(a, b) for a, b in every if met[a, b]]

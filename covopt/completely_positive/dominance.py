@@ -1,25 +1,27 @@
 r"""Factors with at most one row per edge, from the comparison matrix M = 2 diag(A) − A.
 
 If M is positive semidefinite some positive d makes DAD diagonally dominant (M is a possibly singular M-matrix), and
-A is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here what is left
-over is carried by edges, one owned by each vertex of a spanning tree with one more edge, so that a connected graph
-that is no tree needs \|E\| rows and a tree needs rank A of them.
+A is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here nothing is
+left over: an edge ij takes a_ij d_j/d_i of a_ii and a_ij d_i/d_j of a_jj, one edge pq of a loop t times as much of
+a_pp and 1/t of a_qq. With t the off-diagonal part grows until M d = 0: where d_p = 1, the other rows give d as
+d⁰ + d¹/t, and row p is a quadratic equation for t. So a connected graph that is no tree needs \|E\| rows. A tree,
+without a loop, has what is left at one vertex as a row of its own, and needs rank A of them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, solve
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.linalg import LinAlgError, LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve, solve
 
+from covopt.checks.optional import required
 from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
 
 EXACT_SIZE = 40  # elimination in integers up to here
-SHIFT = 1e-13  # keeps a singular comparison matrix solvable; its error in the factor is of the same size
 
 
 def comparison_matrix(A: np.ndarray) -> np.ndarray:
@@ -31,7 +33,7 @@ def comparison_matrix(A: np.ndarray) -> np.ndarray:
     array([[ 2., -1.],
            [-1.,  3.]])
     """
-    return 2.0 * np.diag(np.diag(A)) - np.abs(A)
+    return 2 * np.diag(np.diag(A)) - np.abs(A)
 
 
 def smallest_comparison(A: np.ndarray) -> float:
@@ -84,96 +86,58 @@ def dominance_factor(
     >>> B.shape, bool(abs(B.T @ B - A).max() < 1e-14), bool(B.min() >= 0)
     ((4, 4), True, True)
     """
+    nx = required("networkx", "cp_rank", "graphs")
     roots = np.sqrt(np.diag(A))
     unit = A / np.outer(roots, roots)
     np.fill_diagonal(unit, 1.0)
     n = len(unit)
-    if n == 1:
-        return roots[:, None].copy()
-    smallest = smallest_comparison(unit)
-    if smallest < -tol:
+    least, vectors = eigh(comparison_matrix(unit), subset_by_index=[0, 0])
+    if least[0] < -tol:
         return None
-    shift = max(0.0, SHIFT - smallest)
-    scale = cho_solve(cho_factor(comparison_matrix(unit) + shift * np.eye(n)), np.ones(n))
+    size = np.abs(vectors[:, 0])
     edges = list(support_pattern(unit, 0.0).edges)
-    loop, parent, order = _unicyclic(n, edges, unit, int(scale.argmax()))
-    owner = {tuple(sorted((v, parent[v]))): v for v in order if parent[v] >= 0}
-    share = unit * scale / scale[:, None]  # what edge ij takes of vertex i: share_ij · share_ji = a_ij²
-    np.fill_diagonal(share, 0.0)
-    # Slacks, not what is left of the diagonal: they stay nonnegative and nothing below is ever subtracted.
-    slack = np.maximum(0.0, 1.0 - share.sum(1))
-    on_loop = set(loop)
-    for v in order:  # leaves first
-        if v not in on_loop and parent[v] >= 0:
-            slack[parent[v]] += _passed_on(share, slack[v], v, parent[v])
-    if loop:
-        with np.errstate(all="ignore"):  # entries too far apart for double precision: seen below
-            _close(loop, share, slack)
-    rows = np.zeros((len(edges), n))
-    for row, (i, j) in enumerate(edges):
-        v = owner.get((i, j), i)
-        other = i + j - v
-        rows[row, v] = np.sqrt(share[v, other] + (slack[v] if (i, j) in owner else 0.0))
-        rows[row, other] = unit[i, j] / rows[row, v]
-    if not np.isfinite(rows).all():
+    loops = set(edges) - {tuple(sorted(edge)) for edge in nx.bridges(nx.Graph(edges))} if edges else set()
+    # p where the vector is large, so that the others are well determined by it; of a tree p = q
+    top = int(size.argmax())
+    ends = [end for edge in loops for end in (edge, edge[::-1])]
+    p, q = max(ends, key=lambda end: size[end[0]], default=(top, top))
+    rest, M = np.delete(np.arange(n), p), comparison_matrix(unit)
+    right = np.column_stack([unit[:, p], np.zeros(n)])
+    right[q] = right[q, ::-1]  # what q takes is over t
+    d = np.zeros((n, 2))
+    d[p, 0] = 1.0
+    with np.errstate(all="ignore"):  # entries too far apart for double precision: seen below
+        d[rest] = _solved_twice(M[np.ix_(rest, rest)], right[rest])
+        # unit_pq t (d⁰_q + d¹_q / t) − M_p (d⁰ + d¹ / t) = 0, without q in M_p
+        b, c = unit[p, q] * np.array([d[q, 1], 0.0]) - np.where(np.arange(n) == q, 0.0, M[p]) @ d
+        a = unit[p, q] * d[q, 0]
+        t = (np.sqrt(max(0.0, b * b - 4.0 * a * c)) - b) / (2.0 * a) if loops else 1.0
+        total = d[:, 0] + d[:, 1] / t
+        share = unit * total / total[:, None]
+        share[p, q], share[q, p] = share[p, q] * t, share[q, p] / t
+        i, j = np.array(edges, dtype=int).reshape(-1, 2).T
+        rows = np.zeros((len(edges), n))
+        rows[np.arange(len(edges)), i], rows[np.arange(len(edges)), j] = (
+            np.sqrt(share[i, j]),
+            np.sqrt(share[j, i]),
+        )
+        left_over = 1.0 - float((rows[:, p] ** 2).sum())
+    if not np.isfinite(rows).all() or np.abs((rows**2).sum(0) - 1.0)[rest].max(initial=0.0) > tol:
         return None
-    if not loop:
-        rest = 1.0 - float((rows[:, order[-1]] ** 2).sum())
-        if rest > (tol if drop is None else drop):
-            rows = np.vstack([rows, np.sqrt(rest) * np.eye(n)[order[-1]]])
+    if not loops and left_over > (tol if drop is None else drop):
+        rows = np.vstack([rows, np.sqrt(left_over) * np.eye(n)[p]])
     return rows * roots
 
 
-def _unicyclic(
-    n: int, edges: list[tuple[int, int]], unit: np.ndarray, top: int
-) -> tuple[list[int], list[int], list[int]]:
-    """Return (loop, parent, order): a spanning tree with one more edge, so that every vertex owns an edge.
-
-    ``parent[v]`` is the other end of the edge that v owns; along the loop it is the next vertex, and in a tree the
-    root, ``top``, has none (−1). ``order`` visits children before parents.
-    """
-    ranks = np.zeros((n, n))
-    for rank, edge in enumerate(sorted(edges, key=lambda edge: -unit[edge]), 1):
-        ranks[edge] = rank
-    tree = minimum_spanning_tree(ranks).toarray() > 0
-    spare = np.argwhere((ranks > 0) & ~(tree | tree.T)).tolist()
-    if spare:
-        first, top = min(spare, key=lambda edge: ranks[tuple(edge)])
-    order, before = breadth_first_order(tree, top, directed=False)
-    parent = [max(-1, v) for v in before.tolist()]
-    loop = []
-    if spare:
-        loop, parent[top] = [first], first
-        while loop[-1] != top:
-            loop.append(parent[loop[-1]])
-    return loop, parent, order[::-1].tolist()
-
-
-def _passed_on(share: np.ndarray, slack: float, v: int, after: int) -> float:
-    """Return what the other end gains when v's edge takes v's slack along."""
-    return float(share[after, v] * (slack / (share[v, after] + slack)))
-
-
-def _close(loop: list[int], share: np.ndarray, slack: np.ndarray) -> None:
-    """Pass slacks on around the loop until they agree, in place: the positive fixed point of a Möbius map.
-
-    Its matrices are nonnegative, so that the products lose no digits.
-    """
-    product = np.eye(2)
-    length = len(loop)
-    for k in range(1, length + 1):
-        v, before = loop[k % length], loop[k - 1]
-        own, taken = share[before, v], share[v, before]
-        product = np.array([[slack[v] + taken, slack[v] * own], [1.0, own]]) @ product
-        product /= product.max()
-    (a, b), (c, d) = product
-    half = (a - d) / 2.0
-    spread = np.sqrt(half * half + b * c)
-    # a loop without slack has the double root 0
-    total = (half + spread) / c if half > 0 else b / (spread - half) if b > 0 else 0.0
-    for k in range(1, length):
-        slack[loop[k]] += _passed_on(share, total if k == 1 else slack[loop[k - 1]], loop[k - 1], loop[k])
-    slack[loop[0]] = total
+def _solved_twice(M: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve by elimination and one step of refinement, which makes every equation small against its own terms."""
+    if not len(M):
+        return right
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)
+        factors = lu_factor(M)
+        found = lu_solve(factors, right)
+        return found + lu_solve(factors, right - M @ found, check_finite=False)
 
 
 def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
@@ -207,7 +171,7 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
         except LinAlgError:
             d = np.zeros(n)
         found = [Fraction(float(x)) for x in d]
-        if dominates(matrix, found):
+        if dominance_rows(matrix, found) is not None:
             return found
     return _solved(matrix) if n <= EXACT_SIZE else None
 
@@ -215,30 +179,15 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
 def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
     """Solve Md = 1, or Md = 0 where M has a kernel of dimension one."""
     n = len(matrix)
-    rows = [
-        [x if i == j else -abs(x) for j, x in enumerate(row)] + [1]
-        for i, row in enumerate(matrix.fractions())
-    ]
-    reduced, pivots = row_reduce(rows, n)
+    comparison = comparison_matrix(matrix.fractions())
+    reduced, pivots = row_reduce(np.column_stack([comparison, np.ones(n, dtype=int)]).tolist(), n)
     if len(pivots) < n - 1:
         return None
     free = next((j for j in range(n) if j not in pivots), n)
     found = [Fraction(1)] * (n + 1)
     for row, place in zip(reduced, pivots, strict=False):
         found[place] = row[n] if free == n else -row[free]
-    return found[:n] if dominates(matrix, found[:n]) else None
-
-
-def dominates(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> bool:
-    """Whether d > 0 and a_ii d_i ≥ Σ_{j≠i} |a_ij| d_j in every row, in rational arithmetic.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> dominates(read_matrix([[2, 1], [1, 1]]), [Fraction(1), Fraction(1)])
-    True
-    """
-    return min(matrix.slacks(d), default=0) >= 0 and min(d, default=1) > 0
+    return found[:n] if dominance_rows(matrix, found[:n]) is not None else None
 
 
 def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None:

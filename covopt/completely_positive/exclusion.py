@@ -12,7 +12,7 @@ from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
-from covopt.completely_positive.reading import Known, Reason, register
+from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import negative_direction
 from covopt.files.schema import fractions
 
@@ -66,14 +66,10 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Re
     'eigenvalue'
     """
     A = matrix.values
-    hollow = [(i, j) for i, j in np.argwhere(A != 0).tolist() if i != j and A[i, i] <= 0]
-    n = len(A)
-    if hollow:
-        i, j = hollow[0]
-        small = SymmetricMatrix(A[np.ix_([i, j], [i, j])]).fractions()
-        direction = negative_direction(small)
-        vector = [Fraction(0)] * n
-        vector[i], vector[j] = direction if direction is not None else (Fraction(0), Fraction(0))
+    diagonal = np.diag(A)
+    for i, j in np.argwhere((A > 0) & (diagonal <= 0)[:, None] & ~np.eye(len(A), dtype=bool))[:1].tolist():
+        vector = [Fraction(0)] * len(A)  # −2 x a_ij + a_jj for a_ii = 0
+        vector[i], vector[j] = 1 + Fraction(max(0.0, diagonal[j])) / Fraction(A[i, j]), Fraction(-1)
         return _direction("eigenvalue", vector)
     if matrix.graph is not None:
         return None
@@ -130,15 +126,10 @@ def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
     Examples
     --------
     >>> from covopt.completely_positive.matrix import read_matrix
-    >>> comparison_of(read_matrix([[2, 1], [1, 2]])).exact[0][1]
+    >>> comparison_of(read_matrix([[2, 1], [1, 2]])).exact[0, 1]
     Fraction(-1, 1)
     """
-    exact = None
-    if matrix.exact is not None:
-        exact = tuple(
-            tuple(entry if i == j else -abs(entry) for j, entry in enumerate(row))
-            for i, row in enumerate(matrix.exact)
-        )
+    exact = None if matrix.exact is None else comparison_matrix(matrix.exact)
     return SymmetricMatrix(comparison_matrix(matrix.values), exact)
 
 
@@ -157,10 +148,11 @@ def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float 
     >>> is_negative(read_matrix([[1, 2], [2, 1]]), [Fraction(1), Fraction(-1)])
     True
     """
-    return separated(matrix, [[x * y for y in vector] for x in vector], tol)
+    v = np.array(vector, dtype=object)
+    return separated(matrix, np.outer(v, v), tol)
 
 
-def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[Any]], tol: float = DEFAULT_TOL) -> bool:
+def separated(matrix: SymmetricMatrix, S: Any, tol: float = DEFAULT_TOL) -> bool:
     """Whether ⟨A, S⟩ < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
 
     Parameters
@@ -178,12 +170,10 @@ def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[Any]], tol: float = 
     """
     roots = np.sqrt(np.maximum(np.diag(matrix.values), 0.0))
     # from above: the margin of a tolerance is not to be rounded down
-    reach = [Fraction(float(x)) for x in np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)]
-    value, margin = Fraction(0), Fraction(0)
-    for row, others, own in zip(matrix.fractions(), S, reach, strict=True):
-        for a, s, r in zip(row, others, reach, strict=True):
-            value, margin = value + a * s, margin + abs(s) * own * r
-    return value < (-Fraction(tol) * margin if matrix.exact is None else 0)
+    reach = SymmetricMatrix(np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)[None]).fractions()[0]
+    table = np.array(S, dtype=object)
+    margin = 0 if matrix.exact is not None else Fraction(tol) * (np.abs(table) * np.outer(reach, reach)).sum()
+    return bool((matrix.fractions() * table).sum() < -margin)
 
 
 def _direction(method: str, vector: Sequence[Fraction]) -> Reason:
@@ -200,20 +190,15 @@ def check_entry(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bo
 
 
 @register("not_cp", "eigenvalue", "vᵀAv < 0 for a rational v: a negative eigenvalue")
-def check_eigenvalue(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Recompute vᵀAv."""
-    vector = fractions(reason.data["vector"])
-    ok = len(vector) == len(part) and is_negative(part, vector, known.tol)
-    return ok, "vᵀAv < 0 in rational arithmetic" if ok else "vᵀAv is not negative enough"
-
-
 @register("not_cp", "comparison", "its graph has no triangle, and vᵀMv < 0 for its comparison matrix M")
-def check_comparison(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Recompute vᵀMv, and look for triangles."""
-    vector = fractions(reason.data["vector"])
-    ok = len(vector) == len(part) and is_negative(comparison_of(part), vector, known.tol)
-    closed = is_triangle_free(support_pattern(part.values, 0.0).edges)
-    return ok and closed, f"triangle-free: {closed}; vᵀMv < 0 in rational arithmetic: {ok}"
+def check_direction(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute vᵀAv, or vᵀMv, and look for triangles then."""
+    vector, of_comparison = fractions(reason.data["vector"]), reason.method == "comparison"
+    if of_comparison and not is_triangle_free(support_pattern(part.values, 0.0).edges):
+        return False, "the support graph has a triangle"
+    table = comparison_of(part) if of_comparison else part
+    ok = len(vector) == len(part) and is_negative(table, vector, known.tol)
+    return ok, f"vᵀ{'M' if of_comparison else 'A'}v is {'' if ok else 'not '}negative in rational arithmetic"
 
 
 @register("not_cp", "copositive", "⟨A, S⟩ < 0 for a copositive integer matrix S, checked in integers")

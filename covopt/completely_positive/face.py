@@ -11,8 +11,6 @@ copositivity, zeros, the count, is decided in rational arithmetic.
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -22,9 +20,9 @@ import numpy as np
 from covopt.checks.validation import check_time_limit
 from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact, scan_copositive
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
-from covopt.completely_positive.face_recovery import candidate_matrices, minimise_over_k1
+from covopt.completely_positive.face_recovery import candidate_matrices, coprime, minimise_over_k1
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
-from covopt.completely_positive.reading import Known, Reason, register
+from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError
 from covopt.files.schema import fractions
 
@@ -207,15 +205,14 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     point = minimise_over_k1(matrix.values, time_limit_s=limit)
     if point is None or point.value > -BELOW:
         return None
-    exact, target = matrix.fractions(), point.S / np.abs(point.S).max()
-    goal = float(np.sum(target * matrix.values))
+    goal = float(np.sum(point.S * matrix.values))
     for scale in ROUNDING_SCALES:
         # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
-        for rounded in (np.rint(scale * target), np.ceil(scale * (target + 1e-7))):
-            S = [[int(x) for x in row] for row in rounded]
-            if inner(exact, S) < Fraction(scale * goal) / 4 and is_copositive_exact(S):
-                common = math.gcd(*(x for row in S for x in row))
-                return [[x // common for x in row] for row in S]
+        for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + 1e-7))):
+            if inner(matrix.fractions(), rounded) < Fraction(scale * goal) / 4 and is_copositive_exact(
+                rounded
+            ):
+                return coprime(rounded)
     return None
 
 
@@ -252,35 +249,29 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     >>> check_face_certificate([[4, 2], [2, 2]], found)
     ['the matrix of the certificate is not A']
     """
-    given = _read(A)
-    exact, n = given.fractions(), len(given)
-    matrix = [list(row) for row in certificate.matrix]
-    if exact != matrix:
+    matrix = _read(A).fractions()
+    n = len(matrix)
+    if matrix.tolist() != [list(row) for row in certificate.matrix]:
         return ["the matrix of the certificate is not A"]
     S = [list(row) for row in certificate.S]
-    if [len(row) for row in S] != [n] * n or any(S[i][j] != S[j][i] for i in range(n) for j in range(i)):
+    if [len(row) for row in S] != [n] * n or (np.array(S, dtype=object) != np.array(S, dtype=object).T).any():
         return [f"S is not a symmetric matrix of order {n}"]
-    violated = []
-    if inner(matrix, S) != 0:
-        violated.append("⟨A, S⟩ is not zero")
     scan = scan_copositive(S)
+    violated = [] if inner(matrix, certificate.S) == 0 else ["⟨A, S⟩ is not zero"]
     if not scan.copositive:
         return [*violated, "S is not copositive"]
-    if set(scan.zeros) != set(certificate.zeros) or len(scan.zeros) != len(certificate.zeros):
+    if sorted(scan.zeros) != sorted(certificate.zeros):
         return [*violated, "the zeros are not those of S"]
     if not scan.isolated:
         violated.append("the zeros of S are not isolated")
-    weights = certificate.weights
-    if len(weights) != len(certificate.zeros):
+    weights, zeros = np.array(certificate.weights, dtype=object), np.array(certificate.zeros, dtype=object)
+    if len(weights) != len(zeros):
         return [*violated, "there is not one weight per zero"]
-    if min(weights, default=Fraction(0)) < 0:
+    if (weights < 0).any():
         violated.append("a weight is negative")
-    for i in range(n):
-        for j in range(n):
-            terms = (w * u[i] * u[j] for w, u in zip(weights, certificate.zeros, strict=True))
-            if sum(terms, Fraction(0)) != matrix[i][j]:
-                return [*violated, f"Σ w_k u_k u_kᵀ differs from A at [{i}, {j}]"]
-    if certificate.upper < sum(w > 0 for w in weights):
+    for i, j in np.argwhere((zeros.T * weights) @ zeros != matrix)[:1]:
+        return [*violated, f"Σ w_k u_k u_kᵀ differs from A at [{i}, {j}]"]
+    if certificate.upper < (weights > 0).sum():
         violated.append("the upper bound is below the number of positive weights")
     if certificate.lower > atoms_needed(matrix, certificate.zeros):
         violated.append("the lower bound is not proved: fewer zeros may do")
@@ -313,7 +304,7 @@ def check_face(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[boo
     return reason.value >= found.upper, f"checked in rational arithmetic: {found.upper}"
 
 
-def inner(first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]) -> Fraction:
+def inner(first: Any, second: Any) -> Fraction:
     """Return ⟨A, B⟩ = Σ_ij A_ij B_ij exactly.
 
     Examples
@@ -321,15 +312,10 @@ def inner(first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]) -> Fr
     >>> inner([[1, 2]], [[3, Fraction(1, 2)]])
     Fraction(4, 1)
     """
-    pairs = (
-        (a, b) for row, other in zip(first, second, strict=True) for a, b in zip(row, other, strict=True)
-    )
-    return sum((Fraction(a) * b for a, b in pairs), Fraction(0))
+    return Fraction((np.array(first, dtype=object) * np.array(second, dtype=object)).sum())
 
 
-def _examine(
-    A: list[list[Fraction]], S: list[list[int]], time_limit_s: float | None
-) -> FaceCertificate | None:
+def _examine(A: np.ndarray, S: list[list[int]], time_limit_s: float | None) -> FaceCertificate | None:
     if inner(A, S) != 0:
         return _none("an integer candidate S does not vanish on A")
     scan = scan_copositive(S)

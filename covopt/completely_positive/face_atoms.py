@@ -15,7 +15,7 @@ from covopt.exact.elimination import row_reduce
 MILP_SECONDS = 20.0
 POSITIVE = 1e-7
 
-Matrix = Sequence[Sequence[Fraction]]
+Matrix = Sequence[Sequence[Fraction]] | np.ndarray
 Atoms = Sequence[Sequence[int]]
 
 
@@ -124,30 +124,22 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     if not solved[1]:
         return _count(solved[0])
     table, target = _table(A, atoms)
-    sizes = [sum(x * x for x in u) for u in atoms]
-    trace = sum((A[i][i] for i in range(len(A))), Fraction(0))
-    numbers, goal = np.array(table, dtype=float), np.array([float(t) for t in target])
+    sizes = (np.array(atoms, dtype=object) ** 2).sum(1)
+    numbers, goal = table.astype(float), target.astype(float)
+    trace = sum(A[i][i] for i in range(len(A)))
 
-    def at_least(costs: Sequence[Fraction]) -> Fraction:
+    def at_least(costs: np.ndarray) -> Fraction:
         """Bound min Σ c_k w_k below: Y with u_kᵀYu_k ≤ c_k gives ⟨A, Y⟩; a multiple of I repairs the solver's."""
-        approximate = np.array([float(c) for c in costs])
-        found = linprog(-goal, A_ub=numbers.T, b_ub=approximate, bounds=(None, None), method="highs")
-        dual = [Fraction(0)] * len(table) if found.x is None else [Fraction(float(y)) for y in found.x]
-        values = [Fraction(0)] * len(atoms)
-        for y, row in zip(dual, table, strict=True):
-            if y:
-                values = [v + y * x if x else v for v, x in zip(values, row, strict=True)]
-        excess = max((v - c) / size for v, c, size in zip(values, costs, sizes, strict=True))
-        return sum((y * t for y, t in zip(dual, target, strict=True)), Fraction(0)) - excess * trace
+        found = linprog(-goal, A_ub=numbers.T, b_ub=costs.astype(float), bounds=(None, None), method="highs")
+        Y = np.array([Fraction(float(y)) for y in (0 * goal if found.x is None else found.x)], dtype=object)
+        return target @ Y - max((Y @ table - costs) / sizes) * trace
 
-    forced = 0
-    rest = [Fraction(0)] * len(atoms)
-    for k in range(len(atoms)):
-        only = [Fraction(int(i == k)) for i in range(len(atoms))]
+    forced, rest = 0, np.zeros(len(atoms), dtype=object)
+    for k, only in enumerate(np.eye(len(atoms), dtype=int).astype(object)):
         if at_least(only) > 0:
             forced += 1
             continue
-        most = min(_most(A, atoms[k]), -at_least([-c for c in only]))
+        most = min(_most(A, atoms[k]), -at_least(-only))
         if most > 0:
             rest[k] = 1 / most
     return forced + max(0, ceil(at_least(rest)))
@@ -156,9 +148,10 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
 def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
     """Return some w with Σ w_k u_k u_kᵀ = A, of any sign, and in how many directions it may move."""
     m = len(atoms)
-    table, target = _table(A, atoms)
-    reduced, pivots = row_reduce([[*row, t] for row, t in zip(table, target, strict=True)], m)
-    if not m or any(row[m] for row in reduced[len(pivots) :]):
+    if not m:
+        return None
+    reduced, pivots = row_reduce(np.column_stack(_table(A, atoms)).tolist(), m)
+    if any(row[m] for row in reduced[len(pivots) :]):
         return None
     weights = [Fraction(0)] * m
     for row, pivot in zip(reduced, pivots, strict=False):
@@ -166,10 +159,11 @@ def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
     return weights, m - len(pivots)
 
 
-def _table(A: Matrix, atoms: Atoms) -> tuple[list[list[int]], list[Fraction]]:
+def _table(A: Matrix, atoms: Atoms) -> tuple[np.ndarray, np.ndarray]:
     """Return the equations Σ_k w_k u_ki u_kj = A_ij, i ≤ j."""
-    pairs = [(i, j) for i in range(len(A)) for j in range(i, len(A))]
-    return [[u[i] * u[j] for u in atoms] for i, j in pairs], [A[i][j] for i, j in pairs]
+    i, j = np.triu_indices(len(A))
+    U = np.array(atoms, dtype=object)
+    return (U[:, i] * U[:, j]).T, np.array(A, dtype=object)[i, j]
 
 
 def _most(A: Matrix, u: Sequence[int]) -> Fraction:
@@ -179,22 +173,17 @@ def _most(A: Matrix, u: Sequence[int]) -> Fraction:
 
 
 def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]:
-    table, target = _table(A, atoms)
-    caps = np.array([float(_most(A, u)) for u in atoms])
-    m = len(atoms)
+    table, target = (part.astype(float) for part in _table(A, atoms))
+    m, sizes = len(atoms), np.maximum(target, np.finfo(float).tiny)
     # in units of its cap every weight lies in [0, 1], and w ≤ z switches it
-    scaled = np.hstack([np.array(table, dtype=float) * caps, np.zeros((len(table), m))])
-    sizes = np.array([max(float(t), 1e-300) for t in target])
-    goal = np.array([float(t) for t in target]) / sizes
-    equal = LinearConstraint(scaled / sizes[:, None], goal, goal)
+    scaled = np.hstack([table * [float(_most(A, u)) for u in atoms], np.zeros((len(table), m))])
+    equal = LinearConstraint(scaled / sizes[:, None], target / sizes, target / sizes)
     switch = LinearConstraint(np.hstack([np.eye(m), -np.eye(m)]), -np.inf, 0)
     found = milp(
         np.r_[np.zeros(m), np.ones(m)], constraints=[equal, switch], bounds=Bounds(0, 1),
         integrality=np.r_[np.zeros(m), np.ones(m)], options={"time_limit": time_limit_s},
     )  # fmt: skip
-    if found.x is None:
-        return []
-    return [k for k in range(m) if found.x[k] > POSITIVE]
+    return [] if found.x is None else np.flatnonzero(found.x[:m] > POSITIVE).tolist()
 
 
 def _count(weights: Sequence[Fraction]) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from covopt.checks.optional import required
+from covopt.completely_positive.face_atoms import Matrix
 from covopt.exact.elimination import integer_table, row_reduce
 
 SCALINGS = 6
@@ -38,8 +39,6 @@ class ParriloPoint:
 
     Attributes
     ----------
-    S : ndarray of shape (n, n)
-        In the coordinates of ``A``.
     value : float
         ⟨A, S⟩/n with S and A both scaled to a unit diagonal.
     scaling : ndarray of shape (n,)
@@ -48,10 +47,15 @@ class ParriloPoint:
         S'.
     """
 
-    S: np.ndarray
     value: float
     scaling: np.ndarray
     scaled: np.ndarray
+
+    @property
+    def S(self) -> np.ndarray:
+        """The minimiser in the coordinates of ``A``, its largest entry ±1."""
+        S = self.scaled * np.outer(self.scaling, self.scaling)
+        return S / np.abs(S).max()
 
 
 def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> ParriloPoint | None:
@@ -124,7 +128,7 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
         # both diagonals at one: the number does not depend on the scaling that was tried
         value = float(np.sum(cost.value * found)) / n
         if best is None or value < best.value + SETTLED * abs(best.value) + 1e-9:
-            best = ParriloPoint(found * np.outer(d, d), value, d, found)
+            best = ParriloPoint(value, d, found)
         diagonal = np.diag(found)
         if np.max(np.abs(diagonal - 1)) < SETTLED:
             break
@@ -132,7 +136,7 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
     return best
 
 
-def candidate_matrices(A: Sequence[Sequence[Fraction]], point: ParriloPoint) -> Iterator[list[list[int]]]:
+def candidate_matrices(A: Matrix, point: ParriloPoint) -> Iterator[list[list[int]]]:
     """Yield integer matrices near the minimiser that vanish on its zeros and on A; each has to be checked.
 
     The zeros u of S satisfy (Su)_i = 0 on their supports. Known supports turn this into equations for S and the u
@@ -154,53 +158,44 @@ def candidate_matrices(A: Sequence[Sequence[Fraction]], point: ParriloPoint) -> 
     >>> next(candidate_matrices(A, minimise_over_k1(np.array(A, dtype=float))))
     [[1, -1], [-1, 1]]
     """
-    scaled, zeros = _sharpen(np.array(A, dtype=float), point)
-    named = [_name(u, point.scaling) for u in zeros]
-    rational = [u for u in named if u is not None]
+    sharp, zeros = _sharpen(np.array(A, dtype=float), point)
+    rational = [u for u in (_name(u, point.scaling) for u in zeros) if u is not None]
     if not rational:
         return
-    n = len(scaled)
-    upper = [(i, j) for i in range(n) for j in range(i, n)]
-    place = {pair: k for k, pair in enumerate(upper)}
-    rows: list[list[Fraction]] = [[A[i][j] * (1 if i == j else 2) for i, j in upper]]
-    for u in rational:
-        for i in range(n):
-            if u[i]:
-                row = [Fraction(0)] * len(upper)
-                for j in range(n):
-                    if u[j]:
-                        row[place[min(i, j), max(i, j)]] += u[j]
-                rows.append(row)
-    reduced, pivots = row_reduce(rows, len(upper))
-    free = [k for k in range(len(upper)) if k not in pivots]
+    n = len(A)
+    upper = np.triu_indices(n)
+
+    def equation(G: np.ndarray) -> list[Fraction]:
+        """Return the coefficients of ⟨G, S⟩ in the entries S_ij, i ≤ j."""
+        return (G + G.T - np.diag(np.diag(G)))[upper].tolist()
+
+    rows = [equation(np.array(A, dtype=object))]
+    for u in np.array(rational, dtype=object):
+        rows += [equation(np.outer(row, u)) for row in np.eye(n, dtype=int)[u > 0]]
+    reduced, pivots = row_reduce(rows, len(upper[0]))
+    free = [k for k in range(len(upper[0])) if k not in pivots]
     if not free:
         return
-    target = scaled * np.outer(point.scaling, point.scaling)
-    target /= np.abs(target).max()
-    wanted = [float(target[upper[k]]) for k in free]
-    lead = max(range(len(free)), key=lambda f: abs(wanted[f]))
-    for grid in GRIDS:
-        if len(free) == 1:
-            values = [Fraction(1 if wanted[0] > 0 else -1)]
-        else:
-            values = [Fraction(w / abs(wanted[lead])).limit_denominator(grid) for w in wanted]
-        entries = [Fraction(0)] * len(upper)
-        for k, value in zip(free, values, strict=True):
-            entries[k] = value
-        for row, pivot in zip(reduced, pivots, strict=False):
-            entries[pivot] = -sum(
-                (row[k] * v for k, v in zip(free, values, strict=True) if row[k]), Fraction(0)
-            )
-        if not any(entries):
-            continue
-        found, _ = integer_table([[entries[place[min(i, j), max(i, j)]] for j in range(n)] for i in range(n)])
-        common = math.gcd(*(x for row in found for x in row))
-        yield [[x // common for x in row] for row in found]
-        if len(free) == 1:
-            return
+    table = np.array(reduced[: len(pivots)], dtype=object)[:, free]
+    wanted = sharp.S[upper][free]
+    wanted = wanted / np.abs(wanted).max()
+    for grid in GRIDS if len(free) > 1 else GRIDS[:1]:
+        values = np.array([Fraction(w).limit_denominator(grid) for w in wanted.tolist()])
+        entries, S = np.zeros(len(upper[0]), dtype=object), np.zeros((n, n), dtype=object)
+        entries[free], entries[pivots] = values, -(table @ values)
+        S[upper] = S.T[upper] = entries
+        if S.any():
+            yield coprime(S)
 
 
-def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[np.ndarray, list[np.ndarray]]:
+def coprime(S: np.ndarray) -> list[list[int]]:
+    """Return the matrix of coprime integers that is a positive multiple of S, which is not zero."""
+    table, _ = integer_table(S)
+    common = math.gcd(*(x for row in table for x in row))
+    return [[x // common for x in row] for row in table]
+
+
+def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[ParriloPoint, list[np.ndarray]]:
     """Solve S u_k = 0 (rows of the support), 1ᵀu_k = 1, Σ w_k u_k u_kᵀ = A, Tr S = n by least squares.
 
     Without the equation of A the zeros could drift: (S, u) → (DSD, D⁻¹u) keeps all others.
@@ -210,7 +205,7 @@ def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[np.ndarray, list[np.nd
     A = A / np.abs(A).max()
     zeros = _zeros_of(S)
     if not zeros:
-        return S, zeros
+        return point, zeros
     U = np.array(zeros)
     mask, upper = U > 0, np.triu_indices(n)
     masses = nnls(np.array([np.outer(u, u)[upper] for u in zeros]).T, A[upper])[0]
@@ -232,7 +227,7 @@ def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[np.ndarray, list[np.nd
 
     found = least_squares(errors, start, method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15)
     S, U, _ = parts(found.x)
-    return S, list(U)
+    return replace(point, scaled=S), list(U)
 
 
 def _zeros_of(S: np.ndarray) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse import csr_array
 
 from covopt.checks.optional import required
 from covopt.checks.speaking import tell
@@ -17,7 +17,7 @@ from covopt.completely_positive.matrix import DEFAULT_TOL, Pattern, support_patt
 from covopt.limits import checkpoint, now
 from covopt.sparsify.caratheodory import caratheodory as spend
 
-DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
+DENSE = 3e5  # entries of a Jacobian: larger ones stay sparse
 LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and every start costs seconds
 SUPPORTS = 500  # maximal cliques that rows are drawn from
 RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
@@ -108,7 +108,7 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | N
     n = len(pattern.vertices)
     if len(pattern.edges) == n * (n - 1) // 2:
         return None
-    cover = edge_clique_cover(pattern.vertices, pattern.edges, node_budget=2000).cover
+    cover = edge_clique_cover(pattern.vertices, pattern.edges).cover
     graph = nx.Graph(pattern.edges)
     graph.add_nodes_from(pattern.vertices)
     cliques = islice(nx.find_cliques(graph), SUPPORTS)
@@ -157,14 +157,17 @@ def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -
 def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
     """Run least squares from one start; LSMR solves its linear systems where the Jacobian would be large.
 
-    With B = U∘U the Jacobian takes D to Bᵀ(2U∘D) plus its transpose, its adjoint Y to 2U∘(B(Y + Yᵀ)). Only entries
-    of U that are not confined to zero move.
+    Only entries of U that are not confined to zero move; each pair (i, j) of them in a row r, U_ri and U_rj, has its
+    two derivatives of (BᵀB)_ij.
     """
     n, free = len(unit), start > 0
-    rows, columns = np.nonzero(free)
+    place = np.cumsum(free).reshape(free.shape) - 1
     i, j = np.triu_indices(n)
     weight = np.where(i == j, 1.0, np.sqrt(2.0))
-    at_i, at_j = (weight * (place[:, None] == columns).T for place in (i, j))
+    r, k = np.nonzero(free[:, i] & free[:, j])
+    at = np.concatenate([k, k]), np.concatenate([place[r, i[k]], place[r, j[k]]])
+    shape = (len(i), int(free.sum()))
+    large = shape[0] * shape[1] > DENSE
 
     def full(u: np.ndarray) -> np.ndarray:
         checkpoint()
@@ -177,23 +180,11 @@ def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
         return (B.T @ B - unit)[i, j] * weight
 
     def jacobian(u: np.ndarray) -> Any:
-        U = full(u)
-        B = U * U
-        if len(i) * len(u) <= DENSE:
-            return ((at_i * B[rows][:, j] + at_j * B[rows][:, i]) * (2.0 * u)[:, None]).T
+        first, second = full(u)[r, i[k]], full(u)[r, j[k]]
+        both = 2.0 * weight[k] * first * second
+        J = csr_array((np.concatenate([both * second, both * first]), at), shape=shape)
+        return J if large else J.toarray()
 
-        def forward(d: np.ndarray) -> np.ndarray:
-            half = B.T @ (2.0 * U * full(np.ravel(d)))
-            return (half + half.T)[i, j] * weight
-
-        def adjoint(y: np.ndarray) -> np.ndarray:
-            Y = np.zeros((n, n))
-            Y[i, j] = weight * np.ravel(y)
-            return (2.0 * U * (B @ (Y + Y.T)))[free]
-
-        return LinearOperator((len(i), len(u)), matvec=forward, rmatvec=adjoint, dtype=float)
-
-    large = len(i) * len(rows) > DENSE
     options = {"tr_solver": "lsmr", "tr_options": {"maxiter": 60}} if large else {"tr_solver": "exact"}
     found = least_squares(
         errors, start[free], jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=max_iter, **options

@@ -28,7 +28,7 @@ LARGEST = 1e300
 FLOAT_DIGITS = 15
 MOST_LETTERS = 4000  # of an entry in a file; Python writes no longer integers
 MOST_BITS = 13_000  # of a numerator or denominator: as many digits
-Exact = tuple[tuple[Fraction, ...], ...]
+Exact = np.ndarray  # of fractions, shape (n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class SymmetricMatrix:
     Attributes
     ----------
     values : ndarray of shape (n, n)
-    exact : tuple of tuples of Fraction, or None
+    exact : ndarray of Fraction, shape (n, n), or None
         None where the entries came as floats that are not all integers: then they are known up to rounding only.
     graph : networkx.Graph or None
         Where the matrix is the EᵀE of a graph.
@@ -55,24 +55,35 @@ class SymmetricMatrix:
         """Return the principal submatrix on ``vertices``."""
         if vertices == tuple(range(len(self))):
             return SymmetricMatrix(self.values, self.exact)
-        exact = (
-            None if self.exact is None else tuple(tuple(self.exact[i][j] for j in vertices) for i in vertices)
-        )
-        return SymmetricMatrix(self.values[np.ix_(vertices, vertices)], exact)
+        kept = np.ix_(vertices, vertices)
+        return SymmetricMatrix(self.values[kept], None if self.exact is None else self.exact[kept])
 
-    def without(self, pairs: tuple[tuple[int, int], ...]) -> SymmetricMatrix:
-        """Return a copy with the entries of ``pairs`` set to zero."""
+    def settled(self, tol: float) -> SymmetricMatrix:
+        """Return the matrix whose zeros are known: a negative float within the tolerance can only be one.
+
+        Parameters
+        ----------
+        tol : float
+
+        Raises
+        ------
+        InputError
+            For positive floats within the tolerance, which may be zeros or not.
+        """
+        pairs = () if self.exact is not None else support_pattern(self.values, tol).ambiguous
+        unclear = [pair for pair in pairs if self.values[pair] > 0]
+        for i, j in unclear[:1]:
+            raise InputError(
+                f"A[{i}, {j}] = {self.values[i, j]:.3g} {f'and {len(unclear) - 1} more ' if unclear[1:] else ''}"
+                f"cannot be told from zero at the tolerance {tol:g}, and zeros decide a CP-rank: set such entries to "
+                "zero, give a smaller tol, or pass exact entries (integers, fractions)."
+            )
+        if not pairs:
+            return self
         values = self.values.copy()
         for i, j in pairs:
             values[i, j] = values[j, i] = 0.0
         return SymmetricMatrix(values)
-
-    def integers(self) -> list[list[int]] | None:
-        """Return a positive multiple of the exact matrix with integer entries; None where it is not exact."""
-        if self.exact is None:
-            return None
-        scale = math.lcm(*{entry.denominator for row in self.exact for entry in row})
-        return [[entry.numerator * (scale // entry.denominator) for entry in row] for row in self.exact]
 
     def slacks(self, d: Sequence[Fraction | int] | None = None) -> list[int]:
         """Return Md, every entry times a positive integer of its own; M is the comparison matrix of an exact one.
@@ -92,16 +103,16 @@ class SymmetricMatrix:
         found = []
         for i, (row, numbers) in enumerate(zip(self.exact, self.values, strict=True)):
             near = [i, *(j for j in np.flatnonzero(numbers).tolist() if j != i)]
-            (middle, *around), _ = integer_row([row[j] for j in near])
+            (middle, *around), _ = integer_row(row[near])
             total = sum(abs(x) * weights[j] for x, j in zip(around, near[1:], strict=True))
             found.append(middle * weights[i] - total)
         return found
 
-    def fractions(self) -> list[list[Fraction]]:
+    def fractions(self) -> Exact:
         """Return the entries as fractions: the exact ones, or the floats as they are."""
         if self.exact is not None:
-            return [list(row) for row in self.exact]
-        return [[Fraction(float(entry)) for entry in row] for row in self.values]
+            return self.exact
+        return np.array([[Fraction(entry) for entry in row] for row in self.values.tolist()], dtype=object)
 
 
 def read_matrix(A: Any) -> SymmetricMatrix:
@@ -124,7 +135,7 @@ def read_matrix(A: Any) -> SymmetricMatrix:
 
     Examples
     --------
-    >>> read_matrix([[2, 1], [1, 2]]).exact[0][1]
+    >>> read_matrix([[2, 1], [1, 2]]).exact[0, 1]
     Fraction(1, 1)
     >>> read_matrix([[0.1, 0.0], [0.0, 0.2]]).exact is None
     True
@@ -153,8 +164,8 @@ def read_matrix(A: Any) -> SymmetricMatrix:
 
 def _exactly(values: np.ndarray) -> Exact:
     """Return integers as fractions, one object for equal ones: large sparse matrices hold few different ones."""
-    known = {entry: Fraction(int(entry)) for entry in np.unique(values).tolist()}
-    return tuple(tuple(known[entry] for entry in row) for row in values.tolist())
+    entries, places = np.unique(values, return_inverse=True)
+    return np.array([Fraction(int(x)) for x in entries], dtype=object)[places.reshape(values.shape)]
 
 
 def check_finite_entries(values: np.ndarray) -> None:
@@ -180,13 +191,13 @@ def check_range(values: np.ndarray, exact: Exact | None = None) -> None:
     """
     if exact is not None and any(
         max(entry.numerator.bit_length(), entry.denominator.bit_length()) > MOST_BITS
-        for entry in {id(entry): entry for row in exact for entry in row}.values()
+        for entry in {id(entry): entry for entry in exact.flat}.values()
     ):
         raise InputError("A has a fraction of more than 3900 digits; round its entries.")
     large = np.abs(values) > LARGEST
     lost = np.zeros_like(large)
     if exact is not None:
-        lost = np.array([[entry != 0 for entry in row] for row in exact]) & (values == 0)
+        lost = (exact != 0) & (values == 0)
     for i, j in np.argwhere(large | lost)[:1]:
         raise InputError(
             f"A[{i}, {j}] is {'too large' if large[i, j] else 'too close to zero'} for double precision; scale A "
@@ -203,9 +214,8 @@ def check_symmetric(values: np.ndarray, exact: Exact | None = None) -> None:
         With the entry that differs most.
     """
     gap = np.abs(values - values.T)
-    n = range(len(values))
     if exact is not None:
-        worst = next(((i, j) for i in n for j in n[i + 1 :] if exact[i][j] != exact[j][i]), None)
+        worst = next(map(tuple, np.argwhere(np.triu(exact != exact.T)).tolist()), None)
     else:
         rounding = gap.max() <= ASYMMETRY * np.abs(values).max()
         worst = None if rounding else divmod(int(gap.argmax()), len(values))
@@ -226,10 +236,10 @@ def _rational(A: Any) -> Exact | None:
     if not all(isinstance(entry, Rational) and not isinstance(entry, bool) for row in rows for entry in row):
         return None
     # NumPy's integers would keep their 64 bits inside a Fraction, and overflow there
-    return tuple(
-        tuple(Fraction(e) if type(e) is int else Fraction(int(e.numerator), int(e.denominator)) for e in row)
-        for row in rows
-    )
+    return np.array(
+        [[e if type(e) is Fraction else Fraction(int(e.numerator), int(e.denominator)) for e in row] for row in rows],
+        dtype=object,
+    )  # fmt: skip
 
 
 def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from covopt.checks.optional import required
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import gamma
 
 MAX_BLOCK = 80
@@ -130,6 +130,8 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
 
     Raises
     ------
+    InputError
+        Where the level is another.
     BudgetError
         A semidefinite block of order above 80, or more than 2000 maximal cliques.
 
@@ -144,6 +146,8 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
     >>> model.G.shape, model.blocks
     ((12, 6), (3,))
     """
+    if isinstance(level, bool) or level not in (1, 2):
+        raise InputError(f"level must be 1 or 2 (higher moments are out of reach); received {level!r}.")
     strong, n = method == "strong", len(A)
     cliques = _cliques(A, level)
     widest = max(len(clique.monomials(level)) for clique in cliques)

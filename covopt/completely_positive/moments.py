@@ -15,7 +15,7 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_choice, check_time_limit
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.moment_model import METHODS, MomentModel, moment_model
-from covopt.completely_positive.reading import Known, Reason, register
+from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.exact.rounding import allowance, gamma
 
@@ -193,7 +193,7 @@ def moment_bound(
     scaled = _scaled(A)
     if not len(scaled):
         return MomentBound(0.0, 0, 0.0, {"level": level, "method": method, "value": 0.0, "dual": []})
-    model = moment_model(scaled, check_level(level), check_choice("method", method, METHODS), tol)
+    model = moment_model(scaled, level, check_choice("method", method, METHODS), tol)
     dual, solver_value = _solve(model, method, limit)
     value = rigorous_value(model, dual)
     data = {"level": level, "method": method, "value": value, "dual": dual.tolist()}
@@ -275,7 +275,7 @@ def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float
     (True, False)
     """
     try:
-        level, method = check_level(data["level"]), check_choice("method", data["method"], METHODS)
+        level, method = data["level"], check_choice("method", data["method"], METHODS)
         dual = np.array(data["dual"], dtype=float)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
@@ -308,24 +308,6 @@ def check_moment(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[b
     if reason.value is None or not value <= reason.value:
         return False, "its value is above the bound"
     return check_moment_bound(part, reason.data, reason.value, tol=known.tol if part.exact is None else 0.0)
-
-
-def check_level(level: Any) -> int:
-    """Return the level where it is 1 or 2.
-
-    Raises
-    ------
-    InputError
-        Otherwise.
-
-    Examples
-    --------
-    >>> check_level(2)
-    2
-    """
-    if isinstance(level, bool) or level not in (1, 2):
-        raise InputError(f"level must be 1 or 2 (higher moments are out of reach); received {level!r}.")
-    return int(level)
 
 
 def _scaled(A: Any) -> np.ndarray:

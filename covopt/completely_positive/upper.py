@@ -14,7 +14,6 @@ entries is therefore proved in one of these ways:
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.reading import Known, Reason, register
+from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import gamma
@@ -62,10 +61,10 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     if not (np.isfinite(B).all() and (B >= 0).all()):
         return None
     A, table = matrix.fractions(), integer_table(B.tolist())
-    rows, goal = np.array(table[0], dtype=object).reshape(B.shape), np.array(A)
-    if (rows.T @ rows == goal * table[1] ** 2).all():
+    rows = np.array(table[0], dtype=object).reshape(B.shape)
+    if (rows.T @ rows == A * table[1] ** 2).all():
         return "product"
-    if max(B.shape) <= MOST_WEIGHTS and any(_has_weights(goal, B, largest) for largest in DENOMINATORS):
+    if max(B.shape) <= MOST_WEIGHTS and any(_has_weights(A, B, largest) for largest in DENOMINATORS):
         return "weights"
     if len(A) <= EXACT_SIZE and completes(A, B):
         return "completion"
@@ -118,25 +117,11 @@ def theorem_cap(matrix: SymmetricMatrix) -> int:
     2
     """
     n = len(matrix)
-    cap = _size_cap(n)
+    cap = n if n <= 4 else 6 if n == 5 else n * (n + 1) // 2 - 4
     if matrix.exact is not None and n <= EXACT_SIZE:
         rank = exact_rank(matrix.fractions())
         cap = min(cap, rank * (rank + 1) // 2 - 1 if rank >= 2 else rank)
     return cap
-
-
-def _size_cap(n: int) -> int:
-    return n if n <= 4 else 6 if n == 5 else n * (n + 1) // 2 - 4
-
-
-def _source(reason: Reason) -> str:
-    n = len(reason.vertices)
-    if reason.value != _size_cap(n):
-        return "of a matrix of rank r: at most r(r+1)/2 − 1 (Barioli and Berman 2003), or r for r ≤ 1"
-    if n <= 4:
-        return "n ≤ 4: at most n (Maxfield and Minc 1962)"
-    year, cap = (2013, "6") if n == 5 else (2015, "n(n+1)/2 − 4")
-    return f"n = {n}: at most {cap} (Shaked-Monderer, Berman, Bomze, Jarre and Schachinger {year})"
 
 
 def has_small_cap(matrix: SymmetricMatrix) -> bool:
@@ -159,27 +144,19 @@ def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
 
 
 def _factor_text(reason: Reason) -> str:
-    how = {"search": "numerical factor by least squares", "face": "atoms of the face certificate"}
     proof = reason.data.get("proof")
-    found = [how.get(str(reason.data.get("how")), "an explicit factor")]
-    if isinstance(proof, str) and proof in PROOFS:
-        found.append(PROOFS[proof])
-    return "; ".join(found)
+    return f"an explicit factor{'; ' + PROOFS[proof] if isinstance(proof, str) and proof in PROOFS else ''}"
 
 
 @register("upper", "factor", _factor_text)
 def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Prove again that there is a factor with so few rows: of the data, or the one of the reading."""
-    rows, proof, data = None, "within the tolerance", reason.data
-    factor = _table(data["rows"], part) if "rows" in data else known.factor
-    if part.exact is None:
-        rows = len(factor) if factor is not None and is_factor(part, factor, known.tol) else None
-    elif "dominance" in data:
-        rows, proof = dominance_rows(part, fractions(data["dominance"])), PROOFS["dominance"]
+    """Prove again that A itself has a factor with so few rows; every check multiplies the rows of its reason out."""
+    rows, proof, factor = None, "within the tolerance", reason.rows
+    if part.exact is not None and "dominance" in reason.data:
+        rows, proof = dominance_rows(part, fractions(reason.data["dominance"])), PROOFS["dominance"]
     elif factor is not None:
-        found = factor_proof(part, factor)
-        if found is not None:
-            rows, proof = len(factor), PROOFS[found]
+        found = "tolerance" if part.exact is None else factor_proof(part, factor)
+        rows, proof = None if found is None else len(factor), PROOFS.get(str(found), proof)
     if rows is None or reason.value is None:
         return False, "that A itself has a factor with so few rows is not proved"
     return reason.value >= rows, f"{counted(rows, 'row')}; {proof}"
@@ -192,19 +169,19 @@ def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[b
 )  # fmt: skip
 def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
     """Multiply it out again."""
-    B = _table(reason.data["factor"], part)
+    B = numbers("rows", reason.data["factor"]).reshape(-1, len(part))
     ok = is_factor(part, B, known.tol) and reason.value == len(B)
     return ok, f"{counted(len(B), 'row')}, of a matrix within the tolerance"
 
 
-@register("upper", "theorem", _source)
+@register(
+    "upper", "theorem",
+    "every completely positive matrix of that size (Maxfield and Minc 1962; Shaked-Monderer, Berman, Bomze, Jarre, "
+    "Schachinger 2013, 2015) or rank (Barioli and Berman 2003)",
+)  # fmt: skip
 def check_theorem(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
     """Recompute the cap; it holds for completely positive matrices, which something else has to show."""
     if not known.completely_positive and not has_small_cap(part):
         return False, "a cap holds for completely positive matrices, and nothing shows that this is one"
     cap = theorem_cap(part)
     return reason.value is not None and reason.value >= cap, f"recomputed {cap}"
-
-
-def _table(rows: Any, part: SymmetricMatrix) -> np.ndarray:
-    return numbers("rows", rows).reshape(-1, len(part))

@@ -33,7 +33,7 @@ def integer_row(row: Iterable[Any]) -> tuple[list[int], int]:
     return [numerator * (scale // denominator) for numerator, denominator in ratios], scale
 
 
-def integer_table(rows: Sequence[Sequence[Any]]) -> tuple[list[list[int]], int]:
+def integer_table(rows: Sequence[Sequence[Any]] | np.ndarray) -> tuple[list[list[int]], int]:
     """Return a table of doubles or fractions times the least common denominator, and that.
 
     Examples
@@ -79,7 +79,7 @@ def modular_rank(matrix: Sequence[Sequence[int]]) -> int:
     return rank
 
 
-def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] | None:
+def negative_direction(matrix: Sequence[Sequence[Fraction]] | np.ndarray) -> list[Fraction] | None:
     """Return v with vᵀMv < 0 exactly, or None where M is positive semidefinite (symmetric Gaussian elimination).
 
     Parameters

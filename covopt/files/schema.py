@@ -324,7 +324,7 @@ READING: Table = {
     "status": line,
     "lower": maybe(whole),
     "upper": maybe(whole),
-    "factor": maybe(rows),
+    "factor": maybe(rows, absent=True),
     "reasons": each(REASON, "reasons"),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,11 +12,11 @@ from scipy.optimize import least_squares
 from covopt.checks.validation import check_bias, check_time_limit, check_tol
 from covopt.checks.wording import Brief
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound
-from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.rank import cp_rank
-from covopt.completely_positive.reading import CPStatus
+from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
-from covopt.errors import InputError, PrecisionWarning
+from covopt.errors import InputError
 from covopt.exact.rounding import gamma
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
@@ -346,12 +345,14 @@ def _cp_bounds(
     """Return a lower bound on the CP-rank, a factor where one was found, and the reason."""
     roots = np.sqrt(np.diag(A))
     A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
-    if time_limit_s < _CP_LEAST_S:
+    if time_limit_s < _CP_LEAST_S or support_pattern(A, tol).ambiguous:
         low = max(clique_cover_bound(A, tol), rank_bound(SymmetricMatrix(A / np.outer(roots, roots)), tol))
-        return low, None, "its edge-clique cover number, or its rank; no time for more"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)  # the bracket covers both readings of tiny entries
-        found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
+        return (
+            low,
+            None,
+            "its edge-clique cover number, or its rank; entries near zero, or the time, allow no more",
+        )
+    found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
     if found.status is CPStatus.NOT_CP:
         against = next((r.text for r in found.reasons if r.side == "not_cp"), found.status.message)
         raise InputError(f"the pair is outside S: K_sigma − β²11ᵀ is not completely positive: {against}")

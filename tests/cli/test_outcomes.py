@@ -17,7 +17,7 @@ import pytest
 
 import covopt
 from covopt.completely_positive import graphs
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import verify_cp_rank
 from covopt.data.table_files import read_table
 from tests.commands import run
 

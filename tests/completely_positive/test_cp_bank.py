@@ -8,8 +8,7 @@ import pytest
 from bank import EXCLUDED, KNOWN
 
 import covopt
-from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, verify_cp_rank
 from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import SolutionFileError
 

@@ -8,10 +8,8 @@ from known_matrices import M7
 
 import covopt
 from covopt.completely_positive import graphs
-from covopt.completely_positive.certificate import CPStatus
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import CPStatus, verify_cp_rank
 from covopt.completely_positive.factorisation import residual_of
-from covopt.errors import PrecisionWarning
 
 
 def verified(certificate) -> bool:
@@ -32,21 +30,6 @@ def test_every_triangle_free_graph_on_up_to_seven_vertices(n):
         assert verified(found)
 
 
-def test_a_small_entry_gets_both_readings_and_a_warning():
-    W = graphs.incidence(graphs.cycle(4)).astype(float)
-    A = 1.1 * W.T @ W
-    A[0, 2] = A[2, 0] = 1e-12
-    with pytest.warns(PrecisionWarning, match="1 entry of A cannot be told from zero"):
-        found = covopt.cp_rank(A)
-    zeros, given_ = found.readings
-    assert (zeros.name, zeros.lower, zeros.upper) == ("zeros", 4, 4)
-    assert given_.name == "given"
-    assert found.lower == min(4, given_.lower)
-    assert found.upper == max(4, given_.upper)
-    assert verified(found)
-    assert "reading" in found.summary()
-
-
 @pytest.mark.parametrize("tol", [1e-7, 1e-6])
 def test_every_tolerance_that_is_taken_can_be_verified(tol):
     rng = np.random.default_rng(1)
@@ -64,7 +47,7 @@ def test_without_cvxpy_the_rest_is_tried_and_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     found = covopt.cp_rank(M7, time_limit_s=2)
     assert (found.status, found.lower >= 7) == (CPStatus.UNDECIDED, True)
-    assert any("they need cvxpy (pip install '.[conic]' in the checkout)" in note for note in found.notes)
+    assert any("need cvxpy (pip install '.[conic]' in the checkout)" in note for note in found.notes)
     assert verified(found)
     text = covopt.cp_rank(graphs.petersen()).summary()
     assert "CP-rank    15" in text and "FL22 Prop 13" in text and "EXACT" in text

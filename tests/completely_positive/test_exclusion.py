@@ -4,8 +4,7 @@ import numpy as np
 from bank import ring
 
 import covopt
-from covopt.completely_positive.certificate import CPStatus
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import CPStatus, verify_cp_rank
 from covopt.completely_positive.exclusion import indefinite_comparison
 from covopt.completely_positive.matrix import read_matrix
 

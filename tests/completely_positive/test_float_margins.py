@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.certificate import verify_cp_rank
 from covopt.completely_positive.exclusion import is_negative, negative_entry, separated
 from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
@@ -52,10 +52,14 @@ def test_a_factor_has_to_fit_the_tolerance_that_is_stated():
     B = np.random.default_rng(0).uniform(0.1, 1.0, (3, 3))
     found = cp_rank(B.T @ B, tol=1e-9, time_limit_s=5)
     assert all(check.ok for check in verify_cp_rank(found))
-    (reading,) = found.readings
-    bent = replace(found, tol=1e-14, readings=(replace(reading, factor=reading.factor * (1 + 2e-13)),))
-    factor = next(check for check in verify_cp_rank(bent) if check.name == "factor")
-    assert not factor.ok
+    rows = {"rows": (found.factor * (1 + 2e-13)).tolist()}
+    reasons = tuple(replace(r, data=r.data | rows) if r.method == "factor" else r for r in found.reasons)
+    bent = [
+        check
+        for check in verify_cp_rank(replace(found, tol=1e-14, reasons=reasons))
+        if check.name == "factor"
+    ]
+    assert bent and not any(check.ok for check in bent)
 
 
 def test_exact_entries_and_floats_are_the_same_matrix():

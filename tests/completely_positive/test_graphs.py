@@ -41,9 +41,9 @@ def test_random_triangle_free_graphs():
 
 
 def test_what_stays_exact():
-    assert read_matrix([[1.0, 2.0], [2.0, 5.0]]).exact == ((1, 2), (2, 5))
+    assert read_matrix([[1.0, 2.0], [2.0, 5.0]]).exact.tolist() == [[1, 2], [2, 5]]
     third = Fraction(1, 3)
-    assert read_matrix([[1, third], [third, 1]]).integers() == [[3, 1], [1, 3]]
+    assert read_matrix([[1, third], [third, 1]]).exact.tolist() == [[1, third], [third, 1]]
     assert read_matrix(np.array([[1, 2], [2, 5]])).exact is not None
     assert read_matrix([[1.5, 0.0], [0.0, 1.0]]).exact is None
     values = read_matrix(
@@ -68,10 +68,10 @@ def test_csv_written_from_floats_is_read_as_floats(tmp_path):
     assert matrix.exact is None
     assert abs(matrix.values - B.T @ B).max() < 1e-15
     np.savetxt(tmp_path / "m.csv", np.array([[2.0, 1.0], [1.0, 2.0]]), delimiter=",")
-    assert read_csv(tmp_path / "m.csv").exact == ((2, 1), (1, 2))
+    assert read_csv(tmp_path / "m.csv").exact.tolist() == [[2, 1], [1, 2]]
     for text, exact in (
-        ("1234567890123456789\n", ((1234567890123456789,),)),
-        ("# a comment\n1; 0.1\n0.1; 2/3\n", ((1, Fraction(1, 10)), (Fraction(1, 10), Fraction(2, 3)))),
+        ("1234567890123456789\n", [[1234567890123456789]]),
+        ("# a comment\n1; 0.1\n0.1; 2/3\n", [[1, Fraction(1, 10)], [Fraction(1, 10), Fraction(2, 3)]]),
     ):
         (tmp_path / "m.csv").write_text(text)
-        assert read_csv(tmp_path / "m.csv").exact == exact
+        assert read_csv(tmp_path / "m.csv").exact.tolist() == exact

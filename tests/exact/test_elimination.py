@@ -93,8 +93,8 @@ def test_slacks_in_doubles_and_in_integers_have_the_same_signs():
         A = rng.integers(0, 4, (n, n))
         A = A + A.T + np.diag(rng.integers(0, 9, n))
         d = [Fraction(int(a), int(b)) for a, b in rng.integers(1, 5, (n, 2))]
-        exact = tuple(tuple(Fraction(int(x)) for x in row) for row in A)
-        big = tuple(tuple(10**20 * x for x in row) for row in exact)
+        exact = np.array([[Fraction(int(x)) for x in row] for row in A])
+        big = 10**20 * exact
         plain = [2 * exact[i][i] * d[i] - sum(exact[i][j] * d[j] for j in range(n)) for i in range(n)]
         for matrix in (SymmetricMatrix(A.astype(float), exact), SymmetricMatrix(1e20 * A, big)):
             assert np.sign(matrix.slacks(d)).tolist() == [(x > 0) - (x < 0) for x in plain]

@@ -7,7 +7,7 @@ and its kind knows how to check it. Each kind stands beside the function that fi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +19,14 @@ from covopt.status import MessageEnum
 if TYPE_CHECKING:
     from covopt.completely_positive.matrix import SymmetricMatrix
 
-_AMBIGUOUS = (
-    "of A cannot be told from zero at the tolerance {}; the bracket covers both readings. Set them to zero, or pass "
-    "exact entries (integers, fractions)."
-)
 NOTES = {
     "time": "the time limit was reached; the bracket is valid",
     "interrupted": "interrupted; the bracket is valid",
     "no factor": "no factor of the component of row {}; if there is one, {} rows do",
     "no exact": "the face certificate was not tried: it needs exact entries (integers, fractions)",
-    "ambiguous": f"{{}} entries {_AMBIGUOUS}",
-    "one ambiguous": f"{{}} entry {_AMBIGUOUS}",
-    "no extra": "the face certificate was not tried, nor a copositive matrix that separates: they need cvxpy "
-    "(pip install '.[conic]' in the checkout)",
-    "no moments extra": "no moment bound: it needs cvxpy (pip install '.[conic]' in the checkout)",
-    "no face": "no face certificate: its programs gave no point",
-    "large moments": "no moment bound of level {}: it would take too much",
-    "no moments": "no moment bound of level {}: the solver gave no point, or takes A for not completely positive",
+    "no extra": "neither the face certificate nor moments were tried, nor a copositive matrix that separates: they "
+    "need cvxpy (pip install '.[conic]' in the checkout)",
+    "no program": "no {}: its program is too large, or has no point that the solver finds",
 }
 SIGNS = {"lower": "≥", "upper": "≤", "approximate": "≈", "not_cp": ""}
 
@@ -48,7 +39,8 @@ def is_note(text: str) -> bool:
     >>> is_note("no factor of the component of row 0; if there is one, 24 rows do"), is_note("CP-rank 3, proved")
     (True, False)
     """
-    patterns = (re.escape(note).replace(r"\{\}", "[0-9.e+-]{1,30}") for note in NOTES.values())
+    blank = "(?:face certificate|moment bound of level [12]|[0-9]{1,9})"
+    patterns = (re.escape(note).replace(r"\{\}", blank) for note in NOTES.values())
     return any(re.fullmatch(pattern, text) for pattern in patterns)
 
 
@@ -85,7 +77,7 @@ class Reason:
     vertices : tuple of int
         The connected component of the support graph that it speaks about; the CP-rank is the sum over components.
     data : dict
-        What the check needs besides the matrix, JSON types.
+        What the check needs besides the matrix, JSON types; ``rows`` of an upper bound are its factor.
     """
 
     side: str
@@ -105,6 +97,23 @@ class Reason:
         found = self.data.get(name)
         return f"{found:g}" if isinstance(found, int | float) and not isinstance(found, bool) else "?"
 
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The factor behind an upper bound, shape (m, n); None where it has none in floats."""
+        found = self.data.get("rows") if self.side == "upper" else None
+        return None if found is None else numbers("rows", found).reshape(-1, len(self.vertices))
+
+
+def bracket_of(reasons: Iterable[Reason]) -> tuple[int, int | None]:
+    """Return what the reasons of one component prove: a lower bound, and an upper bound or None."""
+    least, most = 0, None
+    for reason in reasons:
+        if reason.value is not None and reason.side == "lower":
+            least = max(least, reason.value)
+        elif reason.value is not None and reason.side == "upper":
+            most = reason.value if most is None else min(most, reason.value)
+    return least, most
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
@@ -114,14 +123,11 @@ class Known:
     ----------
     tol : float
         What counts as rounding where the entries are floats.
-    factor : ndarray of shape (m, n) or None
-        Nonnegative, and within the tolerance.
     completely_positive : bool
         Whether another reason has shown that.
     """
 
     tol: float
-    factor: np.ndarray | None = None
     completely_positive: bool = False
 
 
@@ -154,65 +160,3 @@ def register(side: str, method: str, text: str | Callable[[Reason], str]) -> Cal
         return check
 
     return add
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """The answer under one reading of the entries that may be zeros.
-
-    Attributes
-    ----------
-    name : str
-        ``given``: every entry as it is; ``zeros``: the ambiguous entries are zeros.
-    status : CPStatus
-    lower : int or None
-        None where A is not completely positive.
-    upper : int or None
-        None unless A is known to be completely positive.
-    factor : ndarray of shape (m, n) or None
-        None where no factor with a proved number of rows is known, though ``upper`` may be.
-    reasons : tuple of Reason
-    """
-
-    name: str
-    status: CPStatus
-    lower: int | None
-    upper: int | None
-    factor: np.ndarray | None
-    reasons: tuple[Reason, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
-        reasons = [vars(r) | {"text": r.text, "vertices": list(r.vertices)} for r in self.reasons]
-        factor = None if self.factor is None else self.factor.tolist()
-        return vars(self) | {"status": self.status.code, "factor": factor, "reasons": reasons}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any], n: int) -> Reading:
-        """Inverse of :meth:`to_dict`, of a matrix of order n; the sentences are not read."""
-        factor = content["factor"]
-        if factor is not None:
-            factor = numbers("factor", factor).reshape(len(factor), n)
-        reasons = tuple(
-            Reason(part["side"], part["value"], part["method"], tuple(part["vertices"]), part["data"])
-            for part in content["reasons"]
-        )
-        if any(not 0 <= v < n for reason in reasons for v in reason.vertices):
-            raise ValueError("a reason speaks about a row that the matrix does not have")
-        status = CPStatus.from_code(content["status"])
-        return cls(content["name"], status, content["lower"], content["upper"], factor, reasons)
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Return one line per reason; components that are alike are counted, not repeated."""
-        groups: dict[tuple[str, int | None, str], int] = {}
-        for reason in self.reasons:
-            key = (reason.side, reason.value, reason.text)
-            groups[key] = groups.get(key, 0) + 1
-        several = len({reason.vertices for reason in self.reasons}) > 1
-        rows = []
-        for (side, value, text), count in groups.items():
-            sign = SIGNS.get(side)
-            bound = f"{sign} {value}: " if sign else ""
-            where = f"{count} component{'s' * (count > 1)}, each " if several and sign else ""
-            rows.append((side.replace("_", " ") if side in SIGNS else "?", f"{where}{bound}{text}"))
-        return rows
