@@ -15,6 +15,7 @@ from math import log2
 import numpy as np
 
 from benchmarks.adversary.exactly import halve, positive, root_above, squares, whole
+from covopt.exact.elimination import row_reduce
 
 COST_BITS = 48
 MOST_PIVOTS = 150
@@ -146,40 +147,19 @@ class _Tableau:
         self.basis[row] = column
 
     def dual(self, columns: np.ndarray) -> list[Fraction]:
-        """λ with a_jᵀλ = ±c_j on the basis: only to choose new neurons by."""
+        """λ with a_jᵀλ = ±c_j on the basis, free entries zero: only to choose new neurons by."""
         matrix = columns[:, self.basis]
         signs = np.where(self.right * (1 if self.bottom > 0 else -1) < 0, -1, 1).astype(object)
-        return _solve_transposed(matrix, self.costs[self.basis] * signs)
+        rows = [[*line, right] for line, right in zip(matrix.T, self.costs[self.basis] * signs, strict=True)]
+        reduced, pivots = row_reduce(rows, len(matrix))
+        answer = [Fraction(0)] * len(matrix)
+        for row, column in zip(reduced, pivots, strict=False):
+            answer[column] = row[-1]
+        return answer
 
 
 def _relative(gain: int, cost: int) -> float:
     return log2(gain) - log2(cost) if gain > 0 else -np.inf
-
-
-def _solve_transposed(matrix: np.ndarray, right: np.ndarray) -> list[Fraction]:
-    """A solution of Mᵀλ = c by elimination; free entries are zero."""
-    rows, count = matrix.shape
-    work = [
-        [Fraction(int(matrix[i, j])) for i in range(rows)] + [Fraction(int(right[j]))] for j in range(count)
-    ]
-    pivots: list[int] = []
-    for j in range(rows):
-        at = next((i for i in range(len(pivots), count) if work[i][j]), None)
-        if at is None:
-            continue
-        top = len(pivots)
-        work[top], work[at] = work[at], work[top]
-        lead = work[top][j]
-        work[top] = [entry / lead for entry in work[top]]
-        for i in range(count):
-            if i != top and work[i][j]:
-                factor = work[i][j]
-                work[i] = [a - factor * b for a, b in zip(work[i], work[top], strict=True)]
-        pivots.append(j)
-    answer = [Fraction(0)] * rows
-    for i, j in enumerate(pivots):
-        answer[j] = work[i][-1]
-    return answer
 
 
 def cheapest(
