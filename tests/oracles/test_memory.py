@@ -160,14 +160,15 @@ def test_deep_networks_leave_out_what_is_too_large():
 
 def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
     data = Data.validate([[1.0], [-0.5]], [1.0, 0.5], bias=1.0)
-    family = dual_trees(data, 4, "none", upper=8.0)[0].family
-    recursion = Recursion(family, data.lifted, 1.0, 4)
+    tree = dual_trees(data, 4, "none", upper=8.0)[0]
+    roots = np.array([member for member, _ in tree.places])
+    recursion = Recursion(tree.family, data.lifted, 1.0, 4, roots)
     c = np.random.default_rng(0).uniform(0.1, 2.0, (2, 500))
-    whole = recursion.gauge(c)
+    whole = recursion.heights(c, roots)
     monkeypatch.setattr("covopt.checks.memory.SMALL", 0)
     with memory_limited(1e-4):
         assert LAYER_BYTES * recursion.size * 500 > memory_left()
-        np.testing.assert_allclose(recursion.gauge(c), whole, rtol=1e-14)
+        np.testing.assert_allclose(recursion.heights(c, roots), whole, rtol=1e-14)
 
 
 def test_predictions_are_made_in_pieces():
