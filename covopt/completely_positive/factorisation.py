@@ -187,7 +187,7 @@ def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
 
     options = {"tr_solver": "lsmr", "tr_options": {"maxiter": 60}} if large else {"tr_solver": "exact"}
     found = least_squares(
-        errors, start[free], jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=max_iter, **options
+        errors, start[free], jacobian, xtol=1e-15, ftol=1e-4, gtol=1e-15, max_nfev=max_iter, **options
     )
     return full(found.x) ** 2
 
