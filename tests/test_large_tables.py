@@ -127,7 +127,7 @@ def brackets(X, y, most_s):
     ("n", "limit"),
     [(400, 0.5), *(pytest.param(n, s, marks=SLOW) for n in (1300, 2000, 3000, 5000) for s in (20.0, 60.0))],
 )
-def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, n, limit):
+def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, processor_clock, n, limit):
     """5000 × 2 ended in half a second with the bound 0 and a network that missed its points."""
     X, y = table(n, 2)
     began = time.process_time()
