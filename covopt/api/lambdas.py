@@ -162,13 +162,17 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
         """λ times the excess, the gauge of −∇C; at infinity the constant is zero."""
         return excess(1.0, no_constant=True) if lam == math.inf else lam * excess(lam)
 
-    low, high = last_crossing(height, linear=task.loss.is_quadratic)
+    low, high = last_crossing(height, lambda: slack, linear=task.loss.is_quadratic)
     if low > 0.0 and slack == 0.0:
         high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
+    elif low > 0.0:  # there are neurons below what is met at the lower end
+        slack = (1.0 + slack) * high / low - 1.0
     return LargestLambda(high, slack)
 
 
-def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[float, float]:
+def last_crossing(
+    height: Callable[[float], float], slack: Callable[[], float] = lambda: 0.0, *, linear: bool
+) -> tuple[float, float]:
     """Return a bracket of the largest λ with H(λ) = λ, zeros where there is none.
 
     H(λ) is the gauge of −∇C at the best constant under a penalty, which depends on λ: it may fall and rise again, so
@@ -179,6 +183,8 @@ def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[fl
     ----------
     height : callable
         H; it must take infinity.
+    slack : callable, optional
+        What H may be too large by, relative, as far as is known: the bracket need not be narrower.
     linear : bool
         Whether −∇C is linear in the constant.
 
@@ -194,7 +200,7 @@ def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[fl
     while (at := height(high)) > high:
         high = at
     found, low, least = at, 0.0, LEAST_LAMBDA * high
-    while high > 0.0 and high - low > PROVED_LAMBDA * high:
+    while high > 0.0 and high - low > max(PROVED_LAMBDA, slack() / (1.0 + slack())) * high:
         # from what H is at most on: there H(λ) ≤ λ at both ends of a step means the same between them
         middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else LARGE_STEP * high)
         middle = min(middle, max(0.5 * (low + high), (1.0 - SMALL_STEP) * high))

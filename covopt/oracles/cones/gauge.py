@@ -213,7 +213,7 @@ def _prove(
             remember(best.rows, best.dual, best.made.lift(lowest))
         return found.finished
 
-    if ask(wanted, max(max_nodes // DIRECT, 1), SHARP):
+    if ask(wanted, max(max_nodes // DIRECT, 1), min(rtol, SHARP)):
         return lowest, nodes
     while nodes < max_nodes:
         base = max(best.value, wanted)
