@@ -100,7 +100,7 @@ def lambdas(loss: str, *, exact: bool = True, warm: bool = True) -> str:
     """Thirty λ down to λ_max/1000, N = 200 in the plane, noise: as a path, or each from scratch."""
     X, y = normal(200, 2), normal(200, seed=1)
     y = y if loss in ("squared", "huber") else np.sign(y)
-    steps = patch("covopt.solvers.regularised.generation.applies", lambda problem: False)
+    steps = patch("covopt.solvers.generation.applies", lambda problem: False)
     with nullcontext() if exact else steps:
         found = covopt.path(X, y, loss=loss, n_lams=30)
         if not warm:

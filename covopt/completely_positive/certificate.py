@@ -296,7 +296,14 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     checks = [Check("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")]
     against = [reason for reason in certificate.reasons if reason.side == "not_cp"]
     if against:
+        alone = len(against) == len(certificate.reasons)
+        checks.append(Check("status", alone, "nothing bounds the rows of a factor that there is not"))
         return [*checks, *(_recheck(matrix.part(reason.vertices), reason, Known(tol)) for reason in against)]
+    lost = (matrix.values[np.diag(matrix.values) <= 0.0] > 0.0).any()
+    nonnegative = exclusion.negative_entry(matrix, tol) is None
+    checks.append(
+        Check("entries", nonnegative and not lost, "nonnegative, and zero beside a zero of the diagonal")
+    )
     components, groups = support_pattern(matrix.values, 0.0).components(), certificate.by_component()
     same = set(groups) == set(components)
     checks.append(Check("components", same, f"the reasons speak about {len(groups)} of {len(components)}"))

@@ -89,7 +89,7 @@ def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np
     bases = _bases(C, zeros)
     if any(not len(basis) for basis in bases) or sum(map(len, bases)) > MOST_UNKNOWNS:
         return False
-    pairs = _pairs(A, len(rows), bases)
+    pairs = _pairs(A, rows, bases)
     if not 0 < len(pairs) <= MOST_EQUATIONS:
         return False
     # the last entry of each basis vector is its own, and one
@@ -177,8 +177,9 @@ def _bases(C: np.ndarray, zeros: np.ndarray) -> list[np.ndarray]:
     return [known[row.tobytes()] for row in zeros]
 
 
-def _pairs(A: Matrix, r: int, bases: list[np.ndarray]) -> list[tuple[int, int]]:
+def _pairs(A: Matrix, rows: list[int], bases: list[np.ndarray]) -> list[tuple[int, int]]:
     """Return entries of XᵀX that decide all of them, as X keeps its zeros; none where A_II cannot be reached."""
+    r = len(rows)
     every = [(a, b) for a in range(r) for b in range(a, r)]
     if any(len(basis) == r for basis in bases):
         return every
@@ -186,4 +187,5 @@ def _pairs(A: Matrix, r: int, bases: list[np.ndarray]) -> list[tuple[int, int]]:
         return []
     inside = [(basis != 0).any(0) for basis in bases]  # every basis vector is a unit vector
     met = np.sum([np.outer(kept, kept) for kept in inside], axis=0) > 0
-    return [] if any(A[a][b] and not met[a, b] for a, b in every) else [(a, b) for a, b in every if met[a, b]]
+    lost = any(A[rows[a]][rows[b]] and not met[a, b] for a, b in every)
+    return [] if lost else [(a, b) for a, b in every if met[a, b]]

@@ -209,10 +209,10 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     for scale in ROUNDING_SCALES:
         # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
         for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + 1e-7))):
-            if inner(matrix.fractions(), rounded) < Fraction(scale * goal) / 4 and is_copositive_exact(
-                rounded
-            ):
-                return coprime(rounded)
+            whole = rounded.astype(np.int64).astype(object)
+            below = inner(matrix.fractions(), whole) < Fraction(scale * goal) / 4
+            if below and is_copositive_exact(whole):
+                return coprime(whole)
     return None
 
 

@@ -145,7 +145,7 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
 
     with every vertex of positive A_ii covered too. Entries that may be zeros (see
     :func:`~covopt.completely_positive.matrix.support_pattern`) need no cover but may be used by the cliques, so the
-    bound holds under every reading of them.
+    bound holds whether they are zeros or not.
 
     Parameters
     ----------

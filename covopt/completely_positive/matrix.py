@@ -327,7 +327,7 @@ class Pattern:
     vertices : tuple of int
         Rows with a positive diagonal entry.
     edges : tuple of pairs of int
-        u < v with an entry that is no zero under any reading.
+        u < v with an entry that cannot be a zero.
     ambiguous : tuple of pairs of int
         u < v with an entry that is not zero but small enough to be rounding.
     """

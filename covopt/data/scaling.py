@@ -186,7 +186,7 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
     with np.errstate(all="ignore"):
         middle, spread = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     moving = np.flatnonzero((spread > 0.0) & np.isfinite(spread))
-    apart = spreads_apart(X, names, APART)
+    apart = spreads_apart(spread, names, APART)
     if apart or not len(moving):
         return apart and f"columns differ in units: {apart}"
     far = moving[np.argmax(np.abs(middle[moving]) / spread[moving])]
@@ -197,17 +197,16 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
     return ""
 
 
-def spreads_apart(X: np.ndarray, names: Sequence[str], times: float) -> str:
+def spreads_apart(spread: np.ndarray, names: Sequence[str], times: float) -> str:
     """Say which columns spread so many times as much as others; nothing where none do.
 
     Parameters
     ----------
-    X : ndarray of shape (N, d)
+    spread : ndarray of shape (d,)
+        Their standard deviations.
     names : sequence of str
     times : float
     """
-    with np.errstate(all="ignore"):
-        spread = np.nanstd(X, axis=0)
     moving = np.flatnonzero((spread > 0.0) & np.isfinite(spread))
     if not len(moving):
         return ""

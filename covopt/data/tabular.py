@@ -101,8 +101,8 @@ class RowNames:
         first, second = sorted((self._label(i), self._label(j)))
         return f"{self._kind}s {first} and {second}{self._counted()}"
 
-    def _label(self, i: int) -> int:
-        return i if self._labels is None else int(self._labels[i])
+    def _label(self, i: int) -> Any:
+        return i if self._labels is None else self._labels[i]
 
     def _counted(self) -> str:
         return "" if self.of_a_file else " (counting from 0)"

@@ -57,10 +57,11 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
         ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=0, label="bound" if bound == 1 else None)
     for wall in picture.walls:
         ax.axvline(wall, color="0.55", lw=0.9, zorder=0)
+    linear = required("matplotlib.ticker", "drawing", "plot").MaxNLocator
     for name in {"x", "y"} - set(picture.logs):
-        getattr(ax, f"{name}axis").get_major_locator().set_params(
-            nbins=MOST_TICKS, integer=name in picture.whole
-        )
+        locator = getattr(ax, f"{name}axis").get_major_locator()
+        if isinstance(locator, linear):  # axes of users may have ticks of their own
+            locator.set_params(nbins=MOST_TICKS, integer=name in picture.whole)
     for name in picture.logs:
         getattr(ax, f"set_{name}scale")("log")
     if "y" in picture.logs:

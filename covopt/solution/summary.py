@@ -113,7 +113,7 @@ def _poor(solution: Solution) -> str:
 def _units(solution: Solution, *, whether_offset: bool) -> list[str]:
     """Return what about the units makes some columns cheap, or the targets dear."""
     data, said = solution.data, []
-    apart = spreads_apart(data.X, data.feature_names, APART)
+    apart = spreads_apart(data.X.std(axis=0), data.feature_names, APART)
     if apart:
         said.append(f"the norm makes columns of large numbers cheap ({apart})")
     loss = solution.loss

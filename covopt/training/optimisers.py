@@ -88,15 +88,17 @@ class FirstOrder:
         rates = [rate_of(phase, member) for member in members]
         self._rates = torch.tensor(rates, dtype=theta.dtype, device=theta.device)[:, None]
         self._m, self._v = torch.zeros_like(theta), torch.zeros_like(theta)
+        # on the processor: it is read at every step, and a GPU would be waited for
         self.steps = torch.zeros(len(theta), dtype=torch.int64)
         self._drawn: tuple[Tensor, Tensor | None]
 
     def take(self, rows: Tensor, networks: BatchedNetworks) -> None:
         """Go on with some of the networks."""
         self.networks, self.members, self._block = networks, [self.members[k] for k in rows.tolist()], -1
-        self.theta, self._rates, self._m, self._v, self.steps = (
-            part[rows] for part in (self.theta, self._rates, self._m, self._v, self.steps)
+        self.theta, self._rates, self._m, self._v = (
+            part[rows] for part in (self.theta, self._rates, self._m, self._v)
         )
+        self.steps = self.steps[rows.cpu()]
 
     def advance(self, first: int, count: int) -> None:
         """Do the steps first, …, first + count − 1."""

@@ -44,6 +44,24 @@ def test_entries_that_may_be_zeros_are_refused_in_files_too():
     assert failed(content) == {"matrix"}
 
 
+@pytest.mark.parametrize(
+    "matrix", [[["-1"]], [["0", "1"], ["1", "0"]], [["0", "1"], ["1", "1"]], [["-1", "0"], ["0", "1"]]]
+)
+def test_rows_without_a_positive_diagonal_entry_are_zero(matrix):
+    content = covopt.cp_rank(np.diag([int(row[i] == "1") for i, row in enumerate(matrix)]).tolist()).to_dict()
+    assert failed(content) == set()
+    assert "entries" in failed(
+        content | {"exact": matrix, "matrix": [[float(x) for x in row] for row in matrix]}
+    )
+
+
+def test_nothing_bounds_the_rows_of_what_has_no_factor():
+    content, other = (covopt.cp_rank(A).to_dict() for A in ([[1, 2], [2, 1]], [[2, 1], [1, 2]]))
+    assert failed(content) == set()
+    content["readings"][0]["reasons"] += [r for r in other["readings"][0]["reasons"] if r["side"] == "lower"]
+    assert failed(content) == {"status"}
+
+
 def test_reasons_speak_about_the_components_of_the_matrix():
     content = covopt.cp_rank(np.kron(np.eye(2), RING + 2.0)).to_dict()
     reasons = [r for r in content["readings"][0]["reasons"] if r["vertices"][0] == 0]

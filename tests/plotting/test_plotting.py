@@ -338,6 +338,9 @@ def test_history_keeps_the_best_bounds_and_given_axes_are_used():
 
     _, ax = plt.subplots()
     assert plot_history(stand_in(2), ax) is ax and plot_dual(stand_in(2), plt.subplots()[1]) is not ax
+    ax.set_xscale("log")  # ticks of one's own
+    ax.set_yticks([1.0, 2.0])
+    assert plot_history(stand_in(2), ax) is ax
     upper, lower = ax.lines[0].get_ydata(), ax.lines[1].get_ydata()
     assert (np.diff(lower) >= 0).all() and (np.diff(upper[1:]) <= 0).all() and np.isnan(upper[0])
 

@@ -26,6 +26,19 @@ def test_a_gpu_takes_the_same_steps(optimiser, widths, loss):
         np.testing.assert_allclose(here.network(k).predict(X), there.network(k).predict(X), atol=1e-7)
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "gd"])
+def test_networks_that_diverge_leave_the_batch(optimiser):
+    rates = {
+        "widths": 6,
+        "lam": 0.1,
+        "seeds": 2,
+        "learning_rate": [0.01, 1e6],
+        "schedule": Phase(optimiser, 300),
+    }
+    here, there = train(X, Y, **rates), train(X, Y, device="cuda", **rates)
+    assert here.table.status.tolist() == there.table.status.tolist()
+
+
 def test_single_precision_on_a_gpu():
     run = train(X, Y, widths=20, lam=0.01, seeds=50, dtype="float32", device="cuda", tol_gradient=1e-4)
     best = covopt.fit(X, Y, lam=0.01)
