@@ -2,14 +2,15 @@
 
 What proves, with one output in four and more dimensions, is decided by the sizes of the table alone:
 
-- N ≤ 6 r: branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`), once;
+- N ≤ 7 r: branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`), once;
 - r ≤ 8: boxes of directions (:mod:`covopt.oracles.cones`);
 - beyond, nothing ends for certain: :func:`exact_oracle` refuses, and :mod:`covopt.oracles.support` has quadratics.
 
 On rows and columns of iris, wine, breast cancer and diabetes faces prove every
 optimal dual in three dimensions in .01 processor seconds. Of 20 standardised rows signs take .01 to .02 in five and
 eight dimensions, boxes .02 to .06 and some 6; of raw ones, whose sizes differ, signs do not end and boxes take .1 and
-1.6, so few signs are tried where boxes may follow. Of 60 rows in five dimensions only boxes end, in .3 to 1.3 s.
+1.6. Of normal rows signs take .3 and boxes .7 for 40 in six dimensions, signs 1.2 for 50 in eight, where boxes do not
+end. Of 60 rows in five dimensions only boxes end, in .3 to 1.3 s.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
 MOST_DIMENSIONS = 8  # up to which boxes end
-ROWS_PER_DIMENSION = 6  # up to which signs end
+ROWS_PER_DIMENSION = 7  # up to which signs end
 SIGN_WORK = 1.5e9  # operations on signs, which are (N + r)² a node, of an effort of one: some seconds
-FEW_NODES, MOST_NODES = 5_000, 50_000  # of signs, where boxes may follow and where they may not
+MOST_NODES = 50_000  # of signs: a second or two
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
@@ -52,17 +53,14 @@ def suits_signs(n_rows: int, rank: int) -> bool:
 
 
 def sign_nodes(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Return how many nodes of signs are looked at: where they end a few hundred do, and boxes may follow.
-
-    A number and no clock, so that every machine gives the same answer.
+    """Return how many nodes of signs are looked at: a number and no clock, so that all machines agree.
 
     Examples
     --------
     >>> sign_nodes(40, 21, 1 / 30), sign_nodes(200, 11), sign_nodes(40, 8)
-    (13437, 33691, 5000)
+    (13437, 33691, 50000)
     """
-    most = FEW_NODES if rank <= MOST_DIMENSIONS else MOST_NODES
-    return max(int(min(effort * SIGN_WORK / float(n_rows + rank) ** 2, most)), 1)
+    return max(int(min(effort * SIGN_WORK / float(n_rows + rank) ** 2, MOST_NODES)), 1)
 
 
 def suits_search(n_rows: int, rank: int) -> bool:

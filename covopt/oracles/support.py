@@ -11,7 +11,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
 - faces in three dimensions in integers, of rows far from the origin and where nothing else ends, if they are not too
   many;
-- signs for at most six rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
+- signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
 - where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), of several outputs products of
   activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
   :func:`~covopt.oracles.bounds.gauge_bound`: valid, and not exact.

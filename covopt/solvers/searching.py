@@ -31,6 +31,7 @@ ROUNDS = 2000
 NODES = 5_000_000  # boxes per proof
 NEWS = 0.8  # of the distance of the bounds, that is worth a note
 WORTH = 0.5  # share of the gap that a proof has to close
+LOOK_EVERY = 4  # rounds, of those that solve their restricted problem
 MOST_COLUMNS = 4  # for each row, that one round adds
 
 
@@ -52,6 +53,7 @@ class Believing(Generation):
         oracle.is_worth = self._is_worth
         self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
         self.believed = self._priced = self.master.dual
+        self._turn = 0
 
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
         """See the base class."""
@@ -72,6 +74,12 @@ class Believing(Generation):
         value = self.problem.scale_dual(self._priced, best)[1]
         upper, lower = self.point.upper_bound, self.proved[1]
         return value - lower >= WORTH * (upper - lower) or relative_gap(upper, value) <= self.tol
+
+    def _patient_round(self) -> tuple[int, bool]:
+        """See the base class; such rounds are worth a look at boxes, now and then."""
+        self._turn = (self._turn + 1) % LOOK_EVERY
+        self.oracle.looks = self._turn == 0
+        return super()._patient_round()
 
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved

@@ -66,17 +66,19 @@ class BoxOracle:
         threshold: float = 0.0,
         max_neurons: int | None = None,
         complete: bool = False,
+        max_nodes: int | None = None,
     ) -> Pricing:
         """Return maxima of |F| above ``threshold``, the best one that is known always, and a valid bound on h(λ).
 
         Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold it goes on until every
         root has been walked, not only until a few points are found. Maxima that share a box above the threshold with
-        a better one can still be missing.
+        a better one can still be missing. ``max_nodes`` boxes are looked at, at most the oracle's own.
         """
-        rows, dual = validated(self.rows, dual, self.rtol, self.max_nodes)
+        most = self.max_nodes if max_nodes is None else min(max_nodes, self.max_nodes)
+        rows, dual = validated(self.rows, dual, self.rtol, most)
         made = transfer(rows, dual)
         if not threshold > 0.0 or not 0 < made.V.shape[1] <= MOST_DIMENSIONS:
-            bound = box_gauge(rows, dual, rtol=self.rtol, max_nodes=self.max_nodes, n_threads=self.n_threads)
+            bound = box_gauge(rows, dual, rtol=self.rtol, max_nodes=most, n_threads=self.n_threads)
             self.nodes = bound.nodes
             close = abs(bound.best_value) * (1.0 + 2.0 * self.rtol)
             neurons = bound.best_neuron[None]
@@ -92,7 +94,7 @@ class BoxOracle:
             scalar.signs,
             scalar.linear,
             H,
-            max_nodes=self.max_nodes,
+            max_nodes=most,
             n_points=PER_ROOT * (COMPLETE if complete else 1),
             stops=not complete,
             n_threads=self.n_threads,
