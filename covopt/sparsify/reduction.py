@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from scipy.linalg import lstsq, svd
+from scipy.linalg import lstsq
 
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.wording import counted
-from covopt.exact.rank import ATOMS, numerical_rank
+from covopt.exact.rank import ATOMS
 from covopt.limits import TimeUp, limited
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import EPS, HiddenLayer, as_good, least_outgoing, project_incoming
@@ -73,8 +73,7 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
 def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
     """Yield the layers on the way to the one of :func:`reduce_layer`, each as good as all before it."""
     (n, width), m, k = layer.inputs.shape, len(layer), layer.outgoing.shape[1]
-    by_pairs = min(n, m) * (min(n, m) + 1) // 2 + min(n, width) * (min(n, width) + 1) // 2
-    atoms = min(2 * m + 20, n * k if preserve == "outputs" else by_pairs)
+    atoms = min(2 * m + 20, n * k if preserve == "outputs" else 2 * n * n)
     needed = 8.0 * (6 * n * (m + width) + 7 * m * atoms + 3 * n * k)
     plan(needed, memory_left(needed), FEWER, what=f"the reduction of {counted(m, 'neuron')}")
     return _keep_outputs(layer) if preserve == "outputs" else _keep_pair(layer)
@@ -201,7 +200,7 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: floa
         activations = activations - activations.mean(axis=0)
     into, out = np.linalg.norm(activations, axis=0), np.linalg.norm(layer.outgoing, axis=1)
     into, out = np.where(into > 0, into, 1.0), np.where(out > 0, out, 1.0)
-    atoms = _contributions(activations / into, layer.outgoing.T / out)
+    atoms = _products(activations / into, layer.outgoing.T / out, 2 * len(layer) + 20)
     masses = _vertex(atoms, costs / (into * out), into * out, rank_tol)
     chosen = np.flatnonzero(masses)
     root = np.sqrt(masses[chosen])[:, None]
@@ -227,42 +226,18 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: f
     return masses / start
 
 
-def _coordinates(columns: np.ndarray) -> np.ndarray:
-    """Coordinates of the columns in an orthonormal basis of their span."""
-    if len(columns) > columns.shape[1]:  # the same singular values and right vectors from the triangle
-        columns = _triangle(columns)
-    _, values, right = svd(columns, full_matrices=False, check_finite=False)
-    rank = numerical_rank(values, EPS)
-    return values[:rank, None] * right[:rank]
-
-
 def _pair_atoms(layer: HiddenLayer, z: np.ndarray) -> np.ndarray:
-    """Return the pairs (zzᵀ, σ(z)σ(z)ᵀ) as columns: upper triangles, or as many random entries as tell them apart."""
-    parts = [_coordinates(z), _coordinates(layer.activate(z))]
-    entries = sum(len(c) * (len(c) + 1) // 2 for c in parts)
-    enough = 2 * z.shape[1] + 20
-    if entries <= enough:
-        return np.vstack([_squares(c) for c in parts])
+    """Return what tells apart the pairs (zzᵀ, σ(z)σ(z)ᵀ), one a column."""
+    return np.vstack([_products(part, part, z.shape[1] + 10) for part in (z, layer.activate(z))])
+
+
+def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
+    """Return the products a_j b_jᵀ as columns, or ``count`` random functionals (g·a_j)(h·b_j) of them.
+
+    As many as there are columns are injective on their span, almost surely.
+    """
+    if len(a) * len(b) <= count:
+        return (a[:, None] * b[None]).reshape(-1, a.shape[1])
     rng = np.random.default_rng(0)
-    first, second = (_random_products(c, c, enough, rng) for c in parts)
-    return first + second
-
-
-def _squares(columns: np.ndarray) -> np.ndarray:
-    i, j = np.triu_indices(len(columns))
-    return columns[i] * columns[j] * np.where(i == j, 1.0, np.sqrt(2.0))[:, None]
-
-
-def _contributions(activations: np.ndarray, outgoing: np.ndarray) -> np.ndarray:
-    """Return the products σ(z_j) v_jᵀ as columns, or as many random entries as tell them apart."""
-    a, v = _coordinates(activations), _coordinates(outgoing)
-    enough = 2 * a.shape[1] + 20
-    if len(a) * len(v) <= enough:
-        return (a[:, None] * v[None]).reshape(-1, a.shape[1])
-    return _random_products(a, v, enough, np.random.default_rng(0))
-
-
-def _random_products(a: np.ndarray, b: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Random linear functionals (g·a)(h·b) of the products: injective on the span of the columns, almost surely."""
     left = rng.standard_normal((count, len(a))) @ a
     return left * (rng.standard_normal((count, len(b))) @ b)
