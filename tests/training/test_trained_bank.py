@@ -7,6 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.optim.adam import adam  # noqa: E402
+from torch.optim.sgd import sgd  # noqa: E402
+
 from covopt.losses import Huber, make_loss  # noqa: E402
 from covopt.training import Phase, train  # noqa: E402
 from covopt.training.model import BatchedLoss  # noqa: E402
@@ -51,11 +54,16 @@ BANK = [  # loss, outputs, widths, options, phase
     ("squared", 1, [6, 4], "free", Phase("lbfgs", 12)),
     ("logistic", 1, [(5, 4), (3, 6)], "penalized", Phase("lbfgs", 12)),
 ]
-IDS = [f"{loss}-{k}-{len(np.atleast_1d(w[0]))}-{name}-{phase.optimiser}" for loss, k, w, name, phase in BANK]
 
 
-def bank(test):
-    return pytest.mark.parametrize(("loss", "k", "widths", "name", "phase"), BANK, ids=IDS)(test)
+def over(rows):
+    ids = [
+        f"{loss}-{k}-{len(np.atleast_1d(w[0]))}-{name}-{phase.optimiser}" for loss, k, w, name, phase in rows
+    ]
+    return pytest.mark.parametrize(("loss", "k", "widths", "name", "phase"), rows, ids=ids)
+
+
+bank = over(BANK)
 
 
 def targets(loss, k):
@@ -112,34 +120,32 @@ def drawn(member, phase, k):
         yield from zip(rows, noise, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("loss", "k", "widths", "name", "phase"),
-    [
-        pytest.param(*row, id=name)
-        for row, name in zip(BANK, IDS, strict=True)
-        if row[-1].optimiser != "lbfgs"
-    ],
-)
+def steps_of_torch(phase, leaves):
+    """The functions below ``torch.optim.SGD`` and ``Adam``: to make one of these imports a compiler, up to 16 s."""
+    first, second = ([torch.zeros_like(layer) for layer in leaves] for _ in range(2))
+    options = {"foreach": False, "weight_decay": 0.0, "maximize": False}
+    if phase.optimiser == "adam":
+        options |= {"beta1": phase.betas[0], "beta2": phase.betas[1], "eps": phase.eps, "amsgrad": False}
+        state = first, second, [], [torch.tensor(0.0) for _ in leaves]
+        return lambda slopes, rate: adam(leaves, slopes, *state, lr=rate, **options)
+    options |= {"momentum": phase.momentum, "dampening": 0.0, "nesterov": False}
+    return lambda slopes, rate: sgd(leaves, slopes, first, lr=rate, **options)
+
+
+@over([row for row in BANK if row[-1].optimiser != "lbfgs"])
 def test_steps_are_those_of_the_objective_written_out_and_of_torch(loss, k, widths, name, phase):
     """With SP20's Algorithm 1 among them: one random row, one noisy target, the gradient of (f − ỹ)²."""
     found, bound = run(loss, k, name, phase, widths=widths), encoded(loss, k, name)
     begun = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300)
-    make = torch.optim.SGD if phase.optimiser != "adam" else torch.optim.Adam
-    own = (
-        {"betas": phase.betas, "eps": phase.eps}
-        if phase.optimiser == "adam"
-        else {"momentum": phase.momentum}
-    )
     for member, start, end in list(zip(found.members, begun.weights, found.weights, strict=True))[::3]:
         leaves = [torch.tensor(layer, requires_grad=True) for layer in start]
-        optimiser = make(leaves, lr=0.02, **own)
+        step = steps_of_torch(phase, leaves)
         draws = drawn(member, phase, k) if phase.samples else iter([(None, 0.0)] * phase.steps)
         for t in range(phase.steps):
-            optimiser.param_groups[0]["lr"] = 0.02 * phase.factor(t)
             rows, noise = next(draws)
-            optimiser.zero_grad()
-            objective(leaves, found.architecture, member.lam, bound, rows, torch.as_tensor(noise)).backward()
-            optimiser.step()
+            value = objective(leaves, found.architecture, member.lam, bound, rows, torch.as_tensor(noise))
+            with torch.no_grad():
+                step(torch.autograd.grad(value, leaves), 0.02 * phase.factor(t))
         for ours, theirs in zip(end, leaves, strict=True):
             np.testing.assert_allclose(ours, theirs.detach(), rtol=0, atol=1e-11)
 
