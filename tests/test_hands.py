@@ -63,6 +63,7 @@ def test_a_path_is_a_list_and_a_table(tmp_path):
     assert repr(points).startswith("SolutionPath(3 points, λ ")
     frame = points.to_frame()
     assert frame["lam"].tolist() == [p.lam for p in points]
+    assert frame["lam"].tolist() == pytest.approx(covopt.lambda_max(X, Y) * np.array([1.0, 1e-3**0.5, 1e-3]))
     assert frame["neurons"].tolist() == [len(p.network) for p in points]
     assert set(frame["status"]) == {"certified"}
     assert points._repr_html_().count("<tr>") == 4
@@ -71,7 +72,8 @@ def test_a_path_is_a_list_and_a_table(tmp_path):
     again = covopt.load(tmp_path / "p.json")
     assert isinstance(again, SolutionPath)
     assert again.to_frame().equals(frame)
-    assert len(again.plot().axes) == 5
+    figure = again.plot()
+    assert len(figure.axes) == 5 and "3 certified" in figure.get_suptitle()
     assert covopt.verify(points[0]).to_frame()["ok"].all()
     assert list(covopt.sparsity_bounds(X, Y).to_frame().columns) == [
         "kind",

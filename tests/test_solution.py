@@ -41,17 +41,6 @@ def test_any_finite_number_survives(numbers):
     assert bits(again.data.Y[0]) == bits([numbers[0]])
 
 
-def test_names_and_notes_are_kept(tmp_path):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"age": [1.0, 2.0, 2.0], "bmi": [0.0, 1.0, 1.0]})
-    solution = covopt.min_norm(frame, pd.Series([1.0, 2.0, 3.0], name="target"), duplicates="mean")
-    solution.save(tmp_path / "s.json")
-    data = covopt.load(tmp_path / "s.json").data
-    assert data.feature_names == ("age", "bmi")
-    assert data.target_names == ("target",)
-    assert len(data.notes) == 1
-
-
 def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     path = tmp_path / "s.json"
     path.write_text("old")

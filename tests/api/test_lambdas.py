@@ -1,16 +1,13 @@
 """λ as a share of λ_max: the same problem in any units, said in the summary, refused where it means nothing."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import covopt
 from covopt.api.lambdas import LargestLambda, largest_lambda, last_crossing, parse_lam
 from covopt.api.task import Task
-from covopt.cli import app
 from covopt.datasets import make_smooth
 from covopt.errors import NotCertifiedWarning
 from covopt.limits import now
@@ -113,22 +110,3 @@ def test_every_function_takes_shares():
     assert atoms.lam == pytest.approx(0.5 * len(y) * top)  # its loss is the sum over the points
     pytest.importorskip("torch")
     assert covopt.plateau(X, y, [1], lam="0.5max", seeds=1).lam == pytest.approx(0.5 * top)
-
-
-def test_the_command(tmp_path):
-    def run(*arguments):
-        return CliRunner().invoke(app, [str(a) for a in arguments])
-
-    table = tmp_path / "t.csv"
-    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
-    said = run("fit", table, "--target", "y", "--tol", 1e-4).stdout
-    assert "λ / λ_max      0.03  (λ_max" in said
-    assert "by default, since --lam was not given)" in said
-    said = run("fit", table, "--target", "y", "--lam", "cv", "--tol", 1e-2).stdout
-    assert "; chosen by cross-validation)" in said
-    assert "rows left out  R² " in said
-    content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
-    assert content["lam_over_lambda_max"] == pytest.approx(0.5)
-    refused = run("fit", table, "--target", "y", "--lam", "much")
-    assert refused.exit_code == 1
-    assert 'λ_max: "0.1max"' in refused.stderr

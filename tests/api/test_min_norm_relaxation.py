@@ -1,4 +1,4 @@
-"""solver="relaxation" end to end: brackets, files, files that carried multipliers once, no cvxpy."""
+"""solver="relaxation" end to end: brackets, files, files that carried multipliers once."""
 
 import json
 
@@ -50,14 +50,3 @@ def test_several_outputs():
     assert 0.5 * exact.cost < found.lower_bound <= exact.cost
     assert found.cost >= exact.lower_bound
     assert covopt.verify(found).ok
-
-
-def test_without_cvxpy_one_sentence_says_what_to_install(monkeypatch):
-    def without(name):
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr("covopt.checks.optional.import_module", without)
-    X, Y = instance(9, 2, 1)
-    with pytest.raises(covopt.errors.MissingPackageError) as error:
-        covopt.min_norm(X, Y, solver="relaxation")
-    assert str(error.value) == "the solver 'relaxation' needs cvxpy: pip install '.[conic]' in the checkout"

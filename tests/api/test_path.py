@@ -1,15 +1,9 @@
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import covopt
 from covopt.certificates.certify import conclude
-from covopt.cli import app
-from covopt.errors import NotCertifiedWarning, PathStoppedWarning, SolutionFileError
-from covopt.plotting.history import plot_path
+from covopt.errors import NotCertifiedWarning, PathStoppedWarning
 from tests.solvers.test_regularised import targets_for
 
 
@@ -72,64 +66,6 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
             found = covopt.path(X, y, n_lams=5)
         assert [s.status.code for s in found] == ["certified"] * done + ["interrupted"]
         assert covopt.verify(found[-1]).ok  # its bracket holds
-
-
-def test_files_and_pictures(tmp_path):
-    X, y = table("logistic", 8)
-    solutions = covopt.path(X, y, loss="logistic", n_lams=3)
-    lams = [s.lam for s in solutions]
-    assert lams == pytest.approx(covopt.lambda_max(X, y, loss="logistic") * np.array([1.0, 1e-3**0.5, 1e-3]))
-    solutions.save(tmp_path / "p.json")
-    again = covopt.load(tmp_path / "p.json")
-    assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
-    figure = plot_path(solutions)
-    assert len(figure.axes) == 5
-    assert "3 certified" in figure.get_suptitle()
-    with pytest.raises(SolutionFileError, match="cannot read"):
-        covopt.load(tmp_path / "none.json")
-
-
-# ---------------------------------------------------------------------- verify of a path's file
-@pytest.fixture
-def saved(tmp_path):
-    rng = np.random.default_rng(4)
-    table = pd.DataFrame({"a": rng.standard_normal(12), "b": rng.standard_normal(12)})
-    table["y"] = np.where(table.a + rng.standard_normal(12) > 0, "yes", "no")
-    table.to_csv(tmp_path / "t.csv", index=False)
-    done = CliRunner().invoke(
-        app, ["path", str(tmp_path / "t.csv"), "--target", "y", "--loss", "logistic", "--n-lams", "4", "--out",
-              str(tmp_path / "p.json")],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    return tmp_path
-
-
-def test_verify_reads_the_file_of_a_path_and_finds_the_point_that_was_changed(saved):
-    def verify(*more):
-        return CliRunner().invoke(app, ["verify", str(saved / "p.json"), *more])
-
-    for more in ((), (str(saved / "t.csv"),)):
-        done = verify(*more)
-        assert done.exit_code == 0, done.output
-        assert done.output.count("ok     λ = ") == 4
-        assert "4 points, λ falling" in done.output
-    other = pd.read_csv(saved / "t.csv")
-    other.loc[3, "a"] += 1.0
-    other.to_csv(saved / "other.csv", index=False)
-    done = verify(str(saved / "other.csv"))
-    assert (done.exit_code, done.output.count("FAILED λ = ")) == (4, 4)
-    whole = json.loads((saved / "p.json").read_text())
-    points = whole["solutions"]
-    lower = {**points[2], "lower_bound": 1.5 * points[2]["lower_bound"]}
-    for changed, code, words in (
-        ([*points[:2], lower, points[3]], 4, "FAILED λ = "), (points[::-1], 4, "λ not falling"),
-        ([], 1, "a path without points"), ({"a": 1}, 1, "a path without points"),
-        ([*points[:2], 3, points[3]], 1, "point 2 of the path"), ([*points[:2], {}], 1, "point 2 of the path"),
-    ):  # fmt: skip
-        (saved / "p.json").write_text(json.dumps({**whole, "solutions": changed}))
-        done = verify()
-        assert done.exit_code == code, done.output
-        assert done.output.count(words) == 1, done.output
 
 
 @pytest.mark.parametrize("other", ["table", "bias", "weights", "potential", "interpolation"])

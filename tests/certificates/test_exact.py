@@ -5,14 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import covopt
 from covopt.certificates.cover import cover
 from covopt.certificates.exact import exact_checks
 from covopt.certificates.prove import problem_of, prove
-from covopt.cli import app
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import InputError
 from covopt.losses import Huber
 from covopt.oracles.support import BY_BOXES, BY_CHORDS
 from covopt.proofs import Problem, Proof, check_by_faces
@@ -191,38 +189,6 @@ def test_columns_in_units_of_many_orders_prove_the_truth_or_less():
         rows = np.column_stack([X, np.ones(8)])
         largest = np.abs(np.maximum(w @ rows.T, 0) @ np.array(own.multipliers, dtype=float)).max()
         assert largest <= float(own.x_unit * own.H)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def test_the_command_line_proves_and_verifies(solution, tmp_path):
-    saved, out = tmp_path / "solution.json", tmp_path / "proof.json"
-    solution.save(saved)
-    done = run("prove", saved, "--out", out, "--json")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["proves_what_is_stated"]
-    assert Proof.load(out).lower_bound > 0
-    said = run("prove", saved, "--coq", tmp_path / "coq").output
-    assert "boxes" in said and f"{tmp_path / 'coq'}; make -C" in said.replace("\n", "")
-    assert "Theorem proved : lower_bound data Absent" in (tmp_path / "coq" / "Check.v").read_text()
-    assert "coqc -R . Covopt Check.v" in (tmp_path / "coq" / "Makefile").read_text()
-    assert "say where the proof goes" in run("prove", saved).output
-    assert run("verify", saved, "--proof", out).exit_code == 0
-    assert run("verify", saved, "--exact").exit_code == 0
-    content = json.loads(out.read_text())
-    content["theorem"]["bound"] = "1000 1"
-    out.write_text(sealed(content))
-    assert run("verify", saved, "--exact", "--proof", out).exit_code == 4
-    out.write_text("[" * 100_000)
-    assert run("verify", saved, "--proof", out).exit_code == 1
-    assert run("verify", saved, "--proof", tmp_path / "none.json").exit_code == 1
-    assert run("prove", tmp_path / "none.json", "--out", out).exit_code == 1
-    covopt.cp_rank([[2, 1], [1, 2]]).save(saved)
-    assert run("prove", saved, "--out", out).exit_code == 1
-    with pytest.raises(SolutionFileError):
-        covopt.verify(solution, proof=saved)
 
 
 @pytest.mark.parametrize(

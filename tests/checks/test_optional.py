@@ -29,10 +29,14 @@ QUESTIONS = [
     ("covopt.ReLURegressor", "scikit-learn", "sklearn"),
     ("load_digit_images((1, 2), 3)", "scikit-learn", "sklearn"),
     ('covopt.min_norm(X, y, solver="conic:SCS")', "cvxpy", "conic"),
+    ('covopt.min_norm(X, y, solver="relaxation")', "cvxpy", "conic"),
     ("covopt.completely_positive.graphs.cycle(4)", "networkx", "graphs"),
     ("covopt.training.train(X, y, widths=[2], lam=0.1)", "torch", "train"),
     ("solution.network.to_torch()", "torch", "torch"),
+    ("deep.to_torch()", "torch", "torch"),
+    ('read_model(folder / "model.pt")', "torch", "torch"),
     ('solution.network.to_onnx(folder / "n.onnx")', "onnx", "onnx"),
+    ('deep.to_onnx(folder / "n.onnx")', "onnx", "onnx"),
     ('covopt.explore.write_page(solution, folder / "page.html")', "plotly", "explore"),
     ("covopt.verify(solution).to_frame()", "pandas", "tables"),
     ("covopt.sparsity_bounds(X, y).to_frame()", "pandas", "tables"),
@@ -54,11 +58,13 @@ import covopt
 from covopt.datasets import load_diabetes_table, load_digit_images, make_smooth
 from typer.testing import CliRunner
 from covopt.cli import app
+from covopt.network.state_dict import read_model
 
 folder = Path(tempfile.mkdtemp())
 X, y = make_smooth(8)
 solution = covopt.min_norm(X, y)
 fitted = covopt.fit(X, y, lam=0.1)
+deep = covopt.DeepReLUNetwork([np.ones((2, 2)), np.ones((1, 2))])
 solution.save(folder / "solution.json")
 (folder / "table.csv").write_text("a,y\\n0,1\\n1,2\\n")
 np.savez(folder / "table.npz", X=X, y=y)

@@ -19,12 +19,13 @@ import covopt
 from covopt.completely_positive import graphs
 from covopt.completely_positive.certificate import verify_cp_rank
 from covopt.data.table_files import read_table
+from covopt.proofs.theorem import sealed
 from tests.commands import run
 
 SECTIONS = re.split(r"^== ", Path(__file__).with_name("outcomes.txt").read_text(), flags=re.MULTILINE)[1:]
 SAYS = "standardised   columns of mean 0 and variance 1"
 load = covopt.load
-USED = (nx, graphs, verify_cp_rank)  # by the lines of the table
+USED = (nx, graphs, sealed, verify_cp_rank)  # by the lines of the table
 
 
 def read(name):

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from covopt.errors import InputError
 from covopt.network.state_dict import read_model, write_model
-from tests.commands import refused, run, said
+from tests.commands import run, said
 
 torch = pytest.importorskip("torch")
 ASKED = ("t.csv", "--target", "y", "--out")
@@ -85,9 +85,3 @@ def test_half_precision_that_overflows_is_refused(tmp_path, suffix):
     with pytest.raises(InputError, match=r"the reduced '2.weight' overflows float16"):
         write_model(f"s.{suffix}", model, bigger)
     assert not (tmp_path / f"s.{suffix}").exists()
-
-
-def test_without_torch_a_pt_file_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    message = refused("reduce", "model.pt", *ASKED, "s.pt")
-    assert "is no safetensors file and needs torch: pip install '.[torch]' in the checkout" in message

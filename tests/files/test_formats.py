@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 import covopt
@@ -15,7 +16,11 @@ READ = [name for name, entry in FORMATS.items() if entry.reader]
 
 
 MADE = {
-    "covopt-solution": lambda: covopt.min_norm(X, Y),
+    "covopt-solution": lambda: covopt.min_norm(  # with names, and a note that rows were merged
+        pd.DataFrame({"age": [0.0, 1.0, 1.0, 2.0]}),
+        pd.Series([0.0, 1.0, 2.0, 0.0], name="y"),
+        duplicates="mean",
+    ),
     "covopt-path": lambda: covopt.path(X, Y, n_lams=2),
     "covopt-cp-rank": lambda: covopt.cp_rank([[2, 1], [1, 2]]),
     "covopt-proof": lambda: covopt.min_norm(X, Y).prove(),
@@ -37,6 +42,12 @@ def test_load_reads_every_format(name, tmp_path):
         assert [s.to_dict() for s in found] == [s.to_dict() for s in wrote]
     else:
         assert type(found) is type(wrote) and found.to_dict() == wrote.to_dict()
+    if name == "covopt-solution":
+        assert (found.data.feature_names, found.data.target_names, len(found.data.notes)) == (
+            ("age",),
+            ("y",),
+            1,
+        )
     if name == "covopt-proof":
         assert "a proof is about one solution" in refused("verify", file)
         with pytest.raises(InputError, match="a proof is about one solution"):

@@ -16,8 +16,6 @@ from covopt.limits import HURRY_S, TimeUp
 from covopt.losses import LOSSES
 from covopt.meter.report import RUNGS
 from covopt.status import Status
-from tests.commands import refused
-from tests.commands import said as said_by
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.standard_normal((20, 2)), RNG.standard_normal(20)
@@ -265,18 +263,6 @@ def test_interpolation_says_what_it_means_for_y(bank):
     report = covopt.gap(network, X[:6], Y[:6], loss="interpolation")
     said = float(report.notes[0].rpartition(" ")[2])
     assert said == pytest.approx(report.lower_bound, rel=1e-4) and said <= network.squared_norm * (1 + 1e-5)
-
-
-def test_the_command_measures_a_model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    W, v = NETWORK
-    np.savez("model.npz", **{"0.weight": W[:, :2], "0.bias": W[:, 2], "2.weight": v[None]})
-    np.savetxt("t.csv", np.column_stack([X, Y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
-    call = ("gap", "model.npz", "t.csv", "--target", "y")
-    content = said_by(*call, "--weight-decay", 2 * LAM, "--out", "gap.json", "--plot", "gap.png")
-    assert content["ladder"] == pytest.approx(covopt.gap(NETWORK, X, Y, lam=LAM).ladder, rel=2e-3)
-    assert covopt.verify("gap.json").ok and (tmp_path / "gap.png").stat().st_size > 10_000
-    assert "give lam or weight_decay" in refused(*call)
 
 
 def test_a_deadline_within_the_certificate_of_a_report_ends_its_verification(monkeypatch):

@@ -1,7 +1,5 @@
 """Exported networks are the same function: PyTorch and onnxruntime against NumPy, in double precision."""
 
-import sys
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -117,13 +115,3 @@ def test_too_large_for_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "LARGEST_FILE", 1000)
     with pytest.raises(InputError, match="an ONNX file holds at most 2 GiB"):
         shallow(1.0, 1).to_onnx(tmp_path / "network.onnx")
-
-
-@pytest.mark.parametrize("missing", ["torch", "onnx"])
-def test_without_the_library(missing, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=rf"needs {missing}: pip install '\.\[{missing}\]' in the checkout"):
-        if missing == "torch":
-            deep().to_torch()
-        else:
-            deep().to_onnx(tmp_path / "deep.onnx")
