@@ -225,24 +225,8 @@ def label_of(name: object, most: int = 40) -> str:
     return one_line(str(name), most)
 
 
-def number_of(value: float) -> str:
-    """Return a number in few digits, whole where it is large, with an exponent where it is larger.
-
-    Parameters
-    ----------
-    value : float
-
-    Examples
-    --------
-    >>> [number_of(v) for v in (1960.0, 111234.2, -2.14159, 1.2e9, 1e-7)]
-    ['1960', '111234', '−2.14', '1.2e+09', '1e−07']
-    """
-    text = f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.3g}"
-    return text.replace("-", "−")
-
-
 def short(value: float, digits: int = 4) -> str:
-    """Return a number as people read it.
+    """Return a number as people read it: in few digits, whole where it is large, with an exponent where it is larger.
 
     Parameters
     ----------
@@ -251,10 +235,11 @@ def short(value: float, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> short(-0.123456), short(1234567.0), short(2.0)
-    ('−0.1235', '1.235e+06', '2')
+    >>> [short(v) for v in (1960.0, 111234.2, -2.14159, 2.0, 1.2e9, 1e-7)]
+    ['1960', '111234', '−2.142', '2', '1.2e+09', '1e−07']
     """
-    return f"{value:.{digits}g}".replace("-", "−")
+    text = f"{value:.0f}" if 10.0**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+    return text.replace("-", "−")
 
 
 def round_step(width: float, most: int = 12) -> float:

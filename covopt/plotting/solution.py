@@ -38,7 +38,6 @@ from covopt.plotting.pictures import (
     label_of,
     limits,
     marked_of,
-    number_of,
     predict_columns,
     short,
 )
@@ -279,7 +278,7 @@ def dependence(solution: Any, output: int) -> Picture:
     name, layers = _name_of(solution, output), []
     for rank, j in enumerate(order):
         grid, values = curves[j]
-        label = f"{label_of(data.feature_names[j], 28)} ({number_of(grid[0])} to {number_of(grid[-1])})"
+        label = f"{label_of(data.feature_names[j], 28)} ({short(grid[0], 3)} to {short(grid[-1], 3)})"
         reads = f"{label}<br>{name} %{{y:.4g}}"
         share = np.linspace(0, 1, len(grid))
         layers.append(Line(share, values[:, output], label, dash=rank, width=1.6 - 0.25 * rank, reads=reads))
@@ -317,7 +316,7 @@ def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
         layer = surface_of(first, second, values[:, output], data.Y[:, output], name)
     others = [k for k in range(data.n_features) if k not in (i, j)]
     at = (
-        f"{label_of(data.feature_names[others[0]], 28)} = {number_of(float(np.median(data.X[:, others[0]])))}"
+        f"{label_of(data.feature_names[others[0]], 28)} = {short(float(np.median(data.X[:, others[0]])), 3)}"
         if len(others) == 1
         else "the other inputs at their medians"
     )

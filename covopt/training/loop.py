@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,7 @@ from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.errors import BudgetError
 from covopt.limits import patiently
-from covopt.training.model import (
-    BatchedLoss,
-    BatchedNetworks,
-    is_out_of_memory,
-    one_thread_each,
-    torch,
-)
+from covopt.training.model import BatchedLoss, BatchedNetworks, torch
 from covopt.training.optimisers import CONVERGED, DIVERGED, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
 from covopt.training.schedule import Architecture, Member, Phase
 
@@ -29,6 +23,7 @@ Tensor = Any
 CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
 CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
 GPU_SHARE = 0.4  # of its memory
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # what torch says on a GPU, and on processors
 COPIES = 6  # of the weights, that a batch has
 HEARD_S = 0.2  # seconds between two looks at the clock, where steps are slow
 MANY = 100_000  # networks times points, from which on they may be
@@ -158,7 +153,7 @@ class Problem:
         try:
             yield
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
                 raise
             raise BudgetError(
                 f"{counted(len(batch.index), 'network')} of widths {batch.networks.padded} on {len(self.inputs)} "
@@ -218,9 +213,11 @@ class Runner:
         with (
             patiently() as self.interrupted,
             torch.no_grad(),
-            one_thread_each(1),
+            ExitStack() as afterwards,
             ThreadPoolExecutor(self._workers) as pool,
         ):
+            afterwards.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(1)
             while self.phase < len(self.schedule) and self.active:
                 phase = self.schedule[self.phase]
                 if not self.batches:

@@ -18,8 +18,7 @@ Gradients are automatic, but for two layers and one output, where that takes thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import accumulate, pairwise
 from typing import Any
@@ -37,8 +36,6 @@ import torch  # noqa: E402
 
 Tensor = Any
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# one class on every device since torch 2.5; before that it was CUDA's
-OutOfMemory: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
 
 
 def check_device(device: Any) -> Any:
@@ -71,24 +68,6 @@ def check_device(device: Any) -> Any:
             "torch sees."
         ) from None
     return found
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on the GPU or on the CPU (there it is a plain RuntimeError)."""
-    if isinstance(error, OutOfMemory | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-
-
-@contextmanager
-def one_thread_each(wanted: int) -> Iterator[None]:
-    """Give every operation ``wanted`` threads inside the block; the user's number comes back after it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _samples(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:

@@ -171,7 +171,10 @@ class BatchedLBFGS:
     Attributes
     ----------
     theta, value, gradient_norm, steps, codes : Tensor
-        Of all B members, as of their last accepted steps; ``codes`` index :data:`STATUSES`.
+        Of all B members, as of their last accepted steps. ``codes`` index :data:`STATUSES`: running, converged,
+        stopped (steps used up), stagnated (no step improves the value by more than rounding: at a kink, where the
+        gradient does not vanish, this is what the end looks like) or diverged (the objective is not finite; ``theta``
+        is the last point where it was).
     """
 
     def __init__(
@@ -212,17 +215,6 @@ class BatchedLBFGS:
     def done(self) -> bool:
         """Whether every member has ended."""
         return not len(self._running)
-
-    @property
-    def status(self) -> np.ndarray:
-        """How each member stands.
-
-        "converged", "stopped" (steps used up, or not at its end), "stagnated" (no step improves the value by more
-        than rounding: at a kink, where the gradient does not vanish, this is what the end looks like) or "diverged"
-        (the objective is not finite; ``theta`` is the last point where it was).
-        """
-        codes = torch.where(self.codes == RUNNING, STOPPED, self.codes)
-        return np.array(STATUSES)[codes.cpu().numpy()]
 
     def take(self, rows: Tensor, networks: Any) -> None:
         """Go on with some of the members; what stands for their objective is ``networks.value_and_gradient``."""

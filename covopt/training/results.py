@@ -12,6 +12,7 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks.optional import required
 from covopt.checks.wording import Brief
+from covopt.depth.layers import Layout, as_shallow
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -147,36 +148,19 @@ def error_rate(loss: Loss, outputs: np.ndarray) -> float:
 
 def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetwork | DeepReLUNetwork:
     """Return stored layers (inputs by outputs, bias rows last) as a network."""
-    depth, outputs = architecture.depth, architecture.n_outputs
-    has_offset = architecture.output_bias != "none"
-    offset = layers[depth][0] if has_offset else np.zeros(outputs)
-    counts = architecture.output_bias != "free"
-    if depth == 2:
-        return ReLUNetwork(layers[0].T.copy(), layers[1], architecture.bias, offset, counts)
-    biased = architecture.bias > 0
-    weights, biases = [], []
-    for layer in layers[: depth - 1]:
-        weights.append((layer[:-1] if biased else layer).T.copy())
-        biases.append(layer[-1].copy() if biased else None)
-    weights.append(layers[depth - 1].T.copy())
-    biases.append(offset if has_offset else None)
-    return DeepReLUNetwork(
-        weights, biases, bias=architecture.bias if biased else 1.0,
-        counts_output_bias=counts,
-    )  # fmt: skip
+    depth, bias, output_bias = architecture.depth, architecture.bias, architecture.output_bias
+    matrices = [layer.T for layer in (*layers[: depth - 1], np.vstack(layers[depth - 1 :]))]
+    layout, theta = Layout.of_layers(matrices, architecture.n_inputs, bias, output_bias)
+    chain = layout.to_network(theta)
+    return as_shallow(chain, bias, output_bias) if depth == 2 else chain
 
 
 def as_layers(architecture: Architecture, network: DeepReLUNetwork) -> list[np.ndarray]:
     """Return a network of some depth as stored layers (see :func:`as_network`)."""
-    found = []
-    for w, b in network.layers[:-1]:
-        shift = np.zeros(len(w)) if b is None else b
-        found.append(np.vstack([w.T, shift]) if architecture.bias > 0 else w.T)
-    weights, offset = network.layers[-1]
-    found.append(weights.T)
-    if architecture.output_bias != "none":
-        found.append(np.zeros((1, len(weights))) if offset is None else offset[None, :])
-    return found
+    layout, theta = Layout.of_network(network, architecture.bias, architecture.output_bias)
+    *hidden, last = (matrix.T for matrix in layout.split(theta))
+    own = layout.has_bias(layout.depth - 1)
+    return [*hidden, last[:-1], last[-1:]] if own else [*hidden, last]
 
 
 def floors_of(
