@@ -132,9 +132,9 @@ MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9
 ASYMMETRY = 1e-9
 NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
-EXACT = 1e-9
 SLIDES = 5  # iterations between two local descents on the atoms
 DESCENTS = 60  # evaluations of one
+NEAR = 0.98  # cosine of atoms that descend as one
 
 
 class Place(StrEnum):
@@ -354,25 +354,16 @@ def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Descend from clusters of the atoms, coarse and fine; return unit points."""
-    n, found = points.shape[1], []
+    """Descend from clusters of the atoms, the heaviest first; return unit points."""
+    n, order = points.shape[1], np.argsort(-masses)
     K, P = target.reshape(2, n, n)
-    for angle in (0.3, 0.1):
-        order = np.argsort(-masses)
-        heads: list[list[int]] = []
-        for j in order:
-            near = [group for group in heads if points[group[0]] @ points[j] > np.cos(angle)]
-            if near:
-                near[0].append(int(j))
-            else:
-                heads.append([int(j)])
-        start = []
-        for group in heads:
-            total = masses[group] @ points[group]
-            start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
-        moved = descend(K, P, np.array(start).T, np.ones((n, len(start)), dtype=bool), DESCENTS, "trf").T
-        lengths = np.linalg.norm(moved, axis=1)
-        found.append(moved[lengths > 0] / lengths[lengths > 0, None])
-        if np.linalg.norm(_atoms(moved).sum(axis=0) - target) <= EXACT:
-            break
-    return np.concatenate(found)
+    start = []
+    while len(order):
+        near = points[order] @ points[order[0]] >= NEAR
+        near[0] = True
+        group, order = order[near], order[~near]
+        total = masses[group] @ points[group]
+        start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
+    moved = descend(K, P, np.array(start).T, np.ones((n, len(start)), dtype=bool), DESCENTS, "trf").T
+    lengths = np.linalg.norm(moved, axis=1)
+    return moved[lengths > 0] / lengths[lengths > 0, None]
