@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class MessageEnum(StrEnum):
@@ -21,6 +22,24 @@ class MessageEnum(StrEnum):
         member.code, member.message = code, message
         return member
 
+    @classmethod
+    def from_code(cls, code: str) -> Self:
+        """Return the member whose ``code`` is given (as in files).
+
+        Parameters
+        ----------
+        code : str
+
+        Raises
+        ------
+        ValueError
+            Where no status has this code.
+        """
+        for member in cls:
+            if member.code == code:
+                return member
+        raise ValueError(f"unknown status code {str(code)[:40]!r}; known: {', '.join(m.code for m in cls)}")
+
 
 class Status(MessageEnum):
     """Outcome of a solve; a string, so that ``solution.status == "certified"`` compares its code.
@@ -38,21 +57,3 @@ class Status(MessageEnum):
         "heuristic",
         "a good network by local search; the bound is valid, but not tight: read the gap",
     )
-
-    @classmethod
-    def from_code(cls, code: str) -> Status:
-        """Return the member whose ``code`` is given (as in solution files).
-
-        Parameters
-        ----------
-        code : str
-
-        Raises
-        ------
-        ValueError
-            Where no status has this code.
-        """
-        for member in cls:
-            if member.code == code:
-                return member
-        raise ValueError(f"unknown status code {str(code)[:40]!r}; known: {', '.join(m.code for m in cls)}")

@@ -21,7 +21,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, MissingPackageError, SolverError
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.limits import TimeUp, checkpoint, limited, now, patiently
 
 MOMENT = 1e-3
 
@@ -51,11 +51,6 @@ class Options:
     def left(self, share: float = 1.0) -> float | None:
         """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
         return None if self.end is None else max(MOMENT, share * (self.end - now()))
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is."""
-        return self.end is not None and now() >= self.end
 
 
 @dataclass
@@ -164,7 +159,6 @@ MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
-MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain")}
 
 
 def bracket(matrix: SymmetricMatrix, options: Options) -> tuple[list[Reason], list[str]]:
@@ -199,9 +193,11 @@ def _solve_in_time(piece: Component) -> None:
         with limited(piece.options.left()):
             for step in STEPS:
                 if not piece.closed:
+                    checkpoint()
                     step(piece)
-        if piece.closed or not piece.options.over:
-            why = ""
+            if not piece.closed:
+                checkpoint()
+        why = ""
     except TimeUp:
         pass
     except KeyboardInterrupt:
@@ -212,12 +208,6 @@ def _solve_in_time(piece: Component) -> None:
         piece.finish()
         if why:
             piece.notes.append(NOTES[why])
-
-
-def _single(piece: Component) -> None:
-    if len(piece.matrix) == 1:
-        piece.say("lower", 1, "rank")
-        piece.take(np.sqrt(piece.matrix.values))
 
 
 def _comparison(piece: Component) -> None:
@@ -265,10 +255,8 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
         )  # fmt: skip
         taken = False
         if factor is not None:
-            reduced = caratheodory(factor) if rows <= CARATHEODORY_ROWS else factor
-            if residual_of(A, reduced) > 10.0 * residual_of(A, factor) + 1e-14:
-                reduced = factor
-            taken = piece.take(reduced) or (reduced is not factor and piece.take(factor))
+            reduced = [caratheodory(factor)] if rows <= CARATHEODORY_ROWS else []
+            taken = any(piece.take(B) for B in [*reduced, factor])
             unproved += not taken
         if taken:
             most, known = rows - 1, True
@@ -280,7 +268,7 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
 
 def _boundary(piece: Component) -> None:
     """Ask for a copositive matrix that proves the CP-rank, or that there is no factor."""
-    if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
+    if len(piece.matrix) > CERTIFIED_ORDER:
         return
     from covopt.completely_positive.face import face_certificate, separate
 
@@ -313,26 +301,25 @@ def _noting(piece: Component, what: str) -> Iterator[None]:
         piece.notes.append(NOTES["no program"].format(what))
 
 
-def _moments(piece: Component, *, alone: bool = False) -> None:
+def _moment(piece: Component, method: str, level: int, kind: str) -> None:
+    """Take the moment bound that is asked for, or, where all are, one that the size allows if it is better."""
+    automatic = method == "auto"
+    if piece.options.method != method or (automatic and len(piece.matrix) > MOMENT_SIZE[level]):
+        return
     from covopt.completely_positive.moments import moment_bound
 
-    asked = MOMENTS.get(piece.options.method)
-    if alone != (asked is not None) or not (alone or piece.options.wants("moments")):
-        return
-    for level, kind in [asked] if asked else [(1, "strong"), (2, "strong")]:
-        if not alone and (piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]):
-            return
-        with _noting(piece, f"moment bound of level {level}"):
-            found = moment_bound(
-                piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
-                tol=piece.options.tol if piece.matrix.exact is None else 0.0,
-            )  # fmt: skip
-            if alone or found.integer > piece.lower:
-                piece.say("lower", int(found.integer), "moment", found.data)
+    with _noting(piece, f"moment bound of level {level}"):
+        found = moment_bound(
+            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
+            tol=piece.options.tol if piece.matrix.exact is None else 0.0,
+        )  # fmt: skip
+        if not automatic or found.integer > piece.lower:
+            piece.say("lower", int(found.integer), "moment", found.data)
 
 
 STEPS: tuple[Callable[[Component], None], ...] = (
-    _single, _comparison, _rank, partial(_moments, alone=True), _cliques,
-    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _boundary, _moments,
+    _comparison, _rank, *(partial(_moment, method=f"moment-{t}", level=t, kind="plain") for t in (1, 2)), _cliques,
+    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _boundary,
+    *(partial(_moment, method="auto", level=t, kind="strong") for t in (1, 2)),
     partial(_search, share=1.0, n_starts=64), _cap,
 )  # fmt: skip

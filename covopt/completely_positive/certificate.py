@@ -13,14 +13,7 @@ from covopt.checks.claims import Check
 from covopt.checks.wording import Brief, counted
 from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import (
-    Exact,
-    SymmetricMatrix,
-    check_finite_entries,
-    check_range,
-    check_symmetric,
-    support_pattern,
-)
+from covopt.completely_positive.matrix import LOOSEST_TOL, SymmetricMatrix, support_pattern, symmetric
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
 from covopt.files import write_json
@@ -83,9 +76,7 @@ class CPRankCertificate(Brief):
     @property
     def upper(self) -> int | None:
         """Some factor has no more rows; None where that is not known. Of exact entries: proved for A itself."""
-        most = [bracket_of(reasons)[1] for reasons in self.by_component().values()]
-        proved = [value for value in most if value is not None]
-        return sum(proved) if len(proved) == len(most) else None
+        return self._fewest("upper")
 
     @property
     def upper_numerical(self) -> int | None:
@@ -93,11 +84,14 @@ class CPRankCertificate(Brief):
 
         BᵀB is A within the tolerance, which says nothing about A itself: a matrix nearby may have a smaller CP-rank.
         """
-        if not any(reason.side == "approximate" for reason in self.reasons):
-            return None
+        found = any(reason.side == "approximate" for reason in self.reasons)
+        return self._fewest("upper", "approximate") if found else None
+
+    def _fewest(self, *sides: str) -> int | None:
+        """Add up over the components the fewest rows that reasons of these sides speak of."""
         total = 0
         for reasons in self.by_component().values():
-            known = [r.value for r in reasons if r.side in ("upper", "approximate") and r.value is not None]
+            known = [r.value for r in reasons if r.side in sides and r.value is not None]
             if not known:
                 return None
             total += min(known)
@@ -167,21 +161,23 @@ class CPRankCertificate(Brief):
         from covopt import __version__
 
         exact = self.matrix.exact
-        claims = {"status": self.status.code, "lower": self.lower, "upper": self.upper}
         reasons = [vars(r) | {"text": r.text, "vertices": list(r.vertices)} for r in self.reasons]
         return {
             "format": FORMAT,
             "schema": SCHEMA,
             "covopt": __version__,
-            **claims,
-            "upper_numerical": self.upper_numerical,
+            **self._claims(),
             "matrix": self.matrix.values.tolist(),
             "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],
             "tol": self.tol,
-            "readings": [{"name": "given", **claims, "reasons": reasons}],
+            "readings": [{"name": "given", **self._claims(), "reasons": reasons}],
             "notes": list(self.notes),
             "time_s": self.time_s,
         }
+
+    def _claims(self) -> dict[str, Any]:
+        numbers = {"lower": self.lower, "upper": self.upper, "upper_numerical": self.upper_numerical}
+        return {"status": self.status.code, **numbers}
 
     @classmethod
     @damaged("the CP-rank certificate")
@@ -207,19 +203,22 @@ class CPRankCertificate(Brief):
                 f"it reads the entries near zero in {len(content['readings'])} ways, and covopt in one: set them to "
                 "zero, and run cp_rank again"
             )
+        exact = (
+            None
+            if content["exact"] is None
+            else np.array(list(map(fractions, content["exact"])), dtype=object)
+        )
+        if exact is not None and exact.shape != values.shape:
+            raise ValueError("the exact matrix has another shape than the matrix")
         certificate = cls(
-            SymmetricMatrix(values, _exact(content["exact"], len(values))), float(content["tol"]),
+            SymmetricMatrix(values, exact), float(content["tol"]),
             _reasons(content["readings"][0], len(values)),
             tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
         )  # fmt: skip
         # files of before 0.2 have no numerical bound
-        for name in ("lower", "upper", "upper_numerical"):
-            if content.get(name) != getattr(certificate, name):
-                raise ValueError(f"{name} is {content[name]}, the reasons say {getattr(certificate, name)}")
-        if content["status"] != certificate.status.code:
-            raise ValueError(
-                f"status is {shown(content['status'])}, the reasons say {certificate.status.code}"
-            )
+        for name, value in certificate._claims().items():
+            if content.get(name) != value:
+                raise ValueError(f"{name} is {shown(content.get(name))}, the reasons say {value}")
         return certificate
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -232,14 +231,6 @@ class CPRankCertificate(Brief):
         write_json(path, self.to_dict())
 
 
-def _exact(rows: list[list[str]] | None, n: int) -> Exact | None:
-    if rows is None:
-        return None
-    if [len(row) for row in rows] != [n] * n:
-        raise ValueError("the exact matrix has another shape than the matrix")
-    return np.array([fractions(row) for row in rows], dtype=object)
-
-
 def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:
     """Return the reasons of a file; the sentences are not read. Files of before 0.3 keep one factor for all."""
     found, factor = [], reading.get("factor")
@@ -247,12 +238,7 @@ def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:
         vertices, data = list(part["vertices"]), part["data"]
         if any(not 0 <= v < n for v in vertices):
             raise ValueError("a reason speaks about a row that the matrix does not have")
-        if (
-            factor is not None
-            and part["side"] == "upper"
-            and part["method"] != "theorem"
-            and "rows" not in data
-        ):
+        if factor is not None and part["side"] == "upper" and part["method"] != "theorem":
             rows = numbers("factor", factor).reshape(len(factor), n)[:, vertices]
             data = data | {"rows": rows[(rows != 0).any(1)].tolist()}
         found.append(Reason(part["side"], part["value"], part["method"], tuple(vertices), data))
@@ -284,14 +270,11 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     True
     """
     if isinstance(certificate, str | os.PathLike):
-        loaded: CPRankCertificate = read_one(certificate, FORMAT)
-        return verify_cp_rank(loaded)
+        return verify_cp_rank(read_one(certificate, FORMAT))
     tol = certificate.tol
     try:
         matrix = _checked(certificate.matrix, tol)
-    except CovoptError as error:
-        return [Check("matrix", False, str(error))]
-    except ValueError as error:
+    except (CovoptError, ArithmeticError, ValueError) as error:
         return [Check("matrix", False, str(error))]
     checks = [Check("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")]
     against = [reason for reason in certificate.reasons if reason.side == "not_cp"]
@@ -320,14 +303,12 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
 
 def _checked(matrix: SymmetricMatrix, tol: float) -> SymmetricMatrix:
     """Return the matrix that the reasons are about."""
-    check_finite_entries(matrix.values)
-    check_symmetric(matrix.values, matrix.exact)
-    check_range(matrix.values, matrix.exact)
-    if not 0 < tol <= 1e-6:
-        raise ValueError(f"the tolerance {tol!r} is not between 0 and 1e-6")
+    found = symmetric(matrix.values, matrix.exact)
+    if not 0 < tol <= LOOSEST_TOL:
+        raise ValueError(f"the tolerance {tol!r} is not between 0 and {LOOSEST_TOL:g}")
     if matrix.exact is not None and not np.array_equal(matrix.exact.astype(float), matrix.values):
         raise ValueError("the exact entries differ from the floats")
-    return matrix.settled(tol)
+    return found.settled(tol)
 
 
 def _recheck(part: SymmetricMatrix, reason: Reason, known: Known) -> Check:
@@ -336,16 +317,13 @@ def _recheck(part: SymmetricMatrix, reason: Reason, known: Known) -> Check:
     if kind is None:
         return Check(reason.method, False, "unknown reason")
     try:
-        ok, detail = kind.check(part, reason, known)
-        rows = reason.rows
+        found, detail = kind[0](part, reason, known)
+        ok, rows = reason.follows(found), reason.rows
         if ok and rows is not None:
-            ok = (
-                upper.is_factor(part, rows, known.tol)
-                and reason.value is not None
-                and len(rows) <= reason.value
-            )
+            ok = upper.is_factor(part, rows, known.tol) and reason.follows(len(rows))
             detail = f"{detail}; max |BᵀB − A| = {residual_of(part.values, rows):.1e} (unit diagonal)"
     except (CovoptError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError) as error:
         return Check(reason.method, False, f"cannot be checked: {error}")
-    bound = f"{SIGNS[reason.side]} {reason.value}: " if SIGNS[reason.side] else ""
-    return Check(reason.method, bool(ok), f"{bound}{detail}")
+    if SIGNS[reason.side]:
+        detail = f"{SIGNS[reason.side]} {reason.value}: {detail if found is None else f'{found}, {detail}'}"
+    return Check(reason.method, ok, detail)

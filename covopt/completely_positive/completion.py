@@ -17,12 +17,12 @@ sought, its rows confined to the subspace where the chosen entries of XC vanish.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
+from covopt.completely_positive.matrix import Matrix
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rounding import gamma
 
@@ -32,8 +32,6 @@ CLEARLY = 1e-9  # smallest eigenvalue (unit diagonal) above which X is sought on
 MOST_EQUATIONS = 1000
 MOST_UNKNOWNS = 6000
 SLACK = 1.0 + 2.0**-29  # above γ(n) of norms of up to n = MOST_EQUATIONS · MOST_UNKNOWNS entries
-
-Matrix = Sequence[Sequence[Fraction]] | np.ndarray
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
@@ -141,10 +139,8 @@ def _inverse(
     # every entry of L carries a few roundings of its two terms, the product one per term
     allowed = gamma(2 * (L.shape[1] + 8)) * float(np.linalg.norm(sizes @ np.abs(T)))
     defect = (float(np.linalg.norm(np.eye(len(L)) - L @ T)) + allowed) * SLACK
-    total, start = 0.0, 0
-    for part in N:
-        here = T[start : start + len(part)]
-        start += len(part)
+    total = 0.0
+    for part, here in zip(N, np.split(T, np.cumsum([len(part) for part in N])[:-1]), strict=True):
         moved = np.abs(part.T @ here) + gamma(2 * (len(part) + 8)) * (np.abs(part).T @ np.abs(here))
         total += float((moved**2).sum())
     spread = float(np.sqrt(total)) * SLACK

@@ -15,11 +15,12 @@ submatrices S_σ, with integers only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import BudgetError
@@ -35,7 +36,6 @@ class CopositiveScan:
 
     Attributes
     ----------
-    copositive : bool
     witness : tuple of Fraction, or None
         x ≥ 0 with xᵀSx < 0 where S is not copositive.
     zeros : tuple of tuple of int
@@ -44,10 +44,14 @@ class CopositiveScan:
         Whether S is copositive and every zero is a multiple of a minimal one.
     """
 
-    copositive: bool
     witness: tuple[Fraction, ...] | None
     zeros: tuple[tuple[int, ...], ...]
     isolated: bool
+
+    @property
+    def copositive(self) -> bool:
+        """Whether there is no witness against it."""
+        return self.witness is None
 
 
 def scan_copositive(S: Any) -> CopositiveScan:
@@ -81,7 +85,7 @@ def scan_copositive(S: Any) -> CopositiveScan:
     Examples
     --------
     >>> scan_copositive([[1, -1], [-1, 1]])
-    CopositiveScan(copositive=True, witness=None, zeros=((1, 1),), isolated=True)
+    CopositiveScan(witness=None, zeros=((1, 1),), isolated=True)
     >>> scan_copositive([[1, -2], [-2, 1]]).witness
     (Fraction(1, 1), Fraction(1, 1))
     """
@@ -93,24 +97,28 @@ def scan_copositive(S: Any) -> CopositiveScan:
             f"received n = {n}. Test the blocks of S that a permutation splits it into, or a sum of a positive "
             "semidefinite and a nonnegative matrix, by other means."
         )
-    matrix = integer_table(read.fractions())[0]
-    zeros: list[tuple[int, ...]] = []
-    for support in _supports(n):
-        rows = [[matrix[i][j] for j in support] + [-1] for i in support]
-        reduced, pivots, pivot = bareiss(rows)
+    matrix = np.array(integer_table(read.fractions())[0], dtype=object)
+    zeros: list[list[int]] = []
+    for support in (list(chosen) for size in range(1, n + 1) for chosen in combinations(range(n), size)):
         k = len(support)
-        if len(pivots) == k:
-            if all(row[k] * pivot > 0 for row in reduced):
-                values = [Fraction(row[k], pivot) for row in reduced]
-                low = min(values)
-                witness = _spread([v / low for v in values], support, n, Fraction(0))
-                return CopositiveScan(False, tuple(witness), (), False)
-        elif len(pivots) == k - 1:
-            kernel = _kernel(reduced, pivots, pivot, k)
-            if kernel is not None:
-                zeros.append(tuple(_spread(kernel, support, n, 0)))
-    isolated = all(_bilinear(matrix, u, v) > 0 for u, v in combinations(zeros, 2))
-    return CopositiveScan(True, None, tuple(zeros), isolated)
+        reduced, pivots, pivot = bareiss([[*row, -1] for row in matrix[np.ix_(support, support)].tolist()])
+        if len(pivots) == k and all(row[k] * pivot > 0 for row in reduced):
+            low = min(row[k] / Fraction(pivot) for row in reduced)
+            witness = np.full(n, Fraction(0))
+            witness[support] = [row[k] / (pivot * low) for row in reduced]
+            return CopositiveScan(tuple(witness), (), False)
+        if len(pivots) == k - 1:
+            free = next(c for c in range(k) if c not in pivots)
+            # pivot · x_c = −row[free] · x_free in every pivot column c
+            kernel = np.full(k, abs(pivot), dtype=object)
+            kernel[pivots] = [-row[free] * (1 if pivot > 0 else -1) for row in reduced[: k - 1]]
+            if min(kernel) > 0:
+                zero = np.zeros(n, dtype=object)
+                zero[support] = kernel // math.gcd(*kernel)
+                zeros.append(zero.tolist())
+    U = np.array(zeros, dtype=object).reshape(-1, n)
+    isolated = bool(((U @ matrix @ U.T)[np.triu_indices(len(U), 1)] > 0).all())
+    return CopositiveScan(None, tuple(map(tuple, zeros)), isolated)
 
 
 def is_copositive_exact(S: Any) -> bool:
@@ -140,35 +148,3 @@ def is_copositive_exact(S: Any) -> bool:
     True
     """
     return scan_copositive(S).copositive
-
-
-def _supports(n: int) -> Iterator[tuple[int, ...]]:
-    for size in range(1, n + 1):
-        yield from combinations(range(n), size)
-
-
-def _kernel(reduced: list[list[int]], pivots: list[int], pivot: int, k: int) -> list[int] | None:
-    """Return the kernel vector as coprime positive integers, None where it is not strictly positive."""
-    free = next(c for c in range(k) if c not in pivots)
-    kernel = [0] * k
-    kernel[free] = abs(pivot)
-    sign = 1 if pivot > 0 else -1
-    for row, column in zip(reduced, pivots, strict=False):
-        kernel[column] = -sign * row[free]
-        if kernel[column] <= 0:
-            return None
-    common = math.gcd(*kernel)
-    return [x // common for x in kernel]
-
-
-def _spread(values: Sequence[Any], support: Sequence[int], n: int, zero: Any) -> list[Any]:
-    full = [zero] * n
-    for i, value in zip(support, values, strict=True):
-        full[i] = value
-    return full
-
-
-def _bilinear(matrix: list[list[int]], u: Sequence[int], v: Sequence[int]) -> int:
-    return sum(
-        x * sum(s * y for s, y in zip(row, v, strict=True)) for x, row in zip(u, matrix, strict=True) if x
-    )

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy.linalg import LinAlgError, LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve, solve
+from scipy.linalg import LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve
 
 from covopt.checks.optional import required
-from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
-
-EXACT_SIZE = 40  # elimination in integers up to here
 
 
 def comparison_matrix(A: np.ndarray) -> np.ndarray:
@@ -161,19 +159,12 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
     if min(matrix.slacks()) >= 0:
         return [Fraction(1)] * n
     roots = np.sqrt(np.diag(matrix.values))
-    smallest = smallest_comparison(matrix.values)
-    if smallest < -1e-7:
-        return None
-    if smallest > 1e-7:
-        try:
-            unit = comparison_matrix(matrix.values / roots / roots[:, None])
-            d = solve(unit, np.ones(n), assume_a="pos") / roots
-        except LinAlgError:
-            d = np.zeros(n)
-        found = [Fraction(float(x)) for x in d]
-        if dominance_rows(matrix, found) is not None:
-            return found
-    return _solved(matrix) if n <= EXACT_SIZE else None
+    with np.errstate(all="ignore"):  # of a singular matrix
+        d = _solved_twice(comparison_matrix(matrix.values / roots / roots[:, None]), np.ones(n)) / roots
+    found = [Fraction(x) for x in np.where(np.isfinite(d), d, 0.0).tolist()]
+    if dominance_rows(matrix, found) is not None:
+        return found
+    return _solved(matrix) if n <= EXACT_SIZE and smallest_comparison(matrix.values) >= -1e-7 else None
 
 
 def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:

@@ -11,12 +11,11 @@ import numpy as np
 from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
-from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import negative_direction
 from covopt.files.schema import fractions
 
-EXACT_SIZE = 40  # elimination in fractions up to here
 NEAR = 1e-7  # eigenvalues above are not worth looking at: a choice of what is tried, every answer is checked exactly
 
 

@@ -3,54 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from covopt.completely_positive.matrix import Matrix
 from covopt.exact.elimination import row_reduce
 
 MILP_SECONDS = 20.0
 POSITIVE = 1e-7
 
-Matrix = Sequence[Sequence[Fraction]] | np.ndarray
 Atoms = Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True)
-class AtomCount:
-    """Few atoms over which A can be written, and how few they can be.
-
-    Attributes
-    ----------
-    weights : tuple of Fraction
-        w ≥ 0 with Σ_k w_k u_k u_kᵀ = A.
-    lower : int
-        At least so many weights are positive in every solution.
-    freedom : int
-        Dimension of the solutions of Σ w_k u_k u_kᵀ = A without signs; 0 where w is unique.
-    """
-
-    weights: tuple[Fraction, ...]
-    lower: int
-    freedom: int
-
-    @property
-    def upper(self) -> int:
-        """How many weights are positive here."""
-        return _count(self.weights)
-
-
-def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> AtomCount | None:
-    r"""Minimise the number of atoms.
+def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> list[Fraction] | None:
+    r"""Write a matrix over few of the atoms.
 
     .. math::
 
         \min\ |\{k : w_k > 0\}| \quad\text{s.t.}\quad \sum_k w_k u_k u_k^\top = A,\quad w \ge 0
 
-    A mixed-integer program proposes a support, the weights on it are solved exactly, and ``lower`` is the bound of
+    A mixed-integer program proposes a support, and the weights on it are solved exactly; how few they can be bounds
     :func:`atoms_needed`.
 
     Parameters
@@ -64,16 +39,16 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
 
     Returns
     -------
-    AtomCount or None
-        None where A is not in the conic hull, or no exact solution was found on the proposed support.
+    list of Fraction, or None
+        One weight for each atom. None where A is not in the conic hull, or no exact solution was found on the
+        proposed support.
 
     Examples
     --------
     Over (1, 0), (0, 1), (1, 1) the matrix [[2, 1], [1, 2]] is written in one way.
 
-    >>> found = fewest_atoms([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
-    >>> found.lower, found.upper, found.freedom
-    (3, 3, 0)
+    >>> fewest_atoms([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
+    [Fraction(1, 1), Fraction(1, 1), Fraction(1, 1)]
     """
     solved = _solve(A, atoms)
     if solved is None:
@@ -87,9 +62,7 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
         weights = [Fraction(0)] * len(atoms)
         for k, value in zip(support, part[0], strict=True):
             weights[k] = value
-    if min(weights) < 0:
-        return None
-    return AtomCount(tuple(weights), atoms_needed(A, atoms), freedom)
+    return None if min(weights) < 0 else weights
 
 
 def atoms_needed(A: Matrix, atoms: Atoms) -> int:
@@ -122,7 +95,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     if solved is None:
         return 0
     if not solved[1]:
-        return _count(solved[0])
+        return sum(w > 0 for w in solved[0])
     table, target = _table(A, atoms)
     sizes = (np.array(atoms, dtype=object) ** 2).sum(1)
     numbers, goal = table.astype(float), target.astype(float)
@@ -184,7 +157,3 @@ def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]
         integrality=np.r_[np.zeros(m), np.ones(m)], options={"time_limit": time_limit_s},
     )  # fmt: skip
     return [] if found.x is None else np.flatnonzero(found.x[:m] > POSITIVE).tolist()
-
-
-def _count(weights: Sequence[Fraction]) -> int:
-    return sum(w > 0 for w in weights)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from covopt.checks.optional import required
-from covopt.completely_positive.face_atoms import Matrix
+from covopt.completely_positive.matrix import Matrix
 from covopt.exact.elimination import integer_table, row_reduce
 
 SCALINGS = 6

@@ -102,13 +102,10 @@ def numerical_factor(
     return None
 
 
-def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
-    """Return (minimum cover, maximal cliques); None where every row may use every vertex."""
+def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return (minimum cover, maximal cliques)."""
     nx = required("networkx", "cp_rank", "graphs")
-    n = len(pattern.vertices)
-    if len(pattern.edges) == n * (n - 1) // 2:
-        return None
-    cover = edge_clique_cover(pattern.vertices, pattern.edges).cover
+    cover = edge_clique_cover(pattern.vertices, pattern.edges)[1]
     graph = nx.Graph(pattern.edges)
     graph.add_nodes_from(pattern.vertices)
     cliques = islice(nx.find_cliques(graph), SUPPORTS)
@@ -116,11 +113,9 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | N
 
 
 def _assign(
-    supports: tuple[list[np.ndarray], list[np.ndarray]] | None, n_rows: int, n: int, rng: np.random.Generator
+    supports: tuple[list[np.ndarray], list[np.ndarray]], n_rows: int, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw the support of every row: cliques that cover every edge, then others, each used twice only if need be."""
-    if supports is None:
-        return np.ones((n_rows, n))
     cover, cliques = supports
     chosen = _random_cover(cliques, n, rng) if rng.random() < RANDOM_COVERS else []
     if not chosen or len(chosen) > n_rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice
 from typing import Any
 
@@ -92,10 +91,9 @@ def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int
 @register(
     "lower", "rank", "rank of A, or of every matrix within the tolerance (a factor has at least rank A rows)"
 )
-def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int, str]:
     """Recompute it."""
-    found = rank_bound(part, known.tol)
-    return reason.value is not None and reason.value <= found, f"recomputed {found}"
+    return rank_bound(part, known.tol), "recomputed"
 
 
 @register(
@@ -103,37 +101,15 @@ def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[boo
     "triangle-free support graph: one row per edge where it has a cycle (FL22 Prop 13), the rank where it is a tree "
     "(Berman and Shaked-Monderer 2003)",
 )  # fmt: skip
-def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
     """Recompute it."""
     found = triangle_free_rank(part, known.tol)
-    if found is None or reason.value is None:
-        return False, "the support graph has a triangle"
-    return reason.value <= found, f"recomputed {found}"
+    return found, "the support graph has a triangle" if found is None else "recomputed"
 
 
 CLIQUE_BUDGET = 5_000
-MILP_SIZE = (
-    20_000  # sets times elements: larger programs take minutes; never a time limit, so that checks repeat
-)
-
-
-@dataclass(frozen=True)
-class CliqueCover:
-    """What :func:`edge_clique_cover` found.
-
-    Attributes
-    ----------
-    lower : int
-        No cover has fewer cliques: proved by a packing in integers.
-    cover : tuple of tuple of int
-        Cliques that cover every edge and every vertex; empty where there were too many maximal cliques.
-    exact : bool
-        Whether ``lower`` is the size of ``cover``.
-    """
-
-    lower: int
-    cover: tuple[tuple[int, ...], ...]
-    exact: bool
+# sets times elements: larger programs take minutes; never a time limit, so that checks repeat
+MILP_SIZE = 20_000
 
 
 def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
@@ -168,7 +144,7 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
     2
     """
     pattern = support_pattern(A, tol)
-    return edge_clique_cover(pattern.vertices, pattern.edges, optional=pattern.ambiguous).lower
+    return edge_clique_cover(pattern.vertices, pattern.edges, optional=pattern.ambiguous)[0]
 
 
 @register(
@@ -176,10 +152,9 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
     "edge-clique cover of the support graph, isolated vertices included (no cancellation in BᵀB: the support of a "
     "row of B is a clique of the support graph)",
 )  # fmt: skip
-def check_clique_cover(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_clique_cover(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int, str]:
     """Recompute it."""
-    found = clique_cover_bound(part.values, 0.0)
-    return reason.value is not None and reason.value <= found, f"recomputed {found}"
+    return clique_cover_bound(part.values, 0.0), "recomputed"
 
 
 def edge_clique_cover(
@@ -187,7 +162,7 @@ def edge_clique_cover(
     edges: Iterable[tuple[int, int]],
     *,
     optional: Iterable[tuple[int, int]] = (),
-) -> CliqueCover:
+) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """Cover the edges, and the vertices without one, by few cliques.
 
     Set covering over the maximal cliques: a mixed-integer program (HiGHS) proposes a cover, and a packing, scaled to
@@ -202,12 +177,15 @@ def edge_clique_cover(
 
     Returns
     -------
-    CliqueCover
+    lower : int
+        No cover has fewer cliques: proved by a packing in integers.
+    cover : tuple of tuple of int
+        Cliques that cover every edge and every vertex; empty where there were too many maximal cliques.
 
     Examples
     --------
     >>> edge_clique_cover(range(4), [(0, 1), (1, 2), (0, 2), (2, 3)])
-    CliqueCover(lower=2, cover=((0, 1, 2), (2, 3)), exact=True)
+    (2, ((0, 1, 2), (2, 3)))
     """
     nx = required("networkx", "cp_rank", "graphs")
     wanted = [(min(edge), max(edge)) for edge in edges]
@@ -219,7 +197,7 @@ def edge_clique_cover(
     lower = _scattered(graph, elements)
     cliques = [tuple(sorted(c)) for c in islice(nx.find_cliques(graph), CLIQUE_BUDGET + 1)]
     if len(cliques) > CLIQUE_BUDGET:
-        return CliqueCover(lower, (), False)
+        return lower, ()
     index = {element: position for position, element in enumerate(elements)}
     rows, columns = np.array([
         (index[pair], k) for k, clique in enumerate(cliques)
@@ -232,18 +210,16 @@ def edge_clique_cover(
             cliques = [cliques[k] for k in np.flatnonzero(answer.x > 0.5)]
     if lower < len(cliques):
         lower = max(lower, _packing(table))
-    return CliqueCover(lower, tuple(sorted(cliques)), lower == len(cliques))
+    return lower, tuple(sorted(cliques))
 
 
 def _scattered(graph: Any, elements: list[tuple[int, int]]) -> int:
     """Count elements no two of which lie in a clique together, greedily: every cover needs as many."""
-    if not elements:
-        return 0
     place = {v: k for k, v in enumerate(graph)}
     near = np.eye(len(place), dtype=bool)
     pairs = np.array([(place[u], place[v]) for u, v in graph.edges], dtype=int).reshape(-1, 2)
     near[pairs[:, 0], pairs[:, 1]] = near[pairs[:, 1], pairs[:, 0]] = True
-    ends = np.array([(place[u], place[v]) for u, v in elements])
+    ends = np.array([(place[u], place[v]) for u, v in elements], dtype=int).reshape(-1, 2)
     beside = near[ends[:, 0]] & near[ends[:, 1]]
     left, count = np.ones(len(ends), dtype=bool), 0
     for element in np.argsort(beside.sum(1), kind="stable"):

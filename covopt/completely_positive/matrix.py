@@ -23,12 +23,14 @@ from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, TableWarning
 from covopt.exact.elimination import integer_row
 
-ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
+ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the entry: more than that is no rounding
 LARGEST = 1e300
 FLOAT_DIGITS = 15
 MOST_LETTERS = 4000  # of an entry in a file; Python writes no longer integers
 MOST_BITS = 13_000  # of a numerator or denominator: as many digits
+EXACT_SIZE = 40  # rows that are eliminated in integers
 Exact = np.ndarray  # of fractions, shape (n, n)
+Matrix = Sequence[Sequence[Fraction]] | Exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,6 @@ class SymmetricMatrix:
 
     def part(self, vertices: tuple[int, ...]) -> SymmetricMatrix:
         """Return the principal submatrix on ``vertices``."""
-        if vertices == tuple(range(len(self))):
-            return SymmetricMatrix(self.values, self.exact)
         kept = np.ix_(vertices, vertices)
         return SymmetricMatrix(self.values[kept], None if self.exact is None else self.exact[kept])
 
@@ -154,12 +154,9 @@ def read_matrix(A: Any) -> SymmetricMatrix:
         raise InputError(f"A must be a square matrix; received shape {values.shape}.")
     if len(values) == 0:
         raise InputError("A is empty; give it at least one row.")
-    check_finite_entries(values)
-    check_symmetric(values, rational)
-    check_range(values, rational)
     if rational is None and (values == np.round(values)).all() and np.abs(values).max() < 2**53:
         rational = _exactly(values)
-    return SymmetricMatrix((values + values.T) / 2, rational)
+    return symmetric(values, rational)
 
 
 def _exactly(values: np.ndarray) -> Exact:
@@ -168,63 +165,47 @@ def _exactly(values: np.ndarray) -> Exact:
     return np.array([Fraction(int(x)) for x in entries], dtype=object)[places.reshape(values.shape)]
 
 
-def check_finite_entries(values: np.ndarray) -> None:
-    """Refuse NaN and infinity.
+def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix:
+    """Return the matrix of these entries; of floats, halves that differ by rounding become their mean.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, n)
+    exact : ndarray of Fraction, shape (n, n), optional
 
     Raises
     ------
     InputError
-        With the first such entry.
+        With the first entry that is not finite, whose sums overflow, that differs from the one across the diagonal,
+        or that vanishes as a double although it is not zero.
+
+    Examples
+    --------
+    >>> symmetric(np.array([[1.0, 0.5], [0.5 + 2.0**-50, 1.0]])).values[0].tolist() == [1.0, 0.5 + 2.0**-51]
+    True
     """
-    if not np.isfinite(values).all():
-        i, j = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+    for i, j in np.argwhere(~np.isfinite(values))[:1]:
         raise InputError(f"A[{i}, {j}] is {values[i, j]}; every entry must be a finite number.")
-
-
-def check_range(values: np.ndarray, exact: Exact | None = None) -> None:
-    """Refuse entries whose doubles overflow in sums, or vanish although the exact entries do not.
-
-    Raises
-    ------
-    InputError
-        With the first such entry.
-    """
-    if exact is not None and any(
-        max(entry.numerator.bit_length(), entry.denominator.bit_length()) > MOST_BITS
-        for entry in {id(entry): entry for entry in exact.flat}.values()
-    ):
-        raise InputError("A has a fraction of more than 3900 digits; round its entries.")
+    if exact is None:
+        roots, lost = np.sqrt(np.abs(np.diag(values))), np.zeros_like(values, dtype=bool)
+        differ = np.abs(values - values.T) > ASYMMETRY * np.maximum(np.abs(values), np.outer(roots, roots))
+    else:
+        differ, lost = exact != exact.T, (exact != 0) & (values == 0)
+        different = {id(entry): entry for entry in exact.flat}.values()
+        if any(max(x.numerator.bit_length(), x.denominator.bit_length()) > MOST_BITS for x in different):
+            raise InputError("A has a fraction of more than 3900 digits; round its entries.")
+    for i, j in np.argwhere(differ)[:1]:
+        raise InputError(
+            f"A must be symmetric; received A[{i}, {j}] = {values[i, j]!r} and A[{j}, {i}] = {values[j, i]!r}. "
+            "Pass (A + A.T) / 2 if that is what you mean."
+        )
     large = np.abs(values) > LARGEST
-    lost = np.zeros_like(large)
-    if exact is not None:
-        lost = (exact != 0) & (values == 0)
     for i, j in np.argwhere(large | lost)[:1]:
         raise InputError(
             f"A[{i}, {j}] is {'too large' if large[i, j] else 'too close to zero'} for double precision; scale A "
             "(rows with the same columns by any positive numbers), which does not change its CP-rank."
         )
-
-
-def check_symmetric(values: np.ndarray, exact: Exact | None = None) -> None:
-    """Refuse a matrix whose halves differ by more than rounding.
-
-    Raises
-    ------
-    InputError
-        With the entry that differs most.
-    """
-    gap = np.abs(values - values.T)
-    if exact is not None:
-        worst = next(map(tuple, np.argwhere(np.triu(exact != exact.T)).tolist()), None)
-    else:
-        rounding = gap.max() <= ASYMMETRY * np.abs(values).max()
-        worst = None if rounding else divmod(int(gap.argmax()), len(values))
-    if worst is not None:
-        i, j = worst
-        raise InputError(
-            f"A must be symmetric; received A[{i}, {j}] = {values[i, j]!r} and A[{j}, {i}] = {values[j, i]!r}. "
-            "Pass (A + A.T) / 2 if that is what you mean."
-        )
+    return SymmetricMatrix((values + values.T) / 2, exact)
 
 
 def _rational(A: Any) -> Exact | None:
@@ -316,6 +297,7 @@ def _digits(word: str) -> str:
 
 
 DEFAULT_TOL = 1e-9
+LOOSEST_TOL = 1e-6  # patterns lose their meaning above
 
 
 @dataclass(frozen=True)

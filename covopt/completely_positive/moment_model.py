@@ -69,18 +69,13 @@ class MomentModel:
 class _Rows:
     """Rows of b − Gy as they are written down, and the orders of the blocks at their end."""
 
-    rows: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    entries: list[tuple[float, int, int]] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
 
     def add(self, terms: Terms, constant: float = 0.0) -> None:
         """Write the row of constant + Σ value · y."""
-        for column, value in terms:
-            self.rows.append(len(self.b))
-            self.columns.append(column)
-            self.values.append(-value)
+        self.entries.extend((-value, len(self.b), column) for column, value in terms)
         self.b.append(constant)
 
     def semidefinite(self, basis: Sequence, entry: Callable[..., tuple[Terms, float]]) -> None:
@@ -198,7 +193,8 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
         for monomial, column in clique.columns.items():
             degrees[column] = len(monomial)
             most[column] = np.prod(roots[list(monomial)]) * (1.0 + gamma(8))
-    G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
+    values, *places = zip(*rows.entries, strict=True)
+    G = sparse.csr_matrix((values, places), shape=(len(rows.b), m))
     return MomentModel(
         cost, G, np.array(rows.b), n_equal, n_signs, tuple(rows.blocks), degrees, most, np.array(doubt)
     )

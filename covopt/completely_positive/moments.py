@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,18 +112,20 @@ class MomentBound:
     ----------
     value : float
         No factor of A has fewer rows; rigorous, rounding included.
-    integer : int
-        ``value`` rounded up, the bound on the CP-rank.
     solver_value : float
         What the solver reports for the relaxation; not rigorous.
     data : dict
-        Level, method, value and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
+        Level, method and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
     """
 
     value: float
-    integer: int
     solver_value: float
     data: dict[str, Any]
+
+    @property
+    def integer(self) -> int:
+        """``value`` rounded up, the bound on the CP-rank."""
+        return _rounded_up(self.value)
 
 
 def moment_bound(
@@ -192,12 +195,11 @@ def moment_bound(
     limit = check_time_limit(time_limit_s)
     scaled = _scaled(A)
     if not len(scaled):
-        return MomentBound(0.0, 0, 0.0, {"level": level, "method": method, "value": 0.0, "dual": []})
+        return MomentBound(0.0, 0.0, {"level": level, "method": method, "dual": []})
     model = moment_model(scaled, level, check_choice("method", method, METHODS), tol)
     dual, solver_value = _solve(model, method, limit)
-    value = rigorous_value(model, dual)
-    data = {"level": level, "method": method, "value": value, "dual": dual.tolist()}
-    return MomentBound(value, _rounded_up(value), solver_value, data)
+    data = {"level": level, "method": method, "dual": dual.tolist()}
+    return MomentBound(rigorous_value(model, dual), solver_value, data)
 
 
 def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple[np.ndarray, float]:
@@ -209,10 +211,7 @@ def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple
     cvxpy = required("cvxpy", "a moment bound", "conic")
     y = cvxpy.Variable(len(model.cost))
     ends = np.cumsum([model.n_equal, model.n_signs, *(order * (order + 1) // 2 for order in model.blocks)])
-    parts = [
-        (G, b) for G, b in ((model.G[i:j], model.b[i:j]) for i, j in zip([0, *ends], ends, strict=False))
-    ]
-    slacks = [b - G @ y for G, b in parts]
+    slacks = [model.b[i:j] - model.G[i:j] @ y for i, j in pairwise([0, *ends])]
     constraints = [slacks[0] == 0, slacks[1] >= 0] if model.n_signs else [slacks[0] == 0]
     for order, slack in zip(model.blocks, slacks[2:], strict=True):
         q, p = np.tril_indices(order)
@@ -274,6 +273,11 @@ def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float
     >>> check_moment_bound(A, bound.data, 2)[0], check_moment_bound(A, bound.data, 3)[0]
     (True, False)
     """
+    value = _recomputed(A, data, tol)
+    return claimed <= _rounded_up(value), f"recomputed {value:.4f}"
+
+
+def _recomputed(A: Any, data: dict[str, Any], tol: float) -> float:
     try:
         level, method = data["level"], check_choice("method", data["method"], METHODS)
         dual = np.array(data["dual"], dtype=float)
@@ -282,32 +286,26 @@ def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float
             f"data must hold the level, method and dual of a moment bound; received one with {error!r}."
         ) from error
     scaled = _scaled(A)
-    if not len(scaled):
-        return claimed <= 0, "A is zero"
-    value = rigorous_value(moment_model(scaled, level, method, tol), dual)
-    return claimed <= _rounded_up(value), f"recomputed {value:.4f}"
+    return rigorous_value(moment_model(scaled, level, method, tol), dual) if len(scaled) else 0.0
 
 
 def _rounded_up(value: float) -> int:
-    return max(1, math.ceil(value)) if math.isfinite(value) else 1
+    return max(0, math.ceil(value)) if math.isfinite(value) else 0
 
 
 def _text(reason: Reason) -> str:
     more = ", with signs, pairs x_i x_j localised and A⊗A" if reason.data.get("method") == "strong" else ""
     return (
-        f"moment relaxation of level {reason.number('level')} over the maximal cliques{more}: "
-        f"{reason.number('value')}, rigorous "
+        f"moment relaxation of level {reason.number('level')} over the maximal cliques{more}, a dual point of it "
         "(Gribling, de Laat and Laurent 2019; Korda and others 2024)"
     )
 
 
 @register("lower", "moment", _text)
-def check_moment(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_moment(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int, str]:
     """Recompute the value from the dual point."""
-    value = reason.data.get("value", 0.0)
-    if reason.value is None or not value <= reason.value:
-        return False, "its value is above the bound"
-    return check_moment_bound(part, reason.data, reason.value, tol=known.tol if part.exact is None else 0.0)
+    value = _recomputed(part, reason.data, known.tol if part.exact is None else 0.0)
+    return max(1, _rounded_up(value)), f"recomputed {value:.4f}, and rounded up"
 
 
 def _scaled(A: Any) -> np.ndarray:

@@ -6,14 +6,13 @@ from typing import Any
 
 from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
-from covopt.completely_positive.bounding import MOMENTS, Options, bracket
+from covopt.completely_positive.bounding import Options, bracket
 from covopt.completely_positive.certificate import CPRankCertificate
-from covopt.completely_positive.matrix import DEFAULT_TOL, read_matrix
+from covopt.completely_positive.matrix import DEFAULT_TOL, LOOSEST_TOL, read_matrix
 from covopt.errors import CertificateContradictedError
 from covopt.limits import now
 
-LOOSEST_TOL = 1e-6
-METHODS = ("auto", "rank", "clique-cover", "triangle-free", *MOMENTS, "face")
+METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
 
 
 def cp_rank(
@@ -41,8 +40,8 @@ def cp_rank(
         be a zero or not, is refused, and a negative one taken for zero.
     method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face"}
         The lower bound: all of them until one meets the upper bound, or this one alone (beside the rank where it
-        finds nothing). The moment bounds are ξ₁ and ξ₂ over the maximal cliques, rounded to rigorous ones; their
-        values before rounding up are in ``.reasons``.
+        finds nothing). The moment bounds are ξ₁ and ξ₂ over the maximal cliques, made rigorous and rounded up;
+        ``.verify()`` recomputes their values and says them.
     tol : float
         Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
     time_limit_s : float, optional

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.files.schema import numbers, shown
+from covopt.files.schema import numbers
 from covopt.status import MessageEnum
 
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ class CPStatus(MessageEnum):
     NOT_CP = ("not_cp", "not completely positive: there is no factor of any size")
     UNDECIDED = ("undecided", "neither a proof of complete positivity nor one against it was found")
 
-    @classmethod
-    def from_code(cls, code: str) -> CPStatus:
-        """Return the member with this ``code``."""
-        for member in cls:
-            if member.code == code:
-                return member
-        raise ValueError(f"unknown status {shown(code)}; known: {', '.join(m.code for m in cls)}")
-
 
 @dataclass(frozen=True, eq=False)
 class Reason:
@@ -90,12 +82,26 @@ class Reason:
     def text(self) -> str:
         """In words, with the source."""
         kind = KINDS.get((self.side, self.method))
-        return "a reason that this covopt does not know" if kind is None else kind.text(self)
+        return "a reason that this covopt does not know" if kind is None else kind[1](self)
 
     def number(self, name: str) -> str:
         """Return a number of the data as text; a question mark where it is no number."""
         found = self.data.get(name)
         return f"{found:g}" if isinstance(found, int | float) and not isinstance(found, bool) else "?"
+
+    def follows(self, found: int | None) -> bool:
+        """Whether the claim follows from the bound that is proved again; ``not_cp`` from whether there is a proof.
+
+        Examples
+        --------
+        >>> Reason("lower", 3, "rank", (0,)).follows(4), Reason("upper", 3, "factor", (0,)).follows(4)
+        (True, False)
+        """
+        if self.side == "not_cp":
+            return bool(found)
+        if found is None or self.value is None:
+            return False
+        return self.value <= found if self.side == "lower" else self.value >= found
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -131,22 +137,16 @@ class Known:
     completely_positive: bool = False
 
 
-Check = Callable[["SymmetricMatrix", Reason, Known], tuple[bool, str]]
+Check = Callable[["SymmetricMatrix", Reason, Known], tuple[int | None, str]]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How a kind of reason is checked, and what it says."""
-
-    check: Check
-    text: Callable[[Reason], str]
-
-
-KINDS: dict[tuple[str, str], Kind] = {}
+KINDS: dict[tuple[str, str], tuple[Check, Callable[[Reason], str]]] = {}  # how each is checked, what it says
 
 
 def register(side: str, method: str, text: str | Callable[[Reason], str]) -> Callable[[Check], Check]:
-    """Let a function check the reasons of a kind: it returns whether one holds, and what it found.
+    """Let a function check the reasons of a kind: it returns the bound that it proves, None for none, and how.
+
+    Of ``not_cp`` it returns whether there is no factor. Whether the claim follows says :meth:`Reason.follows`.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def register(side: str, method: str, text: str | Callable[[Reason], str]) -> Cal
     """
 
     def add(check: Check) -> Check:
-        KINDS[side, method] = Kind(check, text if callable(text) else lambda reason: text)
+        KINDS[side, method] = check, text if callable(text) else lambda reason: text
         return check
 
     return add

@@ -17,18 +17,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.checks.wording import counted
 from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 
-EXACT_SIZE = 40  # elimination in integers up to here
 DENOMINATORS = (12, 1000)  # that entries of rows, against the largest of their row, are recognised with
 MOST_WEIGHTS = 60
 PROOFS = {
@@ -37,7 +35,6 @@ PROOFS = {
     "completion": "an exact factor is near: Newton's method with a bound on its defect, in rational arithmetic",
     "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
 }
-FIT = 1e-6  # the user's tolerance may excuse a residual up to here
 
 
 def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
@@ -140,7 +137,7 @@ def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
     """
     if not np.isfinite(factor).all() or (factor < 0).any():
         return False
-    return residual_of(matrix.values, factor) <= min(tol, FIT) + gamma(2 * len(factor) + 16)
+    return residual_of(matrix.values, factor) <= tol + gamma(2 * len(factor) + 16)
 
 
 def _factor_text(reason: Reason) -> str:
@@ -149,17 +146,17 @@ def _factor_text(reason: Reason) -> str:
 
 
 @register("upper", "factor", _factor_text)
-def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
     """Prove again that A itself has a factor with so few rows; every check multiplies the rows of its reason out."""
-    rows, proof, factor = None, "within the tolerance", reason.rows
+    factor = reason.rows
     if part.exact is not None and "dominance" in reason.data:
-        rows, proof = dominance_rows(part, fractions(reason.data["dominance"])), PROOFS["dominance"]
-    elif factor is not None:
-        found = "tolerance" if part.exact is None else factor_proof(part, factor)
-        rows, proof = None if found is None else len(factor), PROOFS.get(str(found), proof)
-    if rows is None or reason.value is None:
-        return False, "that A itself has a factor with so few rows is not proved"
-    return reason.value >= rows, f"{counted(rows, 'row')}; {proof}"
+        return dominance_rows(part, fractions(reason.data["dominance"])), PROOFS["dominance"]
+    if factor is not None and part.exact is None:
+        return len(factor), "within the tolerance"
+    proof = None if factor is None else factor_proof(part, factor)
+    if factor is None or proof is None:
+        return None, "that A itself has a factor with so few rows is not proved"
+    return len(factor), PROOFS[proof]
 
 
 @register(
@@ -167,11 +164,11 @@ def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[b
     lambda r: f"APPROXIMATE: a factor of {r.value} rows of a matrix nearby; no factor of A itself with so few rows "
     "is proved to exist",
 )  # fmt: skip
-def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
     """Multiply it out again."""
     B = numbers("rows", reason.data["factor"]).reshape(-1, len(part))
-    ok = is_factor(part, B, known.tol) and reason.value == len(B)
-    return ok, f"{counted(len(B), 'row')}, of a matrix within the tolerance"
+    found = len(B) if is_factor(part, B, known.tol) else None
+    return found, "rows of a factor of a matrix within the tolerance"
 
 
 @register(
@@ -179,9 +176,8 @@ def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tu
     "every completely positive matrix of that size (Maxfield and Minc 1962; Shaked-Monderer, Berman, Bomze, Jarre, "
     "Schachinger 2013, 2015) or rank (Barioli and Berman 2003)",
 )  # fmt: skip
-def check_theorem(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+def check_theorem(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
     """Recompute the cap; it holds for completely positive matrices, which something else has to show."""
     if not known.completely_positive and not has_small_cap(part):
-        return False, "a cap holds for completely positive matrices, and nothing shows that this is one"
-    cap = theorem_cap(part)
-    return reason.value is not None and reason.value >= cap, f"recomputed {cap}"
+        return None, "a cap holds for completely positive matrices, and nothing shows that this is one"
+    return theorem_cap(part), "recomputed"

@@ -55,6 +55,21 @@ def test_rows_without_a_positive_diagonal_entry_are_zero(matrix):
     )
 
 
+def test_a_face_is_of_exact_entries():
+    """Of floats it would speak of one matrix within the tolerance, and not of the others."""
+    content = covopt.cp_rank(M7).to_dict()
+    assert failed(content) == set()
+    assert "face" in failed(content | {"exact": None})
+
+
+def test_halves_of_a_file_that_differ_by_rounding_are_one_matrix():
+    content = json.loads(json.dumps(covopt.cp_rank(CASES["dense"]).to_dict()))
+    content["matrix"][0][1] = float(np.nextafter(content["matrix"][0][1], np.inf))
+    assert failed(content) == set()
+    content["matrix"][0][1] *= 1 + 1e-10
+    assert failed(content) == {"matrix"}
+
+
 def test_nothing_bounds_the_rows_of_what_has_no_factor():
     content, other = (covopt.cp_rank(A).to_dict() for A in ([[1, 2], [2, 1]], [[2, 1], [1, 2]]))
     assert failed(content) == set()

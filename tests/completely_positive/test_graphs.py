@@ -9,6 +9,7 @@ import pytest
 from covopt.completely_positive import graphs
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import read_csv, read_matrix, support_pattern
+from covopt.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,18 @@ def test_what_stays_exact():
         np.array([[1.5, 0.3], [0.3 + 1e-15, 1.0]])
     ).values  # rounding of the symmetry is forgiven
     assert (values == values.T).all()
+
+
+def test_halves_may_differ_by_rounding_of_their_own_size():
+    """What a scaling of rows and columns leaves as it is: the largest entry excuses nothing elsewhere."""
+    for scale in (1.0, 2.0**-40, 2.0**40):
+        d = np.array([1.0, scale])
+        near, far = (np.array([[1.5, 0.5], [0.5 + gap, 1.5]]) * np.outer(d, d) for gap in (1e-13, 1e-9))
+        assert (read_matrix(near).values == read_matrix(near).values.T).all()
+        with pytest.raises(InputError, match="A must be symmetric"):
+            read_matrix(far)
+    with pytest.raises(InputError, match="A must be symmetric"):
+        read_matrix(np.array([[1e15, 1e15 - 1], [1e15 - 2, 1e15]]))  # integers are exact, and these differ
 
 
 def test_pattern_names_ambiguous_entries():
