@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,11 +201,9 @@ def _check(path: Path | None, writes: tuple[str, ...]) -> None:
     check_figure_path(path)
 
 
-@contextmanager
-def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Iterator[Progress]:
+def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Progress:
     """Show a spinner where somebody looks, and let the best answer so far stand in a file."""
-    with Progress(text, enabled=given.talks, out=out) as shown:
-        yield shown
+    return Progress(text, enabled=given.talks, out=out)
 
 
 def _say_how_it_goes_on(path: Path | None) -> None:

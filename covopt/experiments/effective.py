@@ -135,9 +135,11 @@ def cell_minimum(
     hidden, output = network.hidden_weights, network.output_weights[:, 0]
     shares = np.abs(output) * weighing.weigh(rows, hidden)
     kept = shares > negligible * shares.max(initial=0.0)
-    if not kept.any():
-        raise InputError("the network is zero on X; there is no cost to minimise.")
     hidden, output = hidden[kept], output[kept]
+    outputs = np.maximum(rows @ hidden.T, 0.0) @ output
+    scale = float(np.abs(outputs).max())
+    if scale == 0.0:
+        raise InputError("the network is zero on X; there is no cost to minimise.")
     active = ((hidden @ rows.T) > 0) & ~on_hinge(rows, hidden)
     signed = np.unique(np.column_stack([active, output > 0]), axis=0)
     cells, signs = signed[:, :-1].astype(bool), np.where(signed[:, -1], 1.0, -1.0)
@@ -149,10 +151,6 @@ def cell_minimum(
         terms.append(_cell_norm(weighing, rows, cell, places[s], cp))
         fitted = fitted + sign * (np.where(cell[:, None], rows, 0.0) @ places[s])
         sides.append((np.where(cell, 1.0, -1.0)[:, None] * rows) @ places[s] >= 0)
-    outputs = np.maximum(rows @ hidden.T, 0.0) @ output
-    scale = float(np.abs(outputs).max())
-    if scale == 0.0:
-        raise InputError("the network is zero on X; there is no cost to minimise.")
     program = cp.Problem(cp.Minimize(cp.sum(cp.hstack(terms))), [fitted == outputs / scale, *sides])
     run_backend(program, resolve_backend("CLARABEL"), tol=1e-8)
     return CellMinimum(float(shares[kept].sum()), scale * float(program.value), len(cells))

@@ -215,18 +215,22 @@ def cone_membership(
     >>> cone_membership(K, K_sigma + np.eye(2)).status.value
     'out'
     """
-    tol, beta = check_tol(tol), check_bias(bias)
-    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
-    if first.shape != second.shape:
-        raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
-    n = len(first)
-    second = second - beta**2
-    size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
+    tol = check_tol(tol)
+    first, second, size = _read(K, K_sigma, bias)
     if size == 0.0:
-        return Membership(Place.IN, np.zeros((0, n)), 0.0, None, 0.0)
+        return Membership(Place.IN, np.zeros((0, len(first))), 0.0, None, 0.0)
     # small dense problems: threads would only get in each other's way
     with threadpool_limits(1, user_api="blas"):
         return _decide(first / size, second / size, size, tol, max_iter, budget)
+
+
+def _read(K: Any, K_sigma: Any, bias: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return K and Kᵠ − β²11ᵀ, and the norm of the pair."""
+    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
+    if first.shape != second.shape:
+        raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
+    second = second - check_bias(bias) ** 2
+    return first, second, float(np.hypot(np.linalg.norm(first), np.linalg.norm(second)))
 
 
 def _decide(
@@ -293,11 +297,7 @@ def check_membership(
     >>> found.status.value, check_membership(found, K, np.zeros((2, 2)))
     ('out', True)
     """
-    first, second = (
-        to_symmetric("K", K, ASYMMETRY),
-        to_symmetric("K_sigma", K_sigma, ASYMMETRY) - check_bias(bias) ** 2,
-    )
-    size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
+    first, second, size = _read(K, K_sigma, bias)
     if membership.status is Place.IN and membership.decomposition is not None:
         Z = membership.decomposition
         positive = np.maximum(Z, 0.0)
@@ -311,7 +311,7 @@ def check_membership(
         # the form may fall below zero by rounding only: what that is worth, times the trace of K, is taken off
         lowest = minimise(0.5 * (A + A.T), 0.5 * (B + B.T), budget=budget).lower_bound
         mass = max(0.0, float(np.trace(first)))
-        length = float(np.sqrt(np.square(A).sum() + np.square(B).sum()))
+        length = float(np.hypot(np.linalg.norm(A), np.linalg.norm(B)))
         return bool(lowest >= -NEGATIVE * length and total + error - min(0.0, lowest) * mass < 0)
     return False
 

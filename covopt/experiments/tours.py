@@ -143,12 +143,10 @@ def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]
     """Find a tour through all rows and a node at distance zero from all of them, and cut it open there."""
     nx = required("networkx", "a path through more than 8 points", "graphs")
     n = len(steps)
-    weights = np.zeros((n + 1, n + 1))
-    weights[:n, :n] = steps
-    graph = nx.from_numpy_array(weights, create_using=nx.Graph)
-    graph.add_weighted_edges_from((i, j, float(weights[i, j])) for i in range(n + 1) for j in range(i))
-    start = nx.approximation.greedy_tsp(graph, source=n)
-    tour = nx.approximation.threshold_accepting_tsp(graph, start, source=n, seed=seed)
+    weights = np.pad(steps, (0, 1)).tolist()
+    graph = nx.Graph()
+    graph.add_weighted_edges_from((i, j, weights[i][j]) for i in range(n + 1) for j in range(i))
+    tour = nx.approximation.threshold_accepting_tsp(graph, "greedy", source=n, seed=seed)
     order = np.array(tour[1:-1])
     return order, float(steps[order[:-1], order[1:]].sum())
 
