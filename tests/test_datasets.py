@@ -1,36 +1,14 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 from covopt.datasets import (
     load_diabetes_table,
     load_digit_images,
-    load_table,
     make_random_plane,
     make_smooth,
     make_teacher_student,
 )
 from covopt.errors import InputError
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
-
-
-def test_csv(write):
-    values = np.random.default_rng(0).standard_normal(200)  # read exactly
-    path = write("t.csv", "a,y\n" + "".join(f"{v!r},1\n" for v in values.tolist()))
-    assert (load_table(path, target="y")[0][:, 0] == values).all()
-    path = path.with_suffix(".parquet")
-    pd.DataFrame({"a": [1, 2], "s": ["u", "v"], "y": [0.5, 1.5]}).to_parquet(path)
-    X, Y, features, _ = load_table(path, target="y")
-    assert (X.tolist(), Y.tolist(), features) == ([[1], [2]], [[0.5], [1.5]], ("a",))
 
 
 def test_diabetes_rows_are_distinct():

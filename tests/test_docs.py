@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -21,6 +22,7 @@ LONG = {"CHANGELOG.md"}  # it grows
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
+@cache
 def names_of(file: Path) -> set[str]:
     tree = ast.parse(file.read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

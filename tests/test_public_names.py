@@ -1,19 +1,4 @@
-import subprocess
-import sys
-
 import covopt
-
-HEAVY = ("torch", "matplotlib", "cvxpy", "pandas", "numba", "sklearn", "scipy", "polars", "joblib", "rich")
-
-
-def test_importing_and_listing_load_nothing_heavy_and_solving_no_torch():
-    code = (
-        f"import sys, covopt; dir(covopt); print([m for m in {HEAVY!r} if m in sys.modules]); "
-        "s = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]); assert covopt.verify(s).ok; s.is_unique; s.sparsest(); "
-        "print([m for m in ('torch', 'matplotlib', 'cvxpy', 'pandas', 'polars') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[]", "[]"]
 
 
 def test_every_public_name_exists_and_is_documented():

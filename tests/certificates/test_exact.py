@@ -139,16 +139,10 @@ def test_a_proof_of_another_fit_is_refused(change):
     assert "the proof is about another" in detail(found, "exact lower bound")
 
 
-def test_a_moved_weight_is_seen():
+@pytest.mark.parametrize("factor", [1 + 1e-8, 1e200, 1e-200])
+def test_a_moved_weight_is_seen_and_huge_and_tiny_numbers_are_one_sentence(factor):
     solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
-    solution.network.output_weights[0, 0] *= 1 + 1e-8
-    assert {"exact interpolation", "exact norm"} <= failed(covopt.verify(solution, exact=True))
-
-
-@pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_huge_and_tiny_numbers_are_one_sentence(size):
-    solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
-    solution.network.output_weights[0, 0] = size
+    solution.network.output_weights[0, 0] *= factor
     with np.errstate(over="ignore"):
         found = covopt.verify(solution, exact=True)
     assert {"exact interpolation", "exact norm"} <= failed(found)

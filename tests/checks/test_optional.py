@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import covopt
+from tests.cases import cases
 
 ROOT = Path(covopt.__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -17,44 +18,30 @@ OPTIONAL = (
     "pandas", "pyarrow", "openpyxl", "matplotlib", "sklearn", "cvxpy", "scs", "networkx", "torch", "onnx", "plotly",
     "polars", "benchopt", "mosek", "dask",
 )  # fmt: skip
+HEAVY = (*OPTIONAL, "numba", "scipy", "joblib", "rich")
 
-# what needs a package, and the extra that has it
-QUESTIONS = [
-    ('covopt.datasets.load_table(folder / "table.csv", target="y")', "pandas", "tables"),
-    ('covopt.datasets.load_table(folder / "table.parquet", target="y")', "pyarrow", "parquet"),
-    ('solution.plot(folder / "figure.png")', "matplotlib", "plot"),
-    ("solution.plot()", "matplotlib", "plot"),
-    ("covopt.plotting.plot_surface_2d(solution.network, X, y)", "matplotlib", "plot"),
-    ('covopt.fit(X, y > 0, lam=0.1, loss="logistic").plot()', "matplotlib", "plot"),
-    ("covopt.ReLURegressor", "scikit-learn", "sklearn"),
-    ("load_digit_images((1, 2), 3)", "scikit-learn", "sklearn"),
-    ('covopt.min_norm(X, y, solver="conic:SCS")', "cvxpy", "conic"),
-    ('covopt.min_norm(X, y, solver="relaxation")', "cvxpy", "conic"),
-    ("covopt.completely_positive.graphs.cycle(4)", "networkx", "graphs"),
-    ("covopt.training.train(X, y, widths=[2], lam=0.1)", "torch", "train"),
-    ("solution.network.to_torch()", "torch", "torch"),
-    ("deep.to_torch()", "torch", "torch"),
-    ('read_model(folder / "model.pt")', "torch", "torch"),
-    ('solution.network.to_onnx(folder / "n.onnx")', "onnx", "onnx"),
-    ('deep.to_onnx(folder / "n.onnx")', "onnx", "onnx"),
-    ('covopt.explore.write_page(solution, folder / "page.html")', "plotly", "explore"),
-    ("covopt.verify(solution).to_frame()", "pandas", "tables"),
-    ("covopt.sparsity_bounds(X, y).to_frame()", "pandas", "tables"),
-]
+QUESTIONS = cases("what needs a package, and the extra that has it")
 
 # all in one process, since each would import covopt again
 SCRIPT = """
-import json, sys, tempfile, warnings
+import sys
+import covopt
+dir(covopt)
+loaded, asked = [name for name in HEAVY if name in sys.modules], []
+
+import json, tempfile, warnings
 from pathlib import Path
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in OPTIONAL:
+            asked.append(name)
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
 import numpy as np
-import covopt
+proved = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+proved = [covopt.verify(proved).ok, len(proved.sparsest().network) == 1, proved.is_unique, loaded, list(asked)]
 from covopt.datasets import load_diabetes_table, load_digit_images, make_smooth
 from typer.testing import CliRunner
 from covopt.cli import app
@@ -83,6 +70,7 @@ def said(question):
 
 import covopt.plotting, covopt.completely_positive.graphs, covopt.errors
 print(json.dumps({
+    "proved": proved,
     "certified": [solution.status.code, fitted.status.code, covopt.verify(fitted).ok],
     "unique": solution.is_unique,
     "diabetes": [list(a) for a in (load_diabetes_table()[0].shape, load_diabetes_table()[2])],
@@ -100,13 +88,17 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def core():
     done = subprocess.run(
-        [sys.executable, "-c", f"OPTIONAL = {OPTIONAL!r}\nQUESTIONS = {QUESTIONS!r}\n{SCRIPT}"],
+        [sys.executable, "-c", f"{HEAVY, OPTIONAL, QUESTIONS = }\n{SCRIPT}"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_importing_and_listing_load_nothing_heavy_and_solving_asks_for_no_extra(core):
+    assert core["proved"] == [True, True, True, [], []]
 
 
 def test_the_core_solves_and_verifies_alone(core):

@@ -171,8 +171,6 @@ def test_completion(line, offered):
 def test_the_log_is_appended_to(here):
     content = said("--log-json", "log.jsonl", *SOLVE)
     lines = [json.loads(line) for line in Path("log.jsonl").read_text("utf-8").splitlines()]
-    assert [line["round"] for line in lines if line["event"] == "round"] == list(range(content["rounds"]))
-    assert (lines[-1]["event"], lines[-1]["lower_bound"]) == ("result", content["lower_bound"])
     assert sum(content["timings"].values()) >= 0.99 * content["time_s"]
     run("--log-json", "log.jsonl", *SOLVE)
     assert len(Path("log.jsonl").read_text("utf-8").splitlines()) == 2 * len(lines)  # by one handler alone

@@ -11,7 +11,7 @@ import pytest
 import covopt
 from benchmarks.adversary.mutate import places
 from covopt.data import Data
-from covopt.depth import DeepFit, DeepSolution, representation_cost
+from covopt.depth import DeepFit, DeepSolution
 from covopt.depth.bounds import (
     KINDS,
     Bound,
@@ -266,11 +266,3 @@ def test_older_names_of_pairs_are_read():
         assert "alone, exactly" in bound_from_dict(content).title
     with pytest.raises((CovoptError, ValueError), match="looks at norms up to"):
         bound_from_dict({**content, "cutoff": -1.0})
-
-
-def test_the_command_line_of_reading_is_the_same_as_that_of_computing(tmp_path):
-    found = representation_cost([[0.0], [1.0]], [1.0, -1.0], depth=3, time_limit_s=None, tol=1e-3)
-    found.save(tmp_path / "deep.json")
-    X, Y = found.data.X, found.data.Y
-    assert covopt.verify(tmp_path / "deep.json", X[::-1], Y[::-1], exact=True).ok
-    assert covopt.verify(found, X[::-1], Y).failed == ["table"]

@@ -1,7 +1,6 @@
 """The page in a real browser: no error, the slider moves, hovering says what it should, by keyboard and by mouse."""
 
 import io
-import shutil
 
 import numpy as np
 import pytest
@@ -10,19 +9,14 @@ import covopt
 from covopt.explore import write_page
 from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
+from tests.browser import chromium
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-if CHROMIUM is None or DRIVER is None:
-    pytest.skip(
-        "no Chromium with its driver is installed (chromium, chromium-driver)", allow_module_level=True
-    )
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 X = np.linspace(-1, 1, 7)[:, None]
 Y = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.5, 0.2])
@@ -30,17 +24,8 @@ Y = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.5, 0.2])
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1",
-        "--window-size=1200,2300",
-    ):  # fmt: skip
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield found
-    found.quit()
+    with chromium(1200, 2300) as found:
+        yield found
 
 
 def open_page(browser, found, folder):

@@ -15,6 +15,7 @@ from covopt.errors import InputError
 from covopt.proofs.checker.covopt_check import Refused, check, network_facts, read
 from covopt.proofs.coq import THEORY, write_coq
 from covopt.proofs.theorem import sealed
+from tests.browser import chromium
 from tests.proofs.closing import CASES, implied, make_content
 
 CHECKERS = Path(__file__).parents[2] / "checkers"
@@ -170,10 +171,6 @@ def test_a_forger_changes_every_part():
 
 
 def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no Chromium with its driver is installed (chromium, chromium-driver)")
     content = make_content("squared-penalized")
     content["network"] = {
         "hidden": ["1 2"], "hidden_unit": "1 10", "output": "3", "output_bias": "1", "output_unit": "1 10",
@@ -187,18 +184,7 @@ def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
     (tmp_path / "other.csv").write_text("a,y\n" + "\n".join("1,2" for _ in table))
     content["proof"]["H"] = str(int(content["proof"]["H"]) // 2)
     (tmp_path / "forged.json").write_text(sealed(content))
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--window-size=390,900",
-    ):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    try:
+    with chromium(390, 900) as browser:
         browser.get((CHECKERS / "verify.html").as_uri())
         choose = browser.find_element("id", "files")
 
@@ -218,5 +204,3 @@ def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
         assert verdict("proof.json", "other.csv") == "✗ Not proved: the proof is about another table"
         assert verdict("forged.json") == "✗ Not proved: " + sentence(sealed(content)).removeprefix("NO    ")
         assert verdict("table.csv") == "Drop one proof, and at most one table (.csv)."
-    finally:
-        browser.quit()
