@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -117,14 +118,8 @@ def test_a_deep_bound_above_a_network_is_refuted():
 
 
 def test_an_error_of_another_kind_is_a_crash():
-    def broken(_):
-        raise ZeroDivisionError
-
-    def refusing(_):
-        raise covopt.errors.InputError("X must be finite.")
-
-    assert judge(broken, rng()).kind == CRASHED
-    assert judge(refusing, rng()).kind == REFUSED
+    assert judge(Mock(side_effect=ZeroDivisionError), rng()).kind == CRASHED
+    assert judge(Mock(side_effect=covopt.errors.InputError("X must be finite.")), rng()).kind == REFUSED
 
 
 def test_the_command_runs_instances_in_processes_and_counts_them(monkeypatch, capsys):

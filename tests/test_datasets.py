@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -49,10 +51,7 @@ def test_mnist_is_fetched_and_scaled(monkeypatch):
     assert X.shape == (4, 784)
     assert X[labels == 9].min() > 0.8 > X[labels == 0].max()
 
-    def fail(name, **options):
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", Mock(side_effect=OSError("no route to host")))
     with pytest.raises(InputError, match=r"MNIST could not be fetched from OpenML \(no route to host\)"):
         load_digit_images(source="mnist")
 

@@ -26,16 +26,7 @@ from covopt.verification import verify
 from tests.cases import cases
 
 OLD = Path(__file__).parent / "data" / "v0_1_0"
-DOCUMENTS = [
-    "solution",
-    "vector_solution",
-    "fit",
-    "classifier",
-    "label_noise",
-    "path",
-    "cp_rank",
-    "cp_rank_integer",
-]
+DOCUMENTS = sorted(file.stem for file in OLD.glob("*.json"))
 SECONDS = 5.0  # a second on a machine that does nothing else
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from itertools import combinations
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -61,10 +62,7 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     solution.save(path)
     old = path.read_bytes()
 
-    def fail(*args, **kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(f"covopt.{step}", fail)
+    monkeypatch.setattr(f"covopt.{step}", Mock(side_effect=OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         solution.save(path)
     assert path.read_bytes() == old

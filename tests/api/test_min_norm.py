@@ -2,6 +2,7 @@
 
 import threading
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -81,9 +82,7 @@ def test_the_time_limit_returns_the_best_bracket():
 
 
 def test_errors_of_the_callback_come_through():
-    def callback(state):
-        raise RuntimeError("mine")
-
+    callback = Mock(side_effect=RuntimeError("mine"))
     with pytest.raises(RuntimeError, match="mine"):
         covopt.min_norm(*hard_table(), callback=callback)
 

@@ -16,6 +16,7 @@ from covopt.oracles.support import BY_BOXES, BY_CHORDS
 from covopt.proofs import Problem, Proof, check_by_faces
 from covopt.proofs.theorem import ratio, sealed
 from covopt.solution import Solution
+from tests.cases import cases
 from tests.proofs.simple import content_of
 
 
@@ -56,18 +57,7 @@ def test_links_that_are_floating_point_are_named():
 
 
 @pytest.mark.parametrize(
-    ("entry", "what"),
-    [
-        (covopt.min_norm, "NOT exact: the bound on the dual of 2 outputs"),
-        (lambda X, Y: covopt.frank_wolfe(X, Y, max_iter=60), "outputs"),
-        (lambda X, Y: covopt.frank_wolfe(X, Y[:, 0], lam=0.1, max_iter=60), "conjugate of the loss"),
-        (lambda X, Y: covopt.fit(X, Y, lam=0.1), "outputs"),
-        (
-            lambda X, Y: covopt.fit(X[:, :1], Y[:, 0], lam=0.1, potential="label-noise"),
-            "potential 'label-noise'",
-        ),
-        (lambda X, Y: covopt.min_norm(X[:, :1], Y[:, 0], potential="label-noise-exact"), "potential"),
-    ],
+    ("entry", "what"), cases("entry points whose bound has a floating link, and its name", covopt=covopt)
 )
 def test_every_entry_point_names_its_floating_link(entry, what):
     X, y = table(7)
@@ -185,15 +175,7 @@ def test_columns_in_units_of_many_orders_prove_the_truth_or_less():
         assert largest <= float(own.x_unit * own.H)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "targets", "options"),
-    [
-        ([0.0, 8096219213.0, 80259238544.0, 80259238831.0, 80259238938.0], [1.6, 1.8, 0.6, 0.3, -2.0],
-         {"bias": 1e-3, "output_bias": "penalized"}),
-        ([0.0, 1.7e9, 1700047416.4527657, 1700047416.452766], [-1.9, -1.9, 0.5, 0.9], {"output_bias": "free"}),
-        ([-1.7e18, -1.6999999998163822e18, -1.6999999996327644e18, 0.0], [-0.3, 0.8, -0.1, 0.4], {"bias": 1e-3}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("inputs", "targets", "options"), cases("near stamps beside zero"))
 def test_near_stamps_beside_zero_are_proved_by_all_faces(inputs, targets, options):
     """What boxes prove of these is a millionth of the bound, and no reason to refuse it."""
     solution = covopt.min_norm(np.array(inputs)[:, None], targets, **options)

@@ -1,5 +1,7 @@
 """What a solve prints is what its verification computes, to the last bit: also where no search comes to its end."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,8 @@ from covopt.oracles import support
 def open_bounds(monkeypatch):
     """A handful of boxes, nodes and pairs, and no faces: every bound is a valid one, none is the maximum."""
 
-    def no_faces(*_, **__):
-        raise BudgetError("no faces")
-
     monkeypatch.setattr(support, "BOXES", 3)
-    monkeypatch.setattr(support, "oracle_for", no_faces)
+    monkeypatch.setattr(support, "oracle_for", Mock(side_effect=BudgetError("no faces")))
     monkeypatch.setattr(support, "MOST_ARCS", 0)
     monkeypatch.setattr(support, "sign_nodes", lambda *_: 3)
     monkeypatch.setattr(support, "quadratic_limit", lambda *_: 3)

@@ -1,22 +1,13 @@
 """One of anything is in the singular wherever people read it."""
 
-import numpy as np
 import pytest
 
 import covopt
 from covopt.checks.wording import counted, listed
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ((0, "point"), "0 points"),
-        ((1, "point"), "1 point"),
-        ((np.int64(1), "cell"), "1 cell"),
-        ((2, "vertex", "vertices"), "2 vertices"),
-        ((1, "vertex", "vertices"), "1 vertex"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), cases("nouns that are counted"))
 def test_counted(arguments, text):
     assert counted(*arguments) == text
 

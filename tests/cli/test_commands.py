@@ -13,6 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from covopt.datasets import make_random_plane
 from covopt.errors import PrecisionWarning
 from covopt.losses import LOSSES
 from covopt.potentials import POTENTIALS
+from tests.cases import cases
 from tests.commands import refused, run, said
 
 Y, AB = ("--target", "y"), ("--features", "a,b")
@@ -36,8 +38,7 @@ SOLVE = ("solve", "t.csv", *Y, *AB)
 
 
 def test_what_is_stopped_is_kept(here, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+    interrupt = Mock(side_effect=KeyboardInterrupt)
 
     def importing(*_, **__):
         raise ImportError("initialization failed") from KeyboardInterrupt()
@@ -60,9 +61,6 @@ def test_what_is_stopped_is_kept(here, monkeypatch):
 
 
 def test_outputs_are_tried_before_anything_is_computed_and_a_picture_loses_no_solution(here, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device", "f.png")
-
     with monkeypatch.context() as patched:
         patched.setattr("covopt.api.min_norm", lambda *_, **__: pytest.fail("computed"))
         patched.setattr(
@@ -70,6 +68,7 @@ def test_outputs_are_tried_before_anything_is_computed_and_a_picture_loses_no_so
             lambda **_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")),
         )
         assert "Permission denied" in refused(*SOLVE, "--out", "s.json")
+    full = Mock(side_effect=OSError(28, "No space left on device", "f.png"))
     monkeypatch.setattr("covopt.plotting.solution.save_figure", full)
     message = refused(*SOLVE, "--out", "s.json", "--plot", "f.png")
     assert message == "error: f.png: No space left on device\n"
@@ -150,15 +149,7 @@ def test_every_command_has_a_line_and_an_example_that_parses():
                 assert example in text
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("so", "solve"),
-        ("solve --tar", "--target"),
-        ("fit --loss log", "logistic"),
-        ("solve --solver re", "relaxation"),
-    ],
-)
+@pytest.mark.parametrize(("line", "offered"), cases("beginnings of lines, and what completes them"))
 def test_completion(line, offered):
     asked = {
         "COMP_WORDS": f"covopt {line}",

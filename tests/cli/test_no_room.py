@@ -7,6 +7,7 @@ import re
 import resource
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -71,9 +72,7 @@ def test_a_disk_that_fails_loses_nothing(name, fault, place, monkeypatch):
 
 
 def test_where_nothing_can_be_written_that_is_said(monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr("covopt.files.atomic.os.replace", full)
     message = json.loads(run(*COMMANDS["cp-rank"], "--json").stdout)["error"]
     assert message.endswith(

@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 import zipfile
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -82,15 +83,7 @@ def test_what_counts_rows():
     assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
-ODD = {
-    "$10": "money", "€ 1.5": "money", "10 EUR": "money", "-$3": "money", "US$4": "",
-    "1%": "percent", "1.5 %": "percent",
-    "−1": "minus", "–2.5": "minus", "1_000": "underscores", "1\u00a0000": "blanks", "\u00a01": "blanks",
-    "1\u202f000,5": "blanks", "1 000": "blanks", "١٢": "digits", "１２": "digits", "1,5": "commas", "1,000": "commas",
-    "١٫٥": "digits",
-    "½": "digits", "(5)": "brackets", "1'000": "apostrophes", "'7": "apostrophes", "1.5D+03": "with D",
-    "(a)": "", "x²": "", "x'000": "",
-}  # fmt: skip
+ODD = dict(cases("numbers in another writing, and what it is called: text where nothing"))
 
 
 @pytest.mark.parametrize("text", ODD)
@@ -147,10 +140,9 @@ def test_feather_and_excel(tmp_path, monkeypatch):
     town.drop(columns="town").assign(a=[0.1, None]).to_excel(tmp_path / "t.xlsx", index=False)
     assert "X sheet row 3, column 'a' is NaN" in run("solve", tmp_path / "t.xlsx", "--target", "y").stderr
 
-    def missing(path):
-        raise ImportError("Missing optional dependency 'openpyxl'.")
-
-    monkeypatch.setattr(pd, "read_excel", missing)
+    monkeypatch.setattr(
+        pd, "read_excel", Mock(side_effect=ImportError("Missing optional dependency 'openpyxl'."))
+    )
     assert "t.xlsx needs another package: Missing optional dependency 'openpyxl'" in refused(
         tmp_path / "t.xlsx"
     )

@@ -30,6 +30,7 @@ from covopt.exact.rounding import above
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
+from tests.cases import cases
 from tests.depth.bank.tables import BY_NAME, known, tree_bound, tree_of
 
 TREE = "3 x 1, positive 102, L = 3"
@@ -106,16 +107,7 @@ def test_a_file_is_read_back_and_every_number_of_its_proofs_may_be_changed(name)
 
 @pytest.mark.parametrize(
     ("change", "failed"),
-    [
-        (lambda f: f.update(status="certified"), "status"),
-        (lambda f: (f["bounds"][0].update(value=99.0), f.update(lower_bound=99.0)), "bracket"),
-        (lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0), "interpolation"),
-        (lambda f: f["network"]["weights"][0][0].__setitem__(0, 0.5), "interpolation"),
-        (lambda f: f.update(depth=4), "network"),
-        (lambda f: f["problem"].update(output_bias="other"), "data"),
-        (lambda f: f.update(cost=1.0), None),
-        (lambda f: f["bounds"][0].update(families=[{}]), None),
-    ],
+    cases("changes of a deep network's file, and the claim that fails: none where it is damaged"),
 )
 def test_every_claim_is_checked(change, failed, tmp_path):
     path, content = tmp_path / "deep.json", copy.deepcopy(solution(TREE).to_dict())

@@ -1,6 +1,7 @@
 """The bracket of the representation cost, and the search for networks."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -146,10 +147,7 @@ def test_an_interrupt_leaves_little_time_for_a_cheap_network(monkeypatch):
         left.append(seconds_left())
         raise TimeUp
 
-    def interrupt(search):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("covopt.depth.upper.UpperSearch.begin", interrupt)
+    monkeypatch.setattr("covopt.depth.upper.UpperSearch.begin", Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr("covopt.depth.upper.UpperSearch.cheap", late)
     with pytest.raises(KeyboardInterrupt):
         covopt.representation_cost([[1.0], [2.0]], [1.0, 3.0], depth=3)

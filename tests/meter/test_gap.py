@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -268,11 +269,8 @@ def test_interpolation_says_what_it_means_for_y(bank):
 def test_a_deadline_within_the_certificate_of_a_report_ends_its_verification(monkeypatch):
     """The inner check, which has no limit of its own, took the deadline for one: a traceback."""
 
-    def late(*_, **__):
-        raise TimeUp
-
     X = np.random.default_rng(0).standard_normal((6, 2))
     report = covopt.gap(covopt.min_norm(X, X[:, 0]).network, X, X[:, 0], lam=0.1)
-    monkeypatch.setattr("covopt.verification._verify", late)
+    monkeypatch.setattr("covopt.verification._verify", Mock(side_effect=TimeUp))
     found = covopt.verify(report, time_limit_s=60.0)
     assert not found.ok and not found.in_time

@@ -60,6 +60,32 @@ NETWORKS = {
 }
 
 
+def definition(network, X):
+    """One sample at a time, one neuron at a time."""
+    if isinstance(network, ReLUNetwork):
+        hidden, d = network.hidden_weights, X.shape[1]
+        biases = hidden[:, d] if network.bias > 0 else np.zeros(len(hidden))
+        layers, slope = [(hidden[:, :d], biases), (network.output_weights.T, network.output_bias)], 0.0
+    else:
+        layers, slope = network.layers, network.slope
+    found = []
+    for z in X.tolist():
+        for ell, (w, b) in enumerate(layers):
+            a = [max(t, 0.0) + slope * min(t, 0.0) for t in z] if ell else z
+            shift = np.zeros(len(w)) if b is None else network.bias * np.asarray(b)
+            z = [sum(u * v for u, v in zip(row, a, strict=True)) + s for row, s in zip(w, shift, strict=True)]  # noqa: PLW2901
+        found.append(z)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_predict_is_the_definition(name):
+    network, X = NETWORKS[name], np.random.default_rng(5).standard_normal((7, 3))
+    expected, found = definition(network, X), network.predict(X)
+    assert found.shape == ((7,) if expected.shape[1] == 1 else expected.shape)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exports_agree_with_predict(name, tmp_path):
     network = NETWORKS[name]

@@ -5,33 +5,6 @@ from hypothesis import strategies as st
 
 from covopt.network import ReLUNetwork
 
-RNG = np.random.default_rng(0)
-
-
-def loops(network: ReLUNetwork, X: np.ndarray) -> np.ndarray:
-    """The definition, one neuron and one sample at a time."""
-    out = np.zeros((len(X), network.output_weights.shape[1]))
-    for i, x in enumerate(X):
-        lifted = [*x, network.bias] if network.bias > 0 else [*x]
-        for w, v in zip(network.hidden_weights, network.output_weights, strict=True):
-            out[i] += max(0.0, sum(a * b for a, b in zip(w, lifted, strict=True))) * v
-        out[i] += network.bias * network.output_bias
-    return out
-
-
-@pytest.mark.parametrize("bias", [0.0, 0.5, 3.0])
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_predict_is_the_definition(bias, outputs):
-    network = ReLUNetwork(
-        RNG.standard_normal((5, 2 + (bias > 0))), RNG.standard_normal((5, outputs)), bias,
-        RNG.standard_normal(outputs) * (bias > 0),
-    )  # fmt: skip
-    X = RNG.standard_normal((7, 2))
-    expected = loops(network, X)
-    got = network.predict(X)
-    assert got.shape == ((7,) if outputs == 1 else (7, outputs))
-    np.testing.assert_allclose(got.reshape(7, outputs), expected, atol=1e-13)
-
 
 @given(st.integers(0, 6), st.floats(0.1, 10), st.booleans())
 def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -76,10 +77,7 @@ def test_a_part_of_a_box_has_no_larger_bound():
 
 
 def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
-    def late(*_):
-        raise TimeUp
-
-    monkeypatch.setattr("covopt.certificates.cover.Curves", late)
+    monkeypatch.setattr("covopt.certificates.cover.Curves", Mock(side_effect=TimeUp))
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (24, 9)) / 10, rng.integers(-9, 10, 24) / 10
     options = {"network": None, "max_boxes": 10**6, "n_threads": 1}

@@ -1,5 +1,7 @@
 """A run that is interrupted and taken up again goes on from its networks, at their place in the schedule."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -88,10 +90,9 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     run(path, stop_at=100)
     before = path.read_bytes()
 
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("covopt.files.atomic.os.replace", fail)
+    monkeypatch.setattr(
+        "covopt.files.atomic.os.replace", Mock(side_effect=OSError(28, "No space left on device"))
+    )
     with pytest.warns(
         CheckpointWarning, match=r"run could not be written: No space left on device; training goes on"
     ):

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -111,10 +112,7 @@ TOO_LARGE = (
     ids=["device", "host", "python", "another error"],
 )  # fmt: skip
 def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
-    def forward(*_):
-        raise error()
-
-    monkeypatch.setattr(BatchedNetworks, "value_and_gradient", forward)
+    monkeypatch.setattr(BatchedNetworks, "value_and_gradient", Mock(side_effect=error()))
     with pytest.raises(kind, match=said):
         train(X, Y, widths=5, seeds=2, schedule=SHORT)
 

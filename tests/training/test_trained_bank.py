@@ -15,6 +15,7 @@ from covopt.training import Phase, train  # noqa: E402
 from covopt.training.model import BatchedLoss  # noqa: E402
 from covopt.training.optimisers import DRAWN_TOGETHER, draw_noise  # noqa: E402
 from covopt.training.schedule import DRAWS, generator  # noqa: E402
+from tests.cases import cases  # noqa: E402
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -35,25 +36,9 @@ OPTIONS = {
     "free": {"output_bias": "free", "bias": 0.5, "sample_weight": WEIGHTS},
 }  # fmt: skip
 ADAM, MOMENTUM = Phase("adam", 30), Phase("gd", 30, momentum=0.9)
-BANK = [  # loss, outputs, widths, options, phase
-    ("squared", 1, [6, 4], "plain", ADAM),
-    ("squared", 1, [6, 4], "no bias", Phase("adam", 30, betas=(0.8, 0.95), eps=1e-3)),
-    ("squared", 2, [6, 4], "penalized", MOMENTUM),
-    ("squared", 1, [(5, 4), (3, 6)], "free", Phase("gd", 30, decay="cosine")),
-    ("squared", 2, [(4, 3, 2), (3, 5, 2)], "no bias", ADAM),
-    ("huber", 1, [6, 4], "free", ADAM),
-    ("logistic", 1, [6, 4], "weighted", Phase("sgd", 30, batch_size=4, momentum=0.5)),
-    ("logistic", 1, [(5, 4), (3, 6)], "penalized", ADAM),
-    ("hinge", 1, [6, 4], "penalized", MOMENTUM),
-    ("squared-hinge", 1, [(4, 3, 2), (3, 5, 2)], "weighted", ADAM),
-    ("softmax-cross-entropy", 3, [6, 4], "free", ADAM),
-    ("softmax-cross-entropy", 3, [(5, 4), (3, 6)], "penalized", Phase("sgd", 30)),
-    ("squared", 1, [6, 4], "plain", Phase("label-noise-sgd", 300, noise_size=0.2)),
-    ("squared", 1, [6, 4], "plain", Phase("label-noise-sgd", 30, noise="rademacher", batch_size=3)),
-    ("squared", 2, [(5, 4)], "weighted", Phase("label-noise-sgd", 30, noise="uniform", batch_size=3)),
-    ("squared", 1, [6, 4], "free", Phase("lbfgs", 12)),
-    ("logistic", 1, [(5, 4), (3, 6)], "penalized", Phase("lbfgs", 12)),
-]
+BANK = cases(
+    "tiny runs of training: loss, outputs, widths, options, phase", Phase=Phase, ADAM=ADAM, MOMENTUM=MOMENTUM
+)
 
 
 def over(rows):
