@@ -47,8 +47,8 @@ from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network
 from tests.cases import cases
 
-LIMIT = 0.5
-LATE = 0.1 * LIMIT + 3.0  # seconds, with reading the table; half of it where nothing else runs
+LIMIT, NIGHT = 0.5, 1.0
+LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of it where nothing else runs
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def tables(tmp_path_factory) -> Path:
 
 COMMANDS = cases(
     "commands that keep a limit", T="--target y", L=f"--time-limit {LIMIT}",
-    slow=lambda line: pytest.param(line, marks=pytest.mark.slow),
+    slow=lambda line: pytest.param(line.replace(f" {LIMIT}", f" {NIGHT}"), marks=pytest.mark.slow),
 )  # fmt: skip
 
 
@@ -97,10 +97,11 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_c
     if "digits.csv" in arguments:
         X, y = pytest.importorskip("sklearn.datasets").load_digits(return_X_y=True, as_frame=True)
         X.assign(y=y)[:600].to_csv("digits.csv", index=False)
+    limit = float(arguments[-1]) if "--time-limit" in arguments else LIMIT
     for again in (True, False):
         began = time.process_time()
         result = CliRunner().invoke(app, [*arguments, "--json"])
-        if time.process_time() - began <= LIMIT + LATE:
+        if time.process_time() - began <= 1.1 * limit + LATE:
             break
         assert again  # the first run loads and compiles
     assert result.exit_code in (0, 3), result.output
@@ -149,7 +150,7 @@ def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
     content = np.random.default_rng(0).standard_normal((20_000, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryLimitWarning)
-        found = covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=LIMIT)
+        found = covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT)
     assert len(found.network) == 20_000
     began = time.process_time()
     found.plot(tmp_path / "figure.png")
@@ -165,7 +166,7 @@ def test_a_network_of_a_hundred_thousand_neurons_is_verified(tmp_path):
     content = np.random.default_rng(0).standard_normal((100_000, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryLimitWarning)
-        covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=LIMIT).save(tmp_path / "large.json")
+        covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT).save(tmp_path / "large.json")
     began = time.process_time()
     found = covopt.verify(covopt.load(tmp_path / "large.json"), time_limit_s=30.0)
     assert not found.failed  # all pairs of points and neurons at once were 75 GiB

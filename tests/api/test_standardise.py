@@ -103,26 +103,6 @@ def test_files_keep_it(fitted, tmp_path):
     assert json.loads(json.dumps(covopt.fit(X, y, lam="max").to_dict()))["schema"] == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"scale": [1.0, -1.0]}, "divides by -1"),
-        ({"scale": [1.0]}, "cannot reshape"),
-        ({"centre": [float("nan"), 0.0]}, "not finite"),
-        ({"centre": "none"}, "'centre' must be a list"),
-        (None, "'scaling' must be"),
-    ],
-)
-def test_damaged_scalings_are_refused(fitted, change, said):
-    content = fitted[2].to_dict()
-    content["problem"] = {
-        **content["problem"],
-        "scaling": 3 if change is None else {**content["problem"]["scaling"], **change},
-    }
-    with pytest.raises(SolutionFileError, match=said):
-        covopt.Solution.from_dict(content)
-
-
 def test_forged_scalings_fail(fitted):
     X, y, found = fitted
     content = json.loads(json.dumps(found.to_dict()))
