@@ -48,12 +48,15 @@ def test_local_search(name, monkeypatch):
     assert covopt.verify(solution).ok
 
 
-@pytest.mark.thinned(6)
-@named([p for p in [*CLOSED_FORMS[::4], *VARIATION[::3]] if p.loss is None])
+@pytest.mark.thinned(5)
+@named([p for p in [*CLOSED_FORMS[::4], *VARIATION] if p.loss is None])
 def test_relaxation(name):
+    """It reaches seven tenths of the optimum for one output, and half of it for several."""
     solution = BY_NAME[name].solve(solver="relaxation", tol=1e-2)
     check_bracket(BY_NAME[name], solution)
-    assert solution.lower_bound >= 0.25 * BY_NAME[name].reference[1]
+    share = 0.7 if BY_NAME[name].targets.shape[1] == 1 else 0.5
+    assert solution.lower_bound >= share * BY_NAME[name].reference[1]
+    assert "semidefinite" in solution.solver or not solution.cost
     assert covopt.verify(solution).ok
 
 
