@@ -186,7 +186,7 @@ def test_training_against_the_certificate(here, monkeypatch):
     import covopt.api.fitting
     from covopt.training.loop import Runner
 
-    honest, solve = covopt.api.fitting.fit, covopt.api.min_norm
+    honest, solve = covopt.api.fit, covopt.api.min_norm  # the names are loaded before one of them is replaced
 
     def forged(*arguments, **given):
         solution = honest(*arguments, **given)
