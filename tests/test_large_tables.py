@@ -40,7 +40,7 @@ def kernels():
     """Kernels that are loaded, so that their seconds are not those of an answer."""
     for d in (2, 3, 12):
         for question in ("solve", "fit"):
-            asked(question, *table(40, d), time_limit_s=0.2)
+            asked(question, *table(40, d), time_limit_s=0.5)
 
 
 @pytest.fixture
