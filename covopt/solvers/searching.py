@@ -107,8 +107,10 @@ class Believing(Generation):
 
     def should_stop(self) -> bool:
         """See the base class; belief alone never ends the rounds, a proof that failed does."""
-        if self.point.gap <= self.tol < relative_gap(self.point.upper_bound, self.proved[1]):
-            self.oracle.failed |= not self._is_decided()
+        while self.point.gap <= self.tol < relative_gap(self.point.upper_bound, self.proved[1]):
+            if not self._is_decided():
+                self.oracle.failed = True
+                break
         self.oracle.gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
         return super().should_stop() or self.oracle.failed
 

@@ -144,8 +144,10 @@ def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
     normal, targets = (
         np.random.default_rng(seed).standard_normal(shape) for seed, shape in ((0, (50, 7)), (1, 50))
     )
-    for X, y in ((flowers[:, :4], flowers[:, 4]), (normal, targets)):
-        assert covopt.min_norm(X, y).status is Status.CERTIFIED
+    iris = flowers[:, :4], flowers[:, 4]
+    # at 1e-3 a belief that a neuron had corrected was within the tolerance, and ended the rounds without a proof
+    for table, tol in ((iris, 1e-6), (iris, 1e-3), ((normal, targets), 1e-6)):
+        assert covopt.min_norm(*table, tol=tol).status is Status.CERTIFIED
 
 
 def test_a_look_at_boxes_adds_what_climbs_missed_and_ends_looks_that_add_nothing():
