@@ -24,10 +24,9 @@ from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 NEAR = 0.3  # share of the gap by which the best value may exceed one when a proof is asked for
 FAR = 0.05  # with a larger excess a proof never pays
 ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
-CLOSE = 0.1  # of the tolerance, what a proof may leave
+CLOSE = 0.1  # of the tolerance, what a proof may leave; of the excess that climbs have met, what a look may
 ABOVE = 1e-9  # what a neuron has to exceed one by
-LOOK = 1_000_000  # boxes that look for what climbs have missed, a second of them,
-LOWER = 0.1  # down to this share of the best excess that climbs have met
+LOOK = 1_000_000  # boxes that look for what climbs have missed: a second
 STARTS = 128  # of branch and bound over signs
 
 
@@ -108,7 +107,7 @@ class SearchedThenProved:
 
     def _look(self, boxes: BoxOracle, dual: np.ndarray, found: Pricing) -> Pricing:
         """Add what boxes find, all of it."""
-        level = 1.0 + max(LOWER * (found.upper_bound - 1.0), CLOSE * self.tol)
+        level = 1.0 + CLOSE * max(found.upper_bound - 1.0, self.tol)
         more = boxes.price(dual, threshold=level, complete=True, max_nodes=LOOK)
         self._sees_more = _count(more) > 2 * _count(found)
         return merged(found, more)

@@ -83,7 +83,7 @@ def test_predict_is_the_definition(name):
     network, X = NETWORKS[name], np.random.default_rng(5).standard_normal((7, 3))
     expected, found = definition(network, X), network.predict(X)
     assert found.shape == ((7,) if expected.shape[1] == 1 else expected.shape)
-    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -150,6 +150,17 @@ def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
         assert covopt.min_norm(*table, tol=tol).status is Status.CERTIFIED
 
 
+def test_a_belief_that_was_corrected_does_not_end_the_rounds_unproved(monkeypatch):
+    problem = Problem.through(np.eye(3), np.array([3.0, 4.0, -6.0]))
+    oracle = SearchedThenProved(problem.rows, tol=1e-3, max_nodes=1000)
+    generation = Believing(problem, oracle, tol=1e-3)
+    monkeypatch.setattr(generation, "_began", 0.0, raising=False)
+    generation.point.upper_bound, generation.point.lower_bound = 1.0, 0.9999
+    answers = [True, True, False]  # corrected, by less than the tolerance; corrected; no proof
+    monkeypatch.setattr(generation, "_is_decided", lambda: answers.pop(0))
+    assert generation.should_stop() and oracle.failed and not answers
+
+
 def test_a_look_at_boxes_adds_what_climbs_missed_and_ends_looks_that_add_nothing():
     rows = np.random.default_rng(0).standard_normal((40, 5))
     dual = np.random.default_rng(1).standard_normal(40)

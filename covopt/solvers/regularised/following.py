@@ -22,7 +22,6 @@ CURVED = 1e-2  # gap from which on curvature is carried
 LIGHT = 1e-6  # share of the largest weight below which a neuron does not move
 NEAR = 0.03  # distance of a neuron from the local maximum that inherits its weight
 TIGHT, WARM = 0.95, 0.9  # heights of columns that stay, in these rounds and for the next solve
-PATIENCE = 4
 
 
 class Following:
@@ -54,7 +53,7 @@ class Following:
         if not _is_finite(master):
             return False
         self._offer(master)
-        idle = 0
+        idle, milestone = 0, np.inf
         for number in range(loop.max_rounds):
             dual = loop.problem.project_dual(master.dual)
             before = min(loop.point.gap, 1.0)
@@ -67,8 +66,9 @@ class Following:
                 loop.point.warm = self.state(master)
                 return True
             gap = min(loop.point.gap, 1.0)
-            idle = 0 if gap < 0.5 * before or not number else idle + 1
-            if idle > PATIENCE:
+            idle = 0 if gap < 0.5 * milestone else idle + 1
+            milestone = milestone if idle else gap
+            if idle > loop.schedule.stalled:
                 loop.point.warm = self.state(master)
                 return False
             heights = np.abs(self.columns.atoms @ dual[:, 0])
