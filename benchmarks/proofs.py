@@ -1,6 +1,6 @@
 """Closed proofs: what they take to be made and to be read, by Python, JavaScript and Coq, and how large they are.
 
-    python -m benchmarks.proofs [WORD …]
+    python -m benchmarks.proofs [--tol T] [WORD …]
 
 Processor seconds, as a table in Markdown; a reader that is not installed has a dash. Words choose tables.
 """
@@ -62,11 +62,11 @@ def seconds(command: list[str], folder: Path) -> float | None:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measured(solution: Any, folder: Path) -> list[str]:
+def measured(solution: Any, folder: Path, tol: float) -> list[str]:
     """Make a proof, give it to all readers, and return a row without its name."""
     solution.prove(max_boxes=100)  # compiled
     began = time.process_time()
-    proof = solution.prove()
+    proof = solution.prove(tol=tol)
     made = time.process_time() - began
     proof.save(folder / "proof.json")
     write_coq(proof.text, folder)
@@ -86,13 +86,14 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*")
-    words = parser.parse_args().words
+    parser.add_argument("--tol", type=float, default=1e-9)
+    given = parser.parse_args()
     print("| table | leaves | file | bound below covopt's | made | Python | node | Coq |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, solve in tables().items():
-        if all(word in name for word in words):
+        if all(word in name for word in given.words):
             with tempfile.TemporaryDirectory() as folder:
-                print("|", " | ".join([name, *measured(solve(), Path(folder))]), "|", flush=True)
+                print("|", " | ".join([name, *measured(solve(), Path(folder), given.tol)]), "|", flush=True)
 
 
 if __name__ == "__main__":

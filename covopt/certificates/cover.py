@@ -24,7 +24,7 @@ from covopt.proofs.closing import close, encoded
 from covopt.proofs.curving import curve
 from covopt.proofs.theorem import counted, exactly, sealed, text, theorem_of
 
-RTOL = 5e-10  # of H, above the best value found; no rounding below costs more than a quarter of it
+RTOL = 5e-10  # of H, above the best value found
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
 MOST_SLOPE = 21  # bits; a field in Coq
 TURNED = 10  # bits of a basis beyond those of the narrowest box
@@ -42,7 +42,7 @@ class Covered(NamedTuple):
 
 def cover(
     problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
-    n_threads: int = 1,
+    n_threads: int = 1, rtol: float = RTOL,
 ) -> Covered:  # fmt: skip
     """Round a dual point to few bits, and close a cover of all directions for it.
 
@@ -58,6 +58,8 @@ def cover(
         Where they run out H is larger.
     n_threads : int
         Of the search.
+    rtol : float
+        Of H, above the best value found. No rounding costs more than a quarter of it.
 
     Raises
     ------
@@ -82,13 +84,13 @@ def cover(
     dual, rank = moved.astype(float), len(row_span(rows))
     most = quadratic_limit(N, rank) if rank > LOW else 0
     chords = min(max_boxes, most or max_boxes)
-    found = box_gauge(rows, dual, neurons=neurons, rtol=RTOL, max_nodes=chords, n_threads=n_threads)
+    found = box_gauge(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
     curves, cuts = None, int(INTEGERS * min(max_boxes, most))
-    if cuts and best * (1.0 + NEAR) <= upper:  # chords come nowhere near
+    if cuts and best * (1.0 + max(NEAR, rtol)) <= upper:  # chords come nowhere near
         basis = _turned(_whole(found.transfer.V), TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
-        curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts)
+        curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
         curves = curves if curves.bound * best < upper else None
     if curves is not None:
         multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
@@ -98,14 +100,14 @@ def cover(
             return _filled(content, own, about)
     V = _whole(found.transfer.V)
     while True:
-        wanted = best * (1.0 + RTOL) or 1.0
+        wanted = best * (1.0 + rtol) or 1.0
         search = Chords(rows @ V * (np.abs(dual) / wanted)[:, None], np.sign(dual), max_boxes)
         if not search.value > 1.0 + FALSE:
             break
         best = wanted * search.value
     h = Fraction(min(wanted * search.bound, max(upper, wanted)))
-    rtol = max(RTOL, (1.0 + RTOL) * float(h) / wanted - 1.0)
     multipliers, H = _shortened(about, moved, h, theorem)
+    rtol = max(rtol, (1.0 + rtol) * float(h) / wanted - 1.0)
     basis = _turned(V, max(map(_narrowest, search.code)) + TURNED)
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
     # rounding a slope is felt in second order

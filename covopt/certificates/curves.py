@@ -70,6 +70,8 @@ class Curves:
         Its rows are the vectors that the coordinates belong to.
     most : int
         Cuts.
+    wanted : float
+        The bound with which to end.
 
     Attributes
     ----------
@@ -79,7 +81,9 @@ class Curves:
         In the order of a file.
     """
 
-    def __init__(self, rows: np.ndarray, signs: np.ndarray, basis: np.ndarray, most: int):
+    def __init__(
+        self, rows: np.ndarray, signs: np.ndarray, basis: np.ndarray, most: int, wanted: float = 0.0
+    ):
         D = len(basis)
         self.size = float(np.sqrt((basis**2).sum() / D))
         self.rows, self.signs = rows, signs
@@ -99,7 +103,7 @@ class Curves:
                 self.play(box, now() + max(0.0, end - now()) / (len(waiting) - k))
                 made += 1
                 heapq.heappush(open_, (max(above, -box.bound), made, box))
-            if now() > end or len(whole) >= most or open_[0][2].cut < 0:
+            if now() > end or len(whole) >= most or open_[0][2].cut < 0 or -open_[0][0] <= wanted:
                 break
             above, _, worst = heapq.heappop(open_)
             waiting = worst.halves()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # where time is limited the first search is too small for quadratics, and each next one so many times as large
 FIRST_BOXES, MORE_BOXES = 80, 4
-PROVES = 1e-9  # of a bound, by which a proved one may be below it
+PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
 DIGITS = 17  # of the bound
 
 
@@ -80,6 +80,7 @@ def prove(
     network: ReLUNetwork | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
+    tol: float = PROVES,
 ) -> Proof:
     """Make a closed proof, and let the reader check it.
 
@@ -94,6 +95,8 @@ def prove(
         Where they run out the proof proves less.
     n_threads : int
         Of the search.
+    tol : float
+        Half of it is given away for fewer and shorter numbers.
 
     Raises
     ------
@@ -111,7 +114,9 @@ def prove(
     if reason is not None:
         raise InputError(f"there is no exact proof of this bound: {reason}")
     neurons = None if network is None else network.hidden_weights
-    content, own, _ = cover(problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)
+    content, own, _ = cover(
+        problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads, rtol=0.5 * tol
+    )
     try:
         bound = largest_bound(own)
     except Refused as error:
@@ -145,15 +150,16 @@ def prove_in_time(
     network: ReLUNetwork,
     max_boxes: int,
     n_threads: int,
+    tol: float,
 ) -> Proof:
     """Return the proof of :func:`prove`, or the best of smaller ones that end in time.
 
     Parameters
     ----------
-    problem, dual, network, max_boxes, n_threads
+    problem, dual, network, max_boxes, n_threads, tol
         As for :func:`prove`.
     stated : float
-        The bound that is to be proved: with it there is nothing more to do.
+        The bound that is to be proved, but for ``tol`` of it: with that there is nothing more to do.
     time_limit_s : float, optional
 
     Raises
@@ -169,9 +175,9 @@ def prove_in_time(
     with suppress(TimeUp), limited(time_limit_s):
         while True:
             began = now()
-            found = prove(problem, dual, network=network, max_boxes=boxes, n_threads=n_threads)
+            found = prove(problem, dual, network=network, max_boxes=boxes, n_threads=n_threads, tol=tol)
             best = found if best is None or found.lower_bound > best.lower_bound else best
-            if boxes == max_boxes or best.lower_bound >= stated - PROVES * abs(stated):
+            if boxes == max_boxes or best.lower_bound >= stated - tol * abs(stated):
                 break
             # the search hears no deadline: it is begun where it should end in time
             if time_limit_s is not None and MORE_BOXES * (now() - began) > start + time_limit_s - now():

@@ -88,7 +88,7 @@ def prove(given: SimpleNamespace) -> Answer:
         stated = loaded.lower_bound
         try:
             proof = loaded.prove(
-                max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit,
+                max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit, tol=given.tol,
             )  # fmt: skip
         except BudgetError as error:
             if not given.as_json:
@@ -98,7 +98,7 @@ def prove(given: SimpleNamespace) -> Answer:
         keep(proof.save, given.out)
         if given.coq is not None:
             write_coq(proof.text, given.coq)
-    holds = bool(stated <= proof.lower_bound * (1.0 + 1e-9))
+    holds = bool(proof.lower_bound >= stated - given.tol * abs(stated))
     found = {
         "proved": proof.lower_bound,
         "stated": stated,

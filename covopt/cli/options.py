@@ -263,6 +263,7 @@ OPTIONS = (
            more={"min": 1}),
     Option("prove", "threads", int, 1, "Threads of the search.", "N", more={"min": 1}),
     Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
+    Option("prove", "tol", float, 1e-9, "Share of the bound that may be left unproved, for a smaller file."),
     Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
     # how it runs

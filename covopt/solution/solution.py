@@ -15,7 +15,7 @@ from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fi
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.html import html_table
-from covopt.checks.validation import check_time_limit
+from covopt.checks.validation import check_number, check_time_limit
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.scaling import Scaling
@@ -256,6 +256,7 @@ class Solution(Predicts):
         max_boxes: int = 2_000_000,
         n_threads: int = 1,
         time_limit_s: float | None = None,
+        tol: float = 1e-9,
     ) -> Proof:
         """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.
 
@@ -269,16 +270,19 @@ class Solution(Predicts):
         n_threads : int
         time_limit_s : float, optional
             Seconds. Proofs with more and more boxes are made while time lasts, and the last one is returned.
+        tol : float
+            The share of ``lower_bound`` that may be left unproved. A larger one makes a smaller file.
 
         Returns
         -------
         Proof
-            Of a bound that is smaller than ``lower_bound`` by less than 1e-9 of it.
+            Of a bound that is smaller than ``lower_bound`` by less than ``tol`` of it.
 
         Raises
         ------
         InputError
             With several outputs, a label-noise potential or the softmax: there the oracle's bound is all there is.
+            Where ``tol`` is below 1e-9, closer than doubles search, or 1 and more.
         BudgetError
             Where the time was up before there was any proof.
 
@@ -292,6 +296,7 @@ class Solution(Predicts):
         """
         from covopt.certificates.prove import multipliers_of, no_file, problem_of, prove_in_time
 
+        tol = check_number("tol", tol, "a number from 1e-9 to below 1", lambda t: 1e-9 <= t < 1)
         data = self.data
         if self.loss is not None:
             data = replace(data, Y=self.loss.targets)
@@ -301,7 +306,7 @@ class Solution(Predicts):
             raise InputError(f"there is no exact proof of this bound: {reason}")
         return prove_in_time(
             problem, multipliers_of(self), self.lower_bound, check_time_limit(time_limit_s),
-            network=self.network, max_boxes=max_boxes, n_threads=n_threads,
+            network=self.network, max_boxes=max_boxes, n_threads=n_threads, tol=tol,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ files and pictures

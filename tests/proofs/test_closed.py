@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+import covopt
 from covopt.certificates.curves import Curves
 from covopt.certificates.prove import prove, prove_in_time
+from covopt.datasets import make_smooth
+from covopt.errors import InputError
 from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
 from covopt.proofs import Problem
@@ -76,11 +79,34 @@ def test_a_part_of_a_box_has_no_larger_bound():
     assert Curves(rows, np.sign(dual), np.eye(12), 4).bound < 0.9
 
 
+@pytest.mark.parametrize("loss", [None, "squared", "hinge"])
+def test_a_proof_of_nearly_the_bound_is_smaller(loss):
+    X, y = make_smooth(16)
+    if loss is None:
+        solution = covopt.min_norm(X, y, output_bias="penalized")
+    else:
+        solution = covopt.fit(X, y if loss == "squared" else np.sign(y), lam="0.1max", loss=loss)
+    stated, whole, part = solution.lower_bound, solution.prove(), solution.prove(tol=1e-3)
+    assert whole.lower_bound >= stated * (1.0 - 1e-9) > part.lower_bound >= stated * (1.0 - 1e-3)
+    assert len(part.text) < 0.8 * len(whole.text)
+    with pytest.raises(InputError, match="tol must be a number from 1e-9 to below 1"):
+        solution.prove(tol=1e-10)
+
+
+def test_a_search_of_quadratics_ends_with_the_bound_that_is_wanted():
+    rng = np.random.default_rng(0)
+    rows, signs = rng.normal(size=(20, 6)), np.sign(rng.normal(size=20))
+    whole = Curves(rows, signs, np.eye(6), 30)
+    wanted = 1.1 * whole.bound
+    part = Curves(rows, signs, np.eye(6), 30, wanted)
+    assert whole.bound < part.bound <= wanted
+
+
 def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
     monkeypatch.setattr("covopt.certificates.cover.Curves", Mock(side_effect=TimeUp))
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (24, 9)) / 10, rng.integers(-9, 10, 24) / 10
-    options = {"network": None, "max_boxes": 10**6, "n_threads": 1}
+    options = {"network": None, "max_boxes": 10**6, "n_threads": 1, "tol": 1e-9}
     found = prove_in_time(Problem(X, y[:, None], 1.0), y, 1e9, 60.0, **options)
     assert 0.0 < found.lower_bound < 1e9 and found.boxes >= 40
 
