@@ -1,7 +1,7 @@
 r"""Descent on both layers: the network that every large or limited fit begins with.
 
 The objective of both layers (:mod:`covopt.solvers.both_layers`) is not convex, and in practice benign: from
-sixty random neurons some hundred steps of L-BFGS end next to the global minimum. What is missing then are a few
+sixty random neurons some hundred steps end next to the global minimum. What is missing then are a few
 neurons, which the dual point −∇C/μ of the network names: those with ‖Λᵀσ(Zw)‖ > 1. They are added with little mass,
 twins are merged, and the descent goes on (sliding Frank–Wolfe over all neurons). Every network is an upper bound.
 """
@@ -17,15 +17,14 @@ from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import approach, climb, climb_outputs
 from covopt.problems.problem import Problem
-from covopt.solvers.both_layers import PIECE, STEPS, Network, descend
+from covopt.solvers.both_layers import ANNEALED, PIECE, STEPS, Network, descend
 from covopt.solvers.merging import merge_alike
 from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
 
 NEURONS = 60  # of the first network
 SAMPLE = 20_000  # rows of the first descent, and of merging
-FEW = 1000  # rows before those, so that there is a network at once
-LOOKED_AT = 4000  # rows on which missing neurons are looked for
+LOOKED_AT = 4000  # rows on which missing neurons are looked for, and steps are many
 STARTS, FRESH = 24, 20  # climbs to missing neurons, and how many of those are added
 SHARE = 0.01  # of the mean mass, that they begin with
 ANGLES = 0.01, 0.1  # within which neurons of one cell are one
@@ -33,7 +32,7 @@ SAME = 1e-6  # relative rise of the objective that fewer neurons may bring
 WORTH = 1e-5  # relative fall of the objective that another pass has to bring
 PASSES = 8
 LONGEST = 30  # doublings of the step that tells how large outputs get
-WIDTHS = 0.1, 0.01, 0.001  # of the corner of a loss that is rounded off
+WIDTH = 0.001  # of the corner of a loss that is rounded off
 
 
 class Descent:
@@ -54,7 +53,7 @@ class Descent:
 
     def __init__(self, problem: Problem, random_state: int | None = None):
         self.problem = problem
-        self.smooth = _rounded(problem, WIDTHS[-1])  # what descents see: corners of a loss would stop them
+        self.smooth = _rounded(problem, WIDTH)  # what descents see: corners of a loss would stop them
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
         n, r = problem.rows.shape
         self.constant = problem.best_constant()
@@ -100,7 +99,7 @@ class Descent:
         if not len(self.live) or not self.problem.dual_of(self._fitted(self.network)).any():
             return
         for _ in range(starts):
-            found = self._first() if start is None else descend(self.smooth, start, rescue=self.offer)
+            found = self._first() if start is None else self._descend(self.smooth, start)
             self.offer(found)
             found = self._merged(found)
             yield self.point
@@ -113,7 +112,7 @@ class Descent:
                     np.concatenate(pair) for pair in zip(self.network[:2], fresh, strict=True)
                 )
                 joined = Network(neurons, weights, self.point.offset)
-                found = descend(self.smooth, joined, rescue=self.offer)
+                found = self._descend(self.smooth, joined)
                 self.offer(found)
                 self._merged(found)
                 yield self.point
@@ -133,15 +132,18 @@ class Descent:
         if len(problem.rows) > SAMPLE:
             self._offer_one()
         network = self.random_network()
-        wider = [problem] if self.smooth is problem else [_rounded(problem, width) for width in WIDTHS]
+        for most in (LOOKED_AT, SAMPLE):
+            if len(problem.rows) > most:
+                network = self._descend(self.sampled(self.smooth, most), network)
+                self.offer(network)
         if len(problem.rows) > SAMPLE:
-            self.offer(network := descend(self.sampled(wider[0], FEW), network, rescue=self.offer))
-        if self.smooth is not problem or len(problem.rows) > SAMPLE:
-            for smooth in wider:
-                network = descend(self.sampled(smooth, SAMPLE), network, rescue=self.offer)
-            self.offer(network)
             network = self._merged(network)
-        return descend(self.smooth, network, rescue=self.offer)
+        return self._descend(self.smooth, network)
+
+    def _descend(self, problem: Problem, network: Network) -> Network:
+        """Descend, by Adam first where steps are cheap."""
+        annealed = ANNEALED if len(problem.rows) <= LOOKED_AT else 0
+        return descend(problem, network, annealed=annealed, rescue=self.offer)
 
     def _offer_one(self) -> None:
         """Offer a neuron along ±Zᵀλ, with little mass: better than a constant, whatever the time and the noise."""

@@ -20,7 +20,7 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds, more_and_more_points
-from covopt.solvers.descent import PASSES, Descent
+from covopt.solvers.descent import Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
@@ -33,7 +33,7 @@ from covopt.status import Status
 STARTS = 4  # random networks where no columns follow
 SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
 HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit
-MEETING_SHARE = 0.3  # of the time, for a network through the points
+DESCENDING = 0.3  # of the time, for a network that columns follow
 SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
@@ -125,8 +125,9 @@ class Improvement:
         is_dear = not meets and problem.rows.shape[1] > MOST_FACED
         begins = is_far or is_dear or oracle is None or (is_late and not meets)
         if self.options.get("warm") is None and begins and problem.rows.any():
-            starts = 1 if not problem.interpolates and (follows or not is_far) else STARTS
-            for _ in self._descents(starts, PASSES if is_far else 0):
+            alone = is_far and not follows
+            starts = STARTS if alone or problem.interpolates else 1
+            for _ in self._descents(starts, SEARCHING if alone and not problem.interpolates else DESCENDING):
                 yield self._improved(self.descent.point, DESCENT)
                 if (
                     not self.problem.interpolates and self._report()
@@ -144,13 +145,11 @@ class Improvement:
                 found.status = Status.GAP if self.limit is None else Status.TIME_LIMIT
             yield self._improved(found, DESCENT)
 
-    def _descents(self, starts: int, passes: int) -> Iterator[Point]:
+    def _descents(self, starts: int, share: float) -> Iterator[Point]:
         """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
-        # there are passes where no columns follow
-        share = MEETING_SHARE if through else SEARCHING if passes else SEARCHING_WIDE
         end = now() + share * (np.inf if left is None else left)
-        points = self.descent.run(starts, passes)
+        points = self.descent.run(starts)
         try:
             while more:
                 with limited(None if left is None else max(end - now(), 1e-6)):

@@ -178,6 +178,20 @@ def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():
     assert len(kept) == 1 and len(kept[0].neurons)
 
 
+def test_adam_passes_the_corners_where_lbfgs_stops():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 20))
+    loss = make_loss("squared")
+    loss.encode_targets(np.maximum(X[:, 0], 0.0) - np.abs(X[:, 1]) + 0.3 * rng.standard_normal(200))
+    problem = Problem(np.column_stack([X, np.ones(200)]), loss, 0.005)
+    descent, values = Descent(problem), []
+    for start in (descent.random_network() for _ in range(4)):
+        found = [descend(problem, start, annealed=annealed) for annealed in (0, both_layers.ANNEALED)]
+        values.append([problem.primal_value(problem.fitted(*n), n.weights, n.offset) for n in found])
+    plain, annealed = np.mean(values, axis=0)
+    assert annealed < 0.993 * plain
+
+
 def test_a_sample_of_rows_stands_for_all(monkeypatch):
     problem = _problem("logistic", "free", 1, n=200)[2]
     whole = _ran(problem)[0].point.upper_bound
@@ -226,7 +240,7 @@ def test_the_loop_ends_at_the_callback_and_merges_brackets():
     full = Improvement(problem, beyond, tol=1e-6, random_state=None)
     points = list(full.steps())
     values = [point.upper_bound for point in points]
-    assert len(points) == 2 and values == sorted(values, reverse=True)
+    assert len(points) >= 2 and values == sorted(values, reverse=True)
     assert 0.0 < full.point.lower_bound <= full.point.upper_bound
     again = points[0].merged(full.point)
     assert (again.upper_bound, again.lower_bound) == (full.point.upper_bound, full.point.lower_bound)
