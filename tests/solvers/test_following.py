@@ -38,7 +38,6 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     atoms = np.ascontiguousarray(problem.atoms(units).T)
     found = solve_newton_master(problem, atoms, np.zeros(60), 0.0, tol=1e-10)
-    assert found.solved
     mine = problem.primal_value(
         (atoms.T @ found.weights + found.offset)[:, None], found.weights[:, None], np.array([found.offset])
     )
@@ -48,7 +47,7 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
     assert mine >= problem.scale_dual(other.dual, gauge)[1] * (1 - 1e-9)
     outputs = other.columns.atoms.T @ other.cones.weights + other.shift()
     assert mine <= problem.primal_value(outputs, other.cones.weights, other.shift()) * (1 + 1e-9)
-    assert np.abs(atoms @ found.dual).max() <= 1 + 1e-4
+    assert np.abs(atoms @ found.dual).max() <= 1 + 1e-9
 
 
 def test_every_point_of_a_weighted_path_is_the_optimum_found_from_scratch():

@@ -6,42 +6,26 @@ The active columns keep their signs; the least-squares solution on them is appro
 sign, which leaves, and the columns that violate |⟨a, c − Aᵀv⟩| ≤ 1 most enter, a few at a time. Next to no weight on
 ‖v‖² makes the system definite where columns depend on one another (a pair ±w may): its steps are then so long in the
 directions that change no output, and in which the norm falls, that a weight vanishes, as in the simplex method.
+
+The system is RᵀR, and the triangle R follows the active columns: rows below a triangle (what columns that enter have
+outside the span, or the row of a column that leaves) are reflected into it. Nothing is squared: squares would round
+away so little weight.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-RIDGE = 1e-12  # weight on ½‖v‖², of the largest square of a column
-VIOLATION = 1e-9  # |⟨a, c − Aᵀv⟩| − 1 that is let pass
+RIDGE = 1e-7  # root of the weight on ‖v‖², of the largest norm of a column
+VIOLATION = 1e-9  # of ⟨a, c − Aᵀv⟩ that is let pass
 BATCH = 10
+BLOCK = 16  # reflections that are applied at once
 MAX_STEPS = 3000
 PATIENCE = 3  # rounds without progress after which rounding is all that is left
 
 
-class SparsePoint(NamedTuple):
-    """Solution of the restricted problem.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (M,)
-        v.
-    residual : ndarray of shape (N,)
-        c − Aᵀv, the dual point: at most 1 + VIOLATION in absolute value on every atom when ``solved``.
-    solved : bool
-        Whether no column violates its bound. Otherwise the weights are a point of the problem like any other: the
-        steps ran out, or the columns that should enter depend on the active ones within rounding.
-    """
-
-    weights: np.ndarray
-    residual: np.ndarray
-    solved: bool
-
-
-def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> SparsePoint:
+def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Minimise ½‖c − Aᵀv‖² + ‖v‖₁.
 
     Parameters
@@ -55,46 +39,72 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
 
     Returns
     -------
-    SparsePoint
+    ndarray of shape (M,)
+        v. Where v is not zero ⟨a, c − Aᵀv⟩ is its sign, elsewhere it is at most 1 in absolute value, to VIOLATION
+        unless the steps ran out or rounding is larger.
 
     Examples
     --------
-    >>> solve_sparse(np.eye(2), np.array([3.0, 0.5])).weights
+    >>> solve_sparse(np.eye(2), np.array([3.0, 0.5]))
     array([2., 0.])
     """
     v = np.zeros(len(atoms)) if weights is None else weights.astype(float)
-    signs, least, idle, steps, violated = np.sign(v), np.inf, 0, 0, True
-    ridge = RIDGE * float(np.einsum("ij,ij->i", atoms, atoms).max(initial=0.0))
+    signs, least, idle, steps = np.sign(v), np.inf, 0, 0
+    ridge = RIDGE * float(np.linalg.norm(atoms, axis=1).max(initial=0.0))
+    entering = np.argsort(-np.abs(v))[: np.count_nonzero(v)]  # the last may leave at least cost
+    held, triangle = entering[:0], np.zeros((0, 0))
     while True:
         residual = targets - v @ atoms
         value, slopes = 0.5 * float(residual @ residual) + float(np.abs(v).sum()), atoms @ residual
         idle = 0 if value < least - 1e-13 * abs(value) else idle + 1
         least = min(value, least)
-        beyond = np.where(signs == 0.0, np.abs(slopes) - 1.0, 0.0)
-        violated = bool(beyond.max(initial=0.0) > VIOLATION)
-        if steps and (not violated or idle >= PATIENCE or steps > MAX_STEPS):
-            return SparsePoint(v, residual, not violated)
-        if steps or not signs.any():
-            worst = np.argsort(-beyond)[: 1 if idle else BATCH]
-            worst = worst[beyond[worst] > max(0.1 * beyond[worst[:1]].sum(), VIOLATION)]
-            signs[worst] = np.sign(slopes[worst])
-        held = np.flatnonzero(signs)
-        system = atoms[held] @ atoms[held].T + ridge * np.eye(len(held))
-        pulls = slopes[held] - signs[held]
-        steps += 1
+        if steps or not len(entering):
+            beyond = np.where(signs == 0.0, np.abs(slopes) - 1.0, np.abs(slopes - signs))
+            worst = beyond.max(initial=0.0)
+            if worst <= VIOLATION or idle >= PATIENCE or steps > MAX_STEPS:
+                return v
+            entering = np.flatnonzero((signs == 0.0) & (beyond > max(0.1 * worst, VIOLATION)))
+            entering = entering[np.argsort(-beyond[entering])][: 1 if idle else BATCH]
+            signs[entering] = np.sign(slopes[entering])
+        if len(entering):
+            rows, new = atoms[held] * signs[held, None], atoms[entering] * signs[entering, None]
+            triangle = _enter(triangle, rows, new, ridge)
+            held = np.concatenate([held, entering])
+        sizes, pulls = v[held] * signs[held], 1.0 - slopes[held] * signs[held]
         while len(held):
             steps += 1
-            _, step, failed = dposv(system, pulls)
-            if failed:
-                return SparsePoint(v, residual, False)
-            size, falls = v[held] * signs[held], step * signs[held]
-            leaves = size + falls <= 0.0
-            if not leaves.any():
-                v[held] += step
-                break
-            shares = np.where(leaves, size / np.where(leaves, -falls, 1.0), 1.0)
+            falls = dtrtrs(triangle, dtrtrs(triangle, pulls, trans=1)[0])[0]
+            shares = np.divide(sizes, falls, out=np.ones(len(held)), where=falls > sizes)
             length = float(shares.min())
-            v[held] += length * step
+            sizes = np.maximum(sizes - length * falls, 0.0)
+            if length == 1.0:
+                break
             stays = shares > length
-            v[held[~stays]] = signs[held[~stays]] = 0.0
-            held, pulls, system = held[stays], (1.0 - length) * pulls[stays], system[stays][:, stays]
+            signs[held[~stays]] = 0.0
+            triangle, held = _leave(triangle, stays), held[stays]
+            sizes, pulls = sizes[stays], (1.0 - length) * pulls[stays]
+        v[:] = 0.0
+        v[held] = sizes * signs[held]
+
+
+def _enter(triangle: np.ndarray, rows: np.ndarray, new: np.ndarray, ridge: float) -> np.ndarray:
+    """Return the triangle of all columns from that of the first."""
+    n, more, outside = len(rows), len(new), new.T
+    grown = np.zeros((n + more, n + more), order="F")
+    if n:
+        across = dtrtrs(triangle, rows @ new.T, trans=1)[0]
+        inside = dtrtrs(triangle, across)[0]
+        outside = np.concatenate([outside - rows.T @ inside, -ridge * inside])
+        grown[:n, :n], grown[:n, n:] = triangle[:n], across
+    grown[n:, n:] = dtpqrt(0, min(BLOCK, more), ridge * np.eye(more), outside)[0]
+    return grown
+
+
+def _leave(triangle: np.ndarray, stays: np.ndarray) -> np.ndarray:
+    """Return the triangle of the columns that stay; rows below it mean nothing, and LAPACK passes them over."""
+    first, n = int(stays.argmin()), int(stays.sum())
+    triangle, stays = triangle[: len(stays), stays], stays[first:]
+    below = triangle[first:, first:]
+    if first < n:
+        triangle[first:n, first:] = dtpqrt(0, min(BLOCK, n - first), below[stays], below[~stays])[0]
+    return triangle

@@ -46,15 +46,12 @@ class NewtonPoint:
     offset : float
     moves : ndarray of shape (g,) or None
         η = Gᵀ(Λ − Λ_c).
-    solved : bool
-        Whether the steps ended below the tolerance.
     """
 
     dual: np.ndarray
     weights: np.ndarray
     offset: float
     moves: np.ndarray | None
-    solved: bool
 
 
 def applies(problem: Problem) -> bool:
@@ -89,11 +86,10 @@ def solve_newton_master(
     -------
     NewtonPoint
     """
-    n_moves = 0 if curvature is None else curvature.factor.shape[1]
-    v, B, moves = weights, offset, np.zeros(n_moves)
-    G = np.zeros((atoms.shape[1], 0)) if curvature is None else curvature.factor
+    curvature = curvature or Curvature(np.zeros((len(atoms.T), 0)), np.zeros(len(atoms.T)))
     # the price of a move is linear as well where the centre is no local maximum of its face
-    linear = np.zeros(0) if curvature is None else curvature.factor.T @ curvature.centre
+    G, linear = curvature.factor, curvature.factor.T @ curvature.centre
+    v, B, moves = weights, offset, np.zeros(len(linear))
 
     def outputs(v, B, moves):
         return (atoms.T @ v + B + G @ moves)[:, None]
@@ -111,7 +107,6 @@ def solve_newton_master(
     at_nothing = value(outputs(*nothing), *nothing)
     if not here <= at_nothing:  # weights far too large would leave their rounding behind
         (v, B, moves), F, here = nothing, outputs(*nothing), at_nothing
-    solved = False
     for _ in range(MAX_STEPS):
         found = _model(problem, atoms, F, v, G, linear)
         if found is None:
@@ -126,44 +121,33 @@ def solve_newton_master(
                 break
             length *= 0.5
         else:
-            solved = True  # rounding, or as good as it gets
-            break
+            break  # rounding, or as good as it gets
         fallen = here - there
         (v, B, moves), F, here = point, trial, there
         if problem.loss.is_quadratic or fallen <= tol * abs(here):
-            solved = length == 1.0 and found[3]
             break
-    return NewtonPoint(problem.dual_of(F), v, B, moves if n_moves else None, solved)
+    return NewtonPoint(problem.dual_of(F), v, B, moves if len(moves) else None)
 
 
 def _model(problem: Problem, atoms, F, v, G, linear):
-    """Minimise the quadratic model around the outputs F; weights, offset and moves, and whether it was solved."""
+    """Minimise the quadratic model around the outputs F; weights, offset and moves."""
     bend = _second_derivative(problem, F)
     top = float(bend.max(initial=0.0))
     if not np.isfinite(top) or top <= 0.0:
         return None
     bend = np.maximum(bend, FLAT * top)
     root = 1.0 / np.sqrt(bend)  # of D
-    dual = problem.dual_of(F)[:, 0]
-    columns = [G]
-    if problem.kappa:
-        columns.append(np.full((len(root), 1), np.sqrt(problem.kappa)))
-    beside = np.concatenate(columns, axis=1) / root[:, None]
-    c = F[:, 0] / root + root * dual
-    if len(linear):
-        c = c + (G @ linear) / root
-    scaled = atoms / root
-    if beside.shape[1]:
-        left, values, _ = np.linalg.svd(beside, full_matrices=False)
-        shrink = 1.0 - 1.0 / np.sqrt(1.0 + values**2)
-        scaled = scaled - ((scaled @ left) * shrink) @ left.T
-        c = c - left @ (shrink * (left.T @ c))
-    found = solve_sparse(scaled, c, v)
-    x = found.residual
-    if beside.shape[1]:
-        x = x - left @ (shrink * (left.T @ x))
-    dual = x / root
-    return found.weights, problem.kappa * float(dual.sum()), G.T @ dual - linear, found.solved
+    offset = np.full((len(root), int(problem.kappa > 0.0)), np.sqrt(problem.kappa))
+    beside = np.concatenate([G, offset], axis=1) / root[:, None]
+    left, values, _ = np.linalg.svd(beside, full_matrices=False)
+    shrink = 1.0 - 1.0 / np.sqrt(1.0 + values**2)
+    c = F[:, 0] / root + root * problem.dual_of(F)[:, 0] + (G @ linear) / root
+    scaled = np.vstack([atoms / root, c])
+    scaled -= ((scaled @ left) * shrink) @ left.T
+    weights = solve_sparse(scaled[:-1], scaled[-1], v)
+    x = scaled[-1] - weights @ scaled[:-1]
+    dual = (x - left @ (shrink * (left.T @ x))) / root
+    return weights, problem.kappa * float(dual.sum()), G.T @ dual - linear
 
 
 def _second_derivative(problem: Problem, F: np.ndarray) -> np.ndarray:
