@@ -27,7 +27,9 @@ from covopt.oracles.coordinates import restrict
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, fan_limit, sign_gauge
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
+from covopt.solvers.descent import Descent
 from covopt.solvers.generation import generate
+from covopt.solvers.interpolating import squared_fits
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
 from covopt.solvers.relaxed import relaxed_duals
@@ -38,6 +40,14 @@ FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many tim
 SUBSET_BYTES = 400.0  # of a face of the few points
 SUBSET_TOL = 1e-3
 RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
+FITS = (
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+    0.003,
+    0.001,
+)  # shares of the λ at which one point alone counts, whose duals are tried
 NEWS = 0.01  # relative rise of the bound that is told
 RELAXED = "a dual that is easier to bound raises the lower bound"
 WITHIN = 0.9  # of what is left, so that no deadline comes first
@@ -108,7 +118,7 @@ class Bounds:
             self.offer(self.dual, gauge_bound(self.rows, self.asked))
         boxes = problem.is_scalar and rank > MOST_DIMENSIONS
         ways: list[Callable[[], None]] = []
-        if not problem.interpolates and (rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar):
+        if rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar:
             ways.append(self.by_relaxed_dual)
         if not boxes and self.is_searched and self.asked.any():
             ways.append(self.by_policy)
@@ -133,19 +143,31 @@ class Bounds:
         self.offer(self.dual, found.value)
 
     def by_relaxed_dual(self) -> None:
-        """Look for a dual whose relaxation is less; a search may yet prove more of that which may be optimal."""
-        best, told = 0.0, 0.0
-        for dual, gauge in relaxed_duals(self.problem, Network(*self.point.network), self.dual):
-            scaled, lower = self.problem.scale_dual(dual, gauge)
-            if lower > best:
-                best, self.easier = lower, scaled
-            self.offer(dual, gauge)
-            if self.closes:
-                self.point.hoped = self.dual
-            if self.point.lower_bound > told:
-                told = (1.0 + NEWS) * self.point.lower_bound
-                if self.report(RELAXED):
-                    break
+        """Look for a dual whose relaxation is less; a search may yet prove more of that which may be optimal.
+
+        Duals of fits are duals of the points too: λ falls as long as they are better ones.
+        """
+        problem, best, told = self.problem, 0.0, 0.0
+        for fit in squared_fits(problem, FITS) if problem.interpolates else [problem]:
+            network, start, before = Network(*self.point.network), self.dual, best
+            if problem.interpolates:
+                descent = Descent(fit, self.random_state)
+                for _ in descent.run(1, 1):
+                    pass
+                network, start = descent.network, descent.point.dual
+            for dual, gauge in relaxed_duals(fit, network, start):
+                scaled, lower = problem.scale_dual(dual, gauge)
+                if lower > best:
+                    best, self.easier = lower, scaled
+                self.offer(dual, gauge)
+                if self.closes:
+                    self.point.hoped = self.dual
+                if self.point.lower_bound > told:
+                    told = (1.0 + NEWS) * self.point.lower_bound
+                    if self.report(RELAXED):
+                        return
+            if best <= before:
+                return
 
     def by_few_points(self) -> None:
         """Solve for a few points."""
@@ -165,11 +187,10 @@ class Bounds:
             if np.isfinite(closed):
                 self.offer(self.dual, closed, claimed=True)
                 return
-        if not problem.interpolates:
-            with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
-                self.by_relaxed_dual()
-        # near the optimal dual, and easier to bound
-        dual = self.dual if problem.interpolates else 0.5 * (self.dual + self.easier)
+        share = RELAXED_SHARE + CLOSING_SHARE * problem.interpolates
+        with contextlib.suppress(TimeUp), limited(share * self.left):
+            self.by_relaxed_dual()
+        dual = 0.5 * (self.dual + self.easier)  # near the optimal dual, and easier to bound
         if (spare := WITHIN * self.left) < np.inf:
 
             def report(gauge: float, note: str) -> bool:

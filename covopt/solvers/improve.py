@@ -258,7 +258,7 @@ class Improvement:
             yield self._improved(rounds.solve(), COLUMNS)
             return
         by_boxes = self.problem.is_scalar and suits_boxes(rank)
-        wide = not (self.problem.interpolates or by_boxes) and self.problem.is_scalar
+        wide = self.problem.is_scalar and not (by_boxes or (self.problem.interpolates and closes))
         limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
         self.rounds = f"{COLUMNS} with local search"
         found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)

@@ -12,7 +12,8 @@ crossed shorten steps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve
@@ -29,10 +30,10 @@ from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
 from covopt.status import Status
 
-SHARES = 0.1, 0.01, 0.001, 0.0001  # of the λ at which one point alone would count; the last after corrections
+SHARES = 0.1, 0.01, 0.001  # of the λ at which one point alone would count
 PER_UNKNOWN = 8  # parameters of the first network for each target
 STEPS = 200  # of L-BFGS, for each λ
-TRIES = 3  # corrections of one network, with a descent at the least λ between them
+TRIES = 3  # corrections of one network, with a descent on what is missed after each
 CORRECTIONS = 100  # Gauss–Newton steps at most
 ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
@@ -82,34 +83,38 @@ class InterpolatingDescent:
             yield self.point
 
     def _start(self, seed: int) -> None:
-        """Descend from random neurons at smaller and smaller λ, then meet the points."""
-        problem = self.problem
-        loss = make_loss("squared")
-        loss.encode_targets(self.targets)
-        lengths = np.linalg.norm(problem.rows, axis=1)
-        alone = 2.0 * float((np.linalg.norm(self.targets, axis=1) * lengths).max()) / len(lengths)
-        fits = [Problem(problem.rows, loss, share * alone, problem.offset_cost) for share in SHARES]
-        network = Descent(fits[0], seed).random_network(self.n_neurons)
-        for fit in fits[:-1]:
-            network = self._descend(fit, network)
-        for _ in range(TRIES):
+        """Descend from random neurons at smaller and smaller λ, then meet the points.
+
+        Where corrections do not meet them, another descent on what is missed adds neurons: then they are small.
+        """
+        problem, network = self.problem, self._descended(self.problem, seed, self._keep)
+        for number in range(1, TRIES + 1):
             if self._meet(network):
                 break
-            network = self._descend(fits[-1], network)
+            rest = Problem.through(problem.rows, problem.residual(*network), problem.offset_cost)
+            more = self._descended(rest, seed + number)
+            neurons, weights = (np.concatenate(pair) for pair in zip(network[:2], more[:2], strict=True))
+            self.network = network = Network(neurons, weights, network.offset + more.offset)
         else:
             self.rescue()
         if self.point.warm is None:  # columns need not pass through the points
             self.point.warm = WarmStart(*network, self.point.dual)
 
-    def _descend(self, fit: Problem, network: Network) -> Network:
-        """Descend, and keep where that ends or is ended, and its dual."""
+    def _descended(
+        self, problem: Problem, seed: int, keep: Callable[[Problem, Network], None] | None = None
+    ) -> Network:
+        """Return where descents lead from random neurons; ``keep`` sees where each ends, or is ended."""
+        fits = squared_fits(problem, SHARES)
+        network = Descent(fits[0], seed).random_network(self.n_neurons)
+        for fit in fits:
+            network = descend(fit, network, steps=STEPS, rescue=keep and partial(keep, fit))
+            if keep is not None:
+                keep(fit, network)
+        return network
 
-        def keep(found: Network) -> Network:
-            self.network = found
-            self.point.dual = self.problem.project_dual(fit.dual_of(fit.fitted(*found)))
-            return found
-
-        return keep(descend(fit, network, steps=STEPS, rescue=keep))
+    def _keep(self, fit: Problem, network: Network) -> None:
+        self.network = network
+        self.point.dual = self.problem.project_dual(fit.dual_of(fit.fitted(*network)))
 
     def rescue(self, seconds: float = HURRY_S) -> bool:
         """Take the network where the descent is, or was ended, through the points; whether that came out.
@@ -147,6 +152,15 @@ class InterpolatingDescent:
                 warm=WarmStart(neurons, weights, offset, self.point.dual),
             )  # fmt: skip
         return meets
+
+
+def squared_fits(problem: Problem, shares: Sequence[float]) -> list[Problem]:
+    """Return fits of the points at shares of the λ at which one point alone would count."""
+    loss = make_loss("squared")
+    loss.encode_targets(problem.targets)
+    lengths = np.linalg.norm(problem.rows, axis=1)
+    alone = 2.0 * float((np.linalg.norm(problem.targets, axis=1) * lengths).max()) / len(lengths)
+    return [Problem(problem.rows, loss, share * alone, problem.offset_cost) for share in shares]
 
 
 def meet_points(problem: Problem, network: Network) -> Network:

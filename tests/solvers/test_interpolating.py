@@ -1,11 +1,16 @@
 """Descent to a network through the points: it meets them, costs no less than the optimum, with few neurons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
+from covopt.oracles.base import heights
 from covopt.problems.problem import Problem
-from covopt.solvers import interpolating
+from covopt.solvers import bounds, interpolating
 from covopt.solvers.both_layers import descend
+from covopt.solvers.bounds import Bounds
 from covopt.solvers.improve import Improvement
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.searching import search
@@ -36,6 +41,40 @@ def test_a_wide_table_is_met_by_few_neurons():
     point = next(InterpolatingDescent(problem, 0).run())
     assert 0 < len(point.neurons) <= 60
     assert problem.missed(*point.network) <= 1e-9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_corrections_miss_is_met_by_few_more_neurons(seed):
+    """Pixels of the digits 0 and 1: twelve neurons do not meet them, and neurons at every point cost far more."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 2], 2.0 * y[y < 2] - 1.0
+    rows = np.column_stack([X[:, X.std(axis=0) > 0] / 16.0, np.ones(len(X))])
+    problem = Problem.through(rows, y)
+    descent = InterpolatingDescent(problem, seed)
+    descent.n_neurons = 12
+    point = next(descent.run())
+    assert problem.missed(*point.network) <= 1e-9
+    assert len(point.neurons) <= 48 and point.upper_bound < 20.0
+
+
+def test_duals_of_fits_bound_networks_through_points(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 9))
+    y = np.abs(X[:, 0]) - np.maximum(X[:, 1], 0.0) + 0.1 * rng.standard_normal(100)
+    problem = Problem.through(np.column_stack([X, np.ones(100)]), y)
+    point = next(InterpolatingDescent(problem, 0).run())
+    found = []
+    monkeypatch.setattr(bounds, "FITS", (0.1,))
+    for way in (Bounds.by_few_points, Bounds.by_relaxed_dual):
+        raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=3.0)
+        way(raised)
+        found.append(raised.point)
+    few, relaxed = found
+    assert 1.3 * few.lower_bound < relaxed.lower_bound <= point.upper_bound
+    assert problem.dual_value(relaxed.dual) == pytest.approx(relaxed.lower_bound)
+    neurons = np.concatenate([point.neurons, rng.standard_normal((20_000, 10))])
+    pulls = heights(problem.rows, relaxed.dual, neurons / np.linalg.norm(neurons, axis=1, keepdims=True))
+    assert np.abs(pulls).max() <= 1.0
 
 
 @pytest.mark.parametrize("met", [True, False])
