@@ -30,6 +30,7 @@ SHARE = 0.01  # of the mean mass, that they begin with
 ANGLES = 0.01, 0.1  # within which neurons of one cell are one
 SAME = 1e-6  # relative rise of the objective that fewer neurons may bring
 WORTH = 1e-5  # relative fall of the objective that another pass has to bring
+EXCESS = 1e-3  # of a missing neuron that may bring it
 PASSES = 8
 LONGEST = 30  # doublings of the step that tells how large outputs get
 WIDTH = 0.001  # of the corner of a loss that is rounded off
@@ -233,7 +234,7 @@ class Descent:
         pulls = heights(rows, dual, points)
         sizes = np.linalg.norm(pulls, axis=1)
         order = np.argsort(-sizes, kind="stable")[:FRESH]
-        order = order[sizes[order] > 1.0 + SAME]
+        order = order[sizes[order] > 1.0 + EXCESS]
         if not len(order):
             return None
         masses = np.linalg.norm(self.point.weights, axis=1)

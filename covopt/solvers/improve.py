@@ -20,7 +20,7 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds, more_and_more_points
-from covopt.solvers.descent import Descent
+from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
@@ -104,6 +104,7 @@ class Improvement:
         seed = options.get("random_state")
         self.descent = descent_of(problem, seed)
         self.is_searched = not proves or (self.problem.is_scalar and problem.rows.shape[1] > MOST_FACED)
+        self.closes = problem.is_scalar and suits_search(*problem.rows.shape)
         self.point, self.name = self.descent.point, "constant"
 
     @property
@@ -127,7 +128,9 @@ class Improvement:
         if self.options.get("warm") is None and begins and problem.rows.any():
             alone = is_far and not follows
             starts = STARTS if alone or problem.interpolates else 1
-            for _ in self._descents(starts, SEARCHING if alone and not problem.interpolates else DESCENDING):
+            passes = 0 if self.closes else PASSES  # where columns close the gap, they are better at it
+            share = SEARCHING if alone and not problem.interpolates else DESCENDING
+            for _ in self._descents(starts, passes, share):
                 yield self._improved(self.descent.point, DESCENT)
                 if (
                     not self.problem.interpolates and self._report()
@@ -145,11 +148,11 @@ class Improvement:
                 found.status = Status.GAP if self.limit is None else Status.TIME_LIMIT
             yield self._improved(found, DESCENT)
 
-    def _descents(self, starts: int, share: float) -> Iterator[Point]:
+    def _descents(self, starts: int, passes: int, share: float) -> Iterator[Point]:
         """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
         end = now() + share * (np.inf if left is None else left)
-        points = self.descent.run(starts)
+        points = self.descent.run(starts, passes)
         try:
             while more:
                 with limited(None if left is None else max(end - now(), 1e-6)):
@@ -246,8 +249,7 @@ class Improvement:
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
-        closes = problem.is_scalar and suits_search(*problem.rows.shape)
-        closes = closes if oracle is None else getattr(oracle, "proved", True)
+        closes = self.closes if oracle is None else getattr(oracle, "proved", True)
         # where no bound will come as close, columns to the last digit are not worth a brief search
         is_brief = not closes and self.limit is None and self.effort < 1.0
         tol = self.tol / self.effort if is_brief else self.tol

@@ -72,8 +72,8 @@ class InterpolatingDescent:
         self.network: Network | None = None  # where a descent is
         self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // max(problem.rows.shape[1], 1))
 
-    def run(self, starts: int = 1) -> Iterator[Point]:
-        """Yield the best point after each start."""
+    def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
+        """Yield the best point after each start; there are no passes over what is missing."""
         size = self.targets.size
         needed = BYTES * size * (size + self.n_neurons)
         if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
