@@ -24,7 +24,7 @@ from covopt.losses import make_loss
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
-from covopt.solvers.finish import ROUNDING, sparsified
+from covopt.solvers.finish import ROUNDING, with_few_neurons
 from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
@@ -131,7 +131,7 @@ class InterpolatingDescent:
         rest = Problem.through(problem.rows, problem.residual(neurons, weights, offset), problem.offset_cost)
         quick = quick_network(rest, HURRY_S, self.seed)
         both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
-        return self._offer(*sparsified(problem, *both, offset))
+        return self._offer(*both, offset)
 
     def take_quick(self, seconds: float) -> bool:
         """Take a network that costs more, in next to no time; on very many points it may miss some by a little."""
@@ -142,7 +142,8 @@ class InterpolatingDescent:
         return self._offer(*meet_points(self.problem, network))
 
     def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
-        """Keep a network that meets the points at a lower cost; whether it meets them."""
+        """Keep a network that meets the points at a lower cost, with few neurons; whether it meets them."""
+        neurons, weights, offset = with_few_neurons(self.problem, neurons, weights, offset)
         missed = self.problem.missed(neurons, weights, offset)
         value = self.problem.network_value(weights, offset)
         meets = bool(missed <= FEASIBLE * np.abs(self.targets).max())
