@@ -171,7 +171,8 @@ class Bounds:
 
     def by_few_points(self) -> None:
         """Solve for a few points."""
-        self.offer(more_and_more_points(self.problem, self.left / 3, self.random_state, self.dual)[0], 1.0)
+        dual, _ = more_and_more_points(self.problem, WITHIN * self.left, self.random_state, self.dual)
+        self.offer(dual, 1.0)
 
     def by_quadratics(self) -> None:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
