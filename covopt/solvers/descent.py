@@ -24,7 +24,8 @@ from covopt.status import Status
 
 NEURONS = 60  # of the first network
 SAMPLE = 20_000  # rows of the first descent, and of merging
-LOOKED_AT = 4000  # rows on which missing neurons are looked for, and steps are many
+FEW = 2000  # rows before those, on which steps are cheap
+LOOKED_AT = 4000  # rows on which missing neurons are looked for
 STARTS, FRESH = 24, 20  # climbs to missing neurons, and how many of those are added
 SHARE = 0.01  # of the mean mass, that they begin with
 ANGLES = 0.01, 0.1  # within which neurons of one cell are one
@@ -133,7 +134,7 @@ class Descent:
         if len(problem.rows) > SAMPLE:
             self._offer_one()
         network = self.random_network()
-        for most in (LOOKED_AT, SAMPLE):
+        for most in (FEW, SAMPLE):
             if len(problem.rows) > most:
                 network = self._descend(self.sampled(self.smooth, most), network)
                 self.offer(network)
@@ -143,7 +144,7 @@ class Descent:
 
     def _descend(self, problem: Problem, network: Network) -> Network:
         """Descend, by Adam first where steps are cheap."""
-        annealed = ANNEALED if len(problem.rows) <= LOOKED_AT else 0
+        annealed = ANNEALED if len(problem.rows) <= FEW else 0
         return descend(problem, network, annealed=annealed, rescue=self.offer)
 
     def _offer_one(self) -> None:
