@@ -1,8 +1,6 @@
 // node checkers/verify.mjs proof.json …: the script of verify.html without a page. One line a file, YES or NO; exit code 0 or 1.
 import { readFileSync } from "node:fs";
-import { setFlagsFromString } from "node:v8";
 
-setFlagsFromString("--interrupt-budget=2000000"); // optimising code takes longer than a small proof does
 const page = readFileSync(new URL("verify.html", import.meta.url), "utf8");
 const found = { exports: {} };
 new Function("module", page.match(/<script id="checker">([\s\S]*?)<\/script>/)[1])(found);

@@ -40,14 +40,7 @@ FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many tim
 SUBSET_BYTES = 400.0  # of a face of the few points
 SUBSET_TOL = 1e-3
 RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
-FITS = (
-    0.3,
-    0.1,
-    0.03,
-    0.01,
-    0.003,
-    0.001,
-)  # shares of the λ at which one point alone counts, whose duals are tried
+FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.01  # relative rise of the bound that is told
 RELAXED = "a dual that is easier to bound raises the lower bound"
 WITHIN = 0.9  # of what is left, so that no deadline comes first
@@ -188,7 +181,7 @@ class Bounds:
             if np.isfinite(closed):
                 self.offer(self.dual, closed, claimed=True)
                 return
-        share = RELAXED_SHARE + CLOSING_SHARE * problem.interpolates
+        share = RELAXED_SHARE + (CLOSING_SHARE if problem.interpolates else 0.0)
         with contextlib.suppress(TimeUp), limited(share * self.left):
             self.by_relaxed_dual()
         dual = 0.5 * (self.dual + self.easier)  # near the optimal dual, and easier to bound

@@ -150,6 +150,16 @@ def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
         assert covopt.min_norm(*table, tol=tol).status is Status.CERTIFIED
 
 
+def test_steps_that_lead_nowhere_end_with_a_network_and_no_error():
+    """A ratio far below zero was raised to its third power, and overflowed."""
+    rng = np.random.default_rng(8)
+    rng.integers(10, 24, 2)
+    X = np.unique(rng.standard_normal((20, 9)), axis=0)
+    problem = Problem.through(np.column_stack([X, np.ones(20)]), rng.standard_normal((20, 2)), 0.0)
+    point = search(problem, tol=1e-6, random_state=0)[0]
+    assert problem.missed(*point.network) < 1e-9 and point.lower_bound <= point.upper_bound < 7.2
+
+
 def test_a_belief_that_was_corrected_does_not_end_the_rounds_unproved(monkeypatch):
     problem = Problem.through(np.eye(3), np.array([3.0, 4.0, -6.0]))
     oracle = SearchedThenProved(problem.rows, tol=1e-3, max_nodes=1000)

@@ -219,7 +219,7 @@ class Master:
         if edges is not None:
             reached += edges.reached(affine[3], primal, far)
             count += edges.count
-        centring = min(1.0, max(CENTRING, (reached / max(count * level, 1e-300)) ** 3))
+        centring = max(CENTRING, float(np.clip(reached / max(count * level, 1e-300), 0.0, 1.0)) ** 3)
         late = gap <= LATE and problem.interpolates and bool(columns.live.any())
         missing = MISSING_LATE if late else MISSING
         goal = max(centring * level, min(level, missing * gap * value / max(count, 1)))
