@@ -343,6 +343,7 @@ CP_RANK: Table = {
 
 GAP: Table = {
     "ladder": record,
+    **dict.fromkeys(("gap", "excess", "refit_gap"), maybe(number, absent=True)),
     "what": line,
     "formula": line,
     "notes": each(line, "notes"),

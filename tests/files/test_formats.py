@@ -1,5 +1,6 @@
 """The registry of formats: every file that covopt writes is in it, and its sentences are the same everywhere."""
 
+import contextlib
 import json
 
 import pandas as pd
@@ -54,6 +55,18 @@ def test_load_reads_every_format(name, tmp_path):
             covopt.verify(found)
     else:
         assert run("verify", file).exit_code == 0 and covopt.verify(found).ok and covopt.verify(file).ok
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("odd", [[0.5], {}, "one"])
+def test_a_field_of_another_kind_is_refused_or_harmless(name, odd, tmp_path):
+    """A gap that was a list ended ``verify`` with a TypeError."""
+    MADE[name]().save(tmp_path / "file.json")
+    content = json.loads((tmp_path / "file.json").read_text())
+    for field in content:
+        write_json(tmp_path / "odd.json", content | {field: odd})
+        with contextlib.suppress(SolutionFileError, InputError):
+            covopt.verify(tmp_path / "odd.json")
 
 
 @pytest.mark.parametrize("name", READ)
