@@ -25,7 +25,7 @@ from scipy.spatial.distance import cdist
 from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound
 from covopt.checks.validation import check_choice
 from covopt.data import Data
-from covopt.exact.definite import product_error_up, spectral_norm_up
+from covopt.exact.definite import product_error_up, singular_values_between
 from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, root_down, up
@@ -205,5 +205,5 @@ def _nuclear(problem: Problem) -> APrioriBound:
         return APrioriBound("nuclear norm", 0.0, source)
     left, right = left[:, :rank], right[:rank]
     size = up(operator_norm_up(left) * operator_norm_up(right.T)) + product_error_up(left.T, right)
-    value = _of_dual(problem, left @ right, up(up(size) * spectral_norm_up(problem.rows)))
+    value = _of_dual(problem, left @ right, up(up(size) * float(singular_values_between(problem.rows)[1][0])))
     return APrioriBound("nuclear norm", value, source)

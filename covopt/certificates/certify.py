@@ -21,7 +21,7 @@ from covopt.certificates.gauges import Gauge, make_gauge
 from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
-from covopt.exact.outputs import offset_of, outputs_of_far
+from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
@@ -132,8 +132,9 @@ def outputs_of(data: Data, network: ReLUNetwork) -> np.ndarray:
     computed = own.predict(data.X).reshape(data.Y.shape)
     if own.hidden_weights.shape[1] != data.lifted.shape[1]:
         return computed
-    offset = offset_of(own.bias, own.output_bias)
-    found = outputs_of_far(data.lifted, own.hidden_weights, own.output_weights, offset, data.Y)
+    found = outputs_of_far(
+        data.lifted, own.hidden_weights, own.output_weights, own.bias, own.output_bias, data.Y
+    )
     return computed if found is None else found
 
 
@@ -186,7 +187,7 @@ def certify(
     goal : float, optional
         What a solve has shown that h(Λ) does not exceed.
     low : ndarray of the dual's shape, optional
-        What its multipliers are beside their doubles, Λ = dual + low (:mod:`covopt.exact.two_doubles`). With a loss
+        What its multipliers are beside their doubles, Λ = dual + low (:mod:`covopt.exact.far_rows`). With a loss
         the sum is rounded: U is moved in any case.
 
     outputs : ndarray of shape (N, k), optional

@@ -16,7 +16,7 @@ from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, supp
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, modular_rank
 from covopt.exact.rounding import gamma
-from covopt.exact.singular import singular_values_between
+from covopt.exact.definite import singular_values_between
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:

@@ -26,7 +26,7 @@ from covopt.checks.validation import check_count, check_positive
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.exact.rounding import down, up
-from covopt.exact.singular import singular_values_between
+from covopt.exact.definite import singular_values_between
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from covopt.checks.validation import check_count
 from covopt.depth.layers import as_chain, jacobian
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, exact_rank
-from covopt.exact.singular import singular_values_between
+from covopt.exact.definite import singular_values_between
 from covopt.limits import checkpoint
 from covopt.network import DeepReLUNetwork
 
@@ -291,7 +291,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
 def ranks_at(network: Any, X: Any) -> np.ndarray:
     """Return the numerical rank of Jf(x) at every row of a table.
 
-    A singular value counts where its enclosure (:mod:`covopt.exact.singular`) lies above 1e-12 of the largest:
+    A singular value counts where its enclosure (:mod:`covopt.exact.definite`) lies above 1e-12 of the largest:
     the Jacobian is a product of L matrices, and what is smaller may be their rounding. :func:`jacobian_rank`
     is exact.
 

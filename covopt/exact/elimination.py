@@ -123,6 +123,51 @@ def negative_direction(matrix: Sequence[Sequence[Fraction]] | np.ndarray) -> lis
     return None
 
 
+def bareiss(
+    matrix: Sequence[Sequence[int]], columns: int | None = None
+) -> tuple[list[list[int]], list[int], int]:
+    """Eliminate an integer matrix by Gauss–Jordan steps whose divisions are exact (Bareiss 1968).
+
+    Parameters
+    ----------
+    matrix : sequence of rows of integers
+    columns : int, optional
+        Pivots are sought in the first so many columns, by default in as many as there are rows; what follows is
+        carried along.
+
+    Returns
+    -------
+    rows : list of list of int
+        Row k holds ``pivot`` in column ``pivots[k]`` and zeros in the other pivot columns.
+    pivots : list of int
+    pivot : int
+        The common pivot; ± the determinant of a square matrix of full rank.
+
+    Examples
+    --------
+    >>> bareiss([[2, 1, 1], [1, 2, 1]])
+    ([[3, 0, 1], [0, 3, 1]], [0, 1], 3)
+    """
+    work, pivots, previous = [list(row) for row in matrix], list[int](), 1
+    for column in range(len(work) if columns is None else columns):
+        rank = len(pivots)
+        best = next((i for i in range(rank, len(work)) if work[i][column]), None)
+        if best is None:
+            if rank == len(work):
+                break
+            continue
+        work[rank], work[best] = work[best], work[rank]
+        above = work[rank]
+        lead = above[column]
+        for i, row in enumerate(work):
+            factor = row[column]
+            if i != rank:
+                work[i] = [(lead * x - factor * y) // previous for x, y in zip(row, above, strict=True)]
+        pivots.append(column)
+        previous = lead
+    return work, pivots, previous
+
+
 def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[Fraction]], list[int]]:
     """Return the reduced row echelon form over the rationals and its pivot columns.
 
@@ -143,66 +188,5 @@ def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[F
     >>> row_reduce([[1, 2, 5], [2, 4, 10]], 2)
     ([[Fraction(1, 1), Fraction(2, 1), Fraction(5, 1)], [Fraction(0, 1), Fraction(0, 1), Fraction(0, 1)]], [0])
     """
-    work = [integer_row(row)[0] for row in rows]
-    pivots: list[int] = []
-    for column in range(columns):
-        rank = len(pivots)
-        best = next((i for i in range(rank, len(work)) if work[i][column]), None)
-        if best is None:
-            continue
-        work[rank], work[best] = work[best], work[rank]
-        above = work[rank]
-        lead = above[column]
-        for i, row in enumerate(work):
-            factor = row[column]
-            if i != rank and factor:
-                left = [lead * x - factor * y for x, y in zip(row, above, strict=True)]
-                common = math.gcd(*left) or 1
-                work[i] = [x // common for x in left]
-        pivots.append(column)
-    leads = [row[column] for row, column in zip(work, pivots, strict=False)] + [1] * (len(work) - len(pivots))
-    return [[Fraction(x, lead) for x in row] for row, lead in zip(work, leads, strict=True)], pivots
-
-
-def bareiss(matrix: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int], int]:
-    """Eliminate an integer matrix by Gauss–Jordan steps whose divisions are exact (Bareiss 1968).
-
-    Parameters
-    ----------
-    matrix : sequence of n rows of n + e integers
-        The last e columns are carried along; pivots are sought in the first n.
-
-    Returns
-    -------
-    rows : list of list of int
-        Row k holds ``pivot`` in column ``pivots[k]`` and zeros in the other pivot columns.
-    pivots : list of int
-    pivot : int
-        The common pivot; ± the determinant where all n pivots were found.
-
-    Examples
-    --------
-    >>> bareiss([[2, 1, 1], [1, 2, 1]])
-    ([[3, 0, 1], [0, 3, 1]], [0, 1], 3)
-    """
-    work = [list(row) for row in matrix]
-    n = len(work)
-    pivots: list[int] = []
-    previous = 1
-    for column in range(n):
-        rank = len(pivots)
-        best = next((i for i in range(rank, n) if work[i][column]), None)
-        if best is None:
-            continue
-        work[rank], work[best] = work[best], work[rank]
-        pivot_row = work[rank]
-        lead = pivot_row[column]
-        for i in range(n):
-            if i != rank:
-                factor = work[i][column]
-                work[i] = [
-                    (lead * x - factor * p) // previous for x, p in zip(work[i], pivot_row, strict=True)
-                ]
-        pivots.append(column)
-        previous = lead
-    return work, pivots, previous
+    work, pivots, pivot = bareiss([integer_row(row)[0] for row in rows], columns)
+    return [[Fraction(x, pivot) for x in row] for row in work], pivots

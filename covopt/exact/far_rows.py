@@ -20,6 +20,11 @@ rows does not matter, only that it is large. So rows may be brought closer: B = 
 
 and a network B u costs at most what u costs, up to ‖G' − I‖: κ ≥ 1. Nothing is lost but order ρ_y² and what constants
 cost, which is next to nothing where rows are long.
+
+**Multipliers of two doubles**, Λ = high + low, are for sums Λᵀ X̃ that cancel by more digits than one double has. Where
+all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and Λᵀ X̃ is what is left when nearly
+everything has cancelled: one double for every multiplier leaves 2⁻⁵³ Σ‖Λ_i‖‖x_i‖ of it, two leave 2⁻¹⁰⁶. Nothing is
+believed of them: a certificate is about the exact sums, whatever they are.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ import numpy as np
 from covopt.exact.rounding import (
     TINY,
     UNIT,
+    allowance,
     dot_bounds,
     exponents,
     gamma,
@@ -45,6 +51,8 @@ from covopt.exact.rounding import (
 
 NEAR = 4096.0  # 1/ρ that rows are brought to: half of its inverse square is what costs are off by
 BLOCK = 2**16  # entries at a time: products with their errors take ten numbers each
+MOST = 1e7  # pairs of points and neurons whose outputs are computed to twice the digits: about a second
+HIDDEN = 5e-10  # of the largest target, that doubles may be wrong by
 MOST_LOST = 1e-9  # δ: columns of the frame that are less orthogonal than that are no use
 SLACK = 1.0 + 64.0 * UNIT
 
@@ -207,14 +215,80 @@ def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     True
     """
     found = np.empty((len(rows), basis.shape[1]))
+    for block in blocks(rows, basis):
+        found[block] = np.add(*in_two_parts(rows[block], basis))
+    return found
+
+
+def blocks(rows: np.ndarray, basis: np.ndarray) -> list[slice]:
+    """Return rows of X whose products with B are made together."""
     step = max(1, BLOCK // max(basis.shape[1], 1))
-    for first in range(0, len(rows), step):
-        total = rest = np.zeros((len(rows[first : first + step]), basis.shape[1]))
-        for column, entries in zip(rows[first : first + step].T, basis, strict=True):
-            product, error = two_product(column[:, None], entries[None, :])
-            total, slip = two_sum(total, product)
-            rest = rest + (slip + error)
-        found[first : first + step] = total + rest
+    return [slice(first, first + step) for first in range(0, len(rows), step)]
+
+
+def in_two_parts(rows: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return X B in two parts of shape (N, r): what is computed, and the sum of all that rounding took from it."""
+    total = rest = np.zeros((len(rows), basis.shape[1]))
+    for column, entries in zip(rows.T, basis, strict=True):
+        product, error = two_product(column[:, None], entries[None, :])
+        total, slip = two_sum(total, product)
+        rest = rest + (slip + error)
+    return two_sum(total, rest)
+
+
+def outputs_of_far(
+    rows: np.ndarray, hidden: np.ndarray, weights: np.ndarray, bias: float, shift: np.ndarray, targets: np.ndarray
+) -> np.ndarray | None:  # fmt: skip
+    """Return Σ_j v_j σ(w_j·x̃_i) + βb to twice the digits, where doubles hide how far that is from the targets.
+
+    Of points far from the origin for their distances, w·x̃ is a small difference of large products: doubles may
+    compute the targets themselves where the network, as its weights are, misses them by 1e-7 of the largest.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    hidden : ndarray of shape (m, D)
+    weights : ndarray of shape (m, k)
+    bias : float
+    shift : ndarray of shape (k,)
+        b.
+    targets : ndarray of shape (N, k)
+
+    Returns
+    -------
+    ndarray of shape (N, k) or None
+        None where doubles hide less than ``HIDDEN`` of the largest target, and for more than ``MOST`` pairs of points
+        and neurons: outputs are then believed as doubles compute them. Where a product overflows they are as far from
+        the targets as rounding allows.
+
+    Examples
+    --------
+    >>> rows, hidden, shift = np.array([[1e9 + 0.25, 1.0]]), np.array([[0.1, -1e8]]), np.zeros(1)
+    >>> float(np.maximum(rows @ hidden.T, 0.0)[0, 0])
+    0.025000005960464478
+    >>> float(outputs_of_far(rows, hidden, np.ones((1, 1)), 1.0, shift, np.zeros((1, 1)))[0, 0])
+    0.025000005551115125
+    """
+    if len(rows) * len(hidden) > MOST:
+        return None
+    with np.errstate(all="ignore"):
+        sizes = (np.abs(rows) @ np.abs(hidden).T) @ np.abs(weights) + np.abs(bias * shift)
+        size = float(sizes.max(initial=0.0))
+        hides = allowance(len(hidden) + rows.shape[1], size) if np.isfinite(size) else np.inf
+        if hides <= HIDDEN * (float(np.abs(targets).max(initial=0.0)) or 1.0):
+            return None
+        product, error = two_product(np.full(shift.shape, bias), shift)
+        last, found = np.column_stack([product, error]), np.full(targets.shape, np.inf)
+        for block in blocks(rows, hidden.T):
+            parts = in_two_parts(rows[block], hidden.T)
+            high, low = np.where(np.add(*parts) > 0.0, parts, 0.0)
+            for k, column in enumerate(weights.T):
+                product, error = two_product(high, column)
+                wide = np.tile(last[k], (len(product), 1))
+                terms = np.column_stack([product, error + low * column, wide, -targets[block, k]])
+                if not np.isfinite(terms).all():
+                    return targets + hides
+                found[block, k] = targets[block, k] + [math.fsum(line) for line in terms.tolist()]
     return found
 
 
@@ -238,3 +312,61 @@ def frame(first: np.ndarray) -> np.ndarray:
             column[j] += 1.0
             columns.append(column)
     return np.array(columns).T.copy()
+
+
+def whole(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Return the sums as fractions, an array of objects.
+
+    Examples
+    --------
+    >>> whole(np.array([1.0]), np.array([2.0**-60]))[0] - 1 == Fraction(1, 2**60)
+    True
+    """
+    pairs = zip(np.ravel(high).tolist(), np.ravel(low).tolist(), strict=True)
+    found = np.array([Fraction(a) + Fraction(b) for a, b in pairs] + [None], dtype=object)[:-1]
+    return found.reshape(high.shape)
+
+
+def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers (fractions, an array of objects) as two doubles each, rounded to nearest.
+
+    Examples
+    --------
+    >>> high, low = rounded(np.array([Fraction(1, 3)], dtype=object))
+    >>> abs(whole(high, low)[0] - Fraction(1, 3)) < Fraction(1, 2**106)
+    True
+    """
+    high = values.astype(float)
+    rest = [value - Fraction(near) for value, near in zip(values.ravel(), high.ravel().tolist(), strict=True)]
+    return high, np.array(rest, dtype=float).reshape(high.shape)
+
+
+def rounded_with_sums(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return :func:`rounded` multipliers with Λᵀ Z as it is: the two smallest make up for what all others lose.
+
+    Parameters
+    ----------
+    values : ndarray of shape (N, k)
+        Fractions.
+    rows : ndarray of shape (N, 2)
+        Z, of which no two are parallel.
+
+    Examples
+    --------
+    >>> rows = np.column_stack([1.6e18 + np.array([0.0, 256.0, 1e17, 2e17]), np.ones(4)])
+    >>> values = np.array([[Fraction(a, b)] for a, b in [(2**60, 3), (-(2**60), 7), (1, 3), (1, 7)]], dtype=object)
+    >>> found = sum(whole(*rounded_with_sums(values, rows))[:, 0] * [Fraction(x) for x in rows[:, 0].tolist()])
+    >>> wanted = sum(values[:, 0] * [Fraction(x) for x in rows[:, 0].tolist()])
+    >>> abs(float(found - wanted)) < 1e-9
+    True
+    """
+    z, goal = whole(rows, np.zeros_like(rows)), values.copy()
+    for column in goal.T:
+        live = np.flatnonzero(column != 0)
+        if len(live) > 1:
+            i, j = live[np.argsort(np.abs(column[live]).astype(float), kind="stable")[:2]]
+            lost = (column - whole(*rounded(column))) @ z
+            cross = z[i, 0] * z[j, 1] - z[i, 1] * z[j, 0]
+            column[i] += (lost[0] * z[j, 1] - lost[1] * z[j, 0]) / cross
+            column[j] += (lost[1] * z[i, 0] - lost[0] * z[i, 1]) / cross
+    return rounded(goal)

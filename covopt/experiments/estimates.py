@@ -33,7 +33,7 @@ from covopt.depth.layers import as_chain, jacobian
 from covopt.depth.linear import Expansion, check_depth
 from covopt.errors import InputError
 from covopt.exact.rounding import TINY, below, gamma, lengths_up, root_down
-from covopt.exact.singular import singular_values_between
+from covopt.exact.definite import singular_values_between
 from covopt.network import check_inputs
 
 

@@ -22,7 +22,7 @@ from covopt.depth import (
 from covopt.depth import two_rows as formulas
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.two_rows import two_rows_cost
-from covopt.exact.singular import singular_values_between
+from covopt.exact.definite import singular_values_between
 from tests.depth.bank.tables import TABLES, known, two_rows
 
 seeds = st.integers(0, 2**32 - 1)
