@@ -10,9 +10,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from covopt.data import Data
-from covopt.exact.far_rows import FarRows
+from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import allowance, gamma, lengths_up, total_up, up
-from covopt.exact.far_rows import whole
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET

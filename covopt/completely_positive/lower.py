@@ -14,9 +14,9 @@ from covopt.checks.optional import required
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
+from covopt.exact.definite import singular_values_between
 from covopt.exact.elimination import integer_table, modular_rank
 from covopt.exact.rounding import gamma
-from covopt.exact.definite import singular_values_between
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:

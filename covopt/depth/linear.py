@@ -24,9 +24,9 @@ import numpy as np
 from covopt.checks.arrays import as_doubles
 from covopt.checks.validation import check_count, check_positive
 from covopt.errors import InputError
+from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.exact.rounding import down, up
-from covopt.exact.definite import singular_values_between
 
 
 @dataclass(frozen=True)

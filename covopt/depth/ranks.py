@@ -21,8 +21,8 @@ import numpy as np
 from covopt.checks.validation import check_count
 from covopt.depth.layers import as_chain, jacobian
 from covopt.errors import InputError
-from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.exact.definite import singular_values_between
+from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.limits import checkpoint
 from covopt.network import DeepReLUNetwork
 

@@ -21,8 +21,8 @@ rows does not matter, only that it is large. So rows may be brought closer: B = 
 and a network B u costs at most what u costs, up to ‖G' − I‖: κ ≥ 1. Nothing is lost but order ρ_y² and what constants
 cost, which is next to nothing where rows are long.
 
-**Multipliers of two doubles**, Λ = high + low, are for sums Λᵀ X̃ that cancel by more digits than one double has. Where
-all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and Λᵀ X̃ is what is left when nearly
+**Multipliers of two doubles**, Λ = high + low, are for sums Λᵀ X̃ that cancel by more digits than one double has.
+Where all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and Λᵀ X̃ is what is left when nearly
 everything has cancelled: one double for every multiplier leaves 2⁻⁵³ Σ‖Λ_i‖‖x_i‖ of it, two leave 2⁻¹⁰⁶. Nothing is
 believed of them: a certificate is about the exact sums, whatever they are.
 """

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.definite import singular_values_between
 from covopt.exact.elimination import integer_row
 from covopt.exact.rounding import EPS, gamma
-from covopt.exact.definite import singular_values_between
 
 COMPUTED = 1e-12
 ATOMS = 1e-11

@@ -32,8 +32,8 @@ from covopt.checks.validation import check_number, check_output_bias
 from covopt.depth.layers import as_chain, jacobian
 from covopt.depth.linear import Expansion, check_depth
 from covopt.errors import InputError
-from covopt.exact.rounding import TINY, below, gamma, lengths_up, root_down
 from covopt.exact.definite import singular_values_between
+from covopt.exact.rounding import TINY, below, gamma, lengths_up, root_down
 from covopt.network import check_inputs
 
 

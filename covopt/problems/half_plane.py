@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from covopt.exact.rounding import two_product
 from covopt.exact.far_rows import rounded_with_sums, whole
+from covopt.exact.rounding import two_product
 from covopt.problems.problem import Problem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed

@@ -14,8 +14,7 @@ from covopt.certificates.certify import certify, through_points
 from covopt.certificates.gauges import gauge_of_pairs, make_gauge
 from covopt.data import Data
 from covopt.errors import SolutionFileError
-from covopt.exact.far_rows import FarRows, without_middle
-from covopt.exact.far_rows import rounded, whole
+from covopt.exact.far_rows import FarRows, rounded, whole, without_middle
 from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise
 from covopt.solution import Solution

@@ -10,8 +10,7 @@ import pytest
 
 import covopt
 from covopt.certificates.exact import exact_checks
-from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
-from covopt.exact.far_rows import whole
+from covopt.exact.far_rows import FarRows, coordinates, frame, whole, without_middle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
