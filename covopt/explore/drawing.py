@@ -214,23 +214,15 @@ def figure_of(pictures: Sequence[Picture]) -> Any:
             axis: dict[str, Any] = dict(
                 range=lim, tickvals=None if ticks is None else list(ticks), showgrid=not plane, showline=True,
                 linecolor=INK, ticks="outside", tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
-                tickformat="d" if name in picture.whole else None,
             )  # fmt: skip
-            if name in picture.logs:  # plotly's own ticks stand between the powers
-                decades = _decades(picture, name)
-                axis |= dict(
-                    type="log", exponentformat="power", dtick=-(-decades // 5) if decades > 2 else None
-                )
+            if name in picture.whole and lim is not None:
+                axis |= dict(dtick=max(1, round((lim[1] - lim[0]) / 8)))
+            if name in picture.logs:
+                axis |= dict(type="log", exponentformat="power")
             if name == "y" or row == len(pictures):
                 axis |= dict(title_text=escape(getattr(picture, name)))
             getattr(figure, f"update_{name}axes")(**axis, row=row, col=1)
     return figure
-
-
-def _decades(picture: Picture, name: str) -> float:
-    values = np.concatenate([getattr(layer, name) for layer in picture.layers] or [np.ones(1)])
-    values = values[np.isfinite(values) & (values > 0)]
-    return float(np.ptp(np.log10(values))) if len(values) else 0.0
 
 
 def _scatter(**settings: Any) -> Any:

@@ -23,9 +23,9 @@ from covopt.explore.drawing import MOST_NEURONS, describe, figure_of, sight_pict
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
 from covopt.plotting.dual import dual_picture, tight_neurons
+from covopt.plotting.figures import agreement, function_pictures
 from covopt.plotting.history import history_pictures, path_pictures
 from covopt.plotting.pictures import INK, MOST_MARKS, MOST_OUTPUTS, Picture, limits, short
-from covopt.plotting.solution import agreement, function_pictures
 from covopt.solution.summary import quality, summary_rows
 
 MOST_STEPS = 30  # of a path; each has its own figures
@@ -67,9 +67,9 @@ def write_page(
 ) -> list[str]:
     """Write one HTML file that shows a solution, or a path with a slider along it.
 
-    Of one or two inputs: the function with its kinks; of more: slices. Then predicted against actual, the dual
-    function with its tight set, which points each neuron sees, the bounds over time or the path, and a table of the
-    neurons. The file needs no connection: plotly's JavaScript is within it.
+    Of one or two inputs: the function with its kinks; of more: one input at a time. Then predicted against actual,
+    the dual function with its tight set, which points each neuron sees, the bounds over time or the path, and a table
+    of the neurons. The file needs no connection: plotly's JavaScript is within it.
 
     Parameters
     ----------

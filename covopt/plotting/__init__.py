@@ -7,9 +7,9 @@ weight are drawn solid (filled), negative ones dashed (open), and their width gr
 
 from covopt.plotting.drawing import draw
 from covopt.plotting.dual import dual_values, plot_dual
+from covopt.plotting.figures import check_figure_path, function_pictures, plot_solution, save_figure
 from covopt.plotting.function import plot_function_1d, plot_surface_2d
 from covopt.plotting.history import plot_history
-from covopt.plotting.solution import check_figure_path, function_pictures, plot_solution, save_figure
 
 __all__ = [
     "check_figure_path",

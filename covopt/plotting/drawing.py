@@ -16,7 +16,6 @@ DPI = 150
 STYLES = ("-", "--", ":", "-.")
 SURE = (0.75, 0.95)  # probabilities along which a network is this sure
 MOST_TICKS = 5  # of an axis, so that labels of seven digits do not run into each other
-DECADES = 2.0  # that a logarithmic axis shows at least
 
 
 def new_axes(ax: Axes | None) -> Axes:
@@ -64,14 +63,14 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
             locator.set_params(nbins=MOST_TICKS, integer=name in picture.whole)
     for name in picture.logs:
         getattr(ax, f"set_{name}scale")("log")
-    if "y" in picture.logs:
-        widen(ax)
     if picture.xticks is not None:
         ax.set_xticks(picture.xticks)
     if picture.yticks is not None:
         ax.set_yticks(picture.yticks)
     if picture.columns:
-        legend_below(ax, columns=picture.columns)
+        # below the axes a legend hides nothing
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": picture.columns}
+        ax.legend(fontsize="small", frameon=False, **place)
     return ax
 
 
@@ -89,32 +88,6 @@ def plain(text: str) -> str:
     """
     said = text.replace("$", r"\$")
     return f" {said}" if said.startswith("_") else said  # a leading underscore keeps a line out of the legend
-
-
-def legend_below(ax: Axes, handles: list[Any] | None = None, columns: int = 2) -> None:
-    """Put the legend under the axes, where it hides nothing."""
-    found = handles if handles is not None else ax.get_legend_handles_labels()[0]
-    ax.legend(
-        handles=found,
-        fontsize="small",
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        ncols=columns,
-        frameon=False,
-    )
-
-
-def widen(ax: Axes) -> None:
-    """Give a logarithmic axis two decades at least: on less its ticks are no powers of ten, or all alike.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    """
-    low, high = np.log10(ax.get_ylim())
-    if high - low < DECADES:
-        middle = 0.5 * (low + high)
-        ax.set_ylim(10.0 ** (middle - 0.5 * DECADES), 10.0 ** (middle + 0.5 * DECADES))
 
 
 def _line(ax: Axes, line: Line, place: int) -> None:
@@ -188,8 +161,6 @@ def _regions(ax: Axes, regions: Regions, place: int) -> None:
         style: dict[str, Any] = {"colors": "0.35", "linewidths": 0.8, "linestyles": "--"}
         lines = ax.contour(first, second, sure, levels=levels, zorder=place, **style)
         ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
-    for k in np.unique(best) if regions.named else ():
-        ax.plot([], [], "s", ms=8, mfc=tones[k], mec=INK, mew=0.9, ls="", label=plain(regions.names[k]))
 
 
 _DRAW: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface, Regions: _regions}

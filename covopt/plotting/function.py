@@ -21,7 +21,6 @@ from covopt.plotting.pictures import (
     Points,
     Surface,
     by_sign,
-    label_of,
     limits,
     marked_of,
     predict_columns,
@@ -112,14 +111,6 @@ def curve(
     )  # fmt: skip
 
 
-def curve_of(solution: Any, marked: Marked) -> Picture:
-    """Return the curve of a solution with one input."""
-    data = solution.data
-    names = [label_of(n) for n in data.target_names]
-    name = label_of(data.feature_names[0])
-    return curve(solution.network, data.X, data.Y, marked, names=names, name=name)
-
-
 def plot_function_1d(
     network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None, *, names: Sequence[str] = ()
 ) -> Axes:
@@ -207,22 +198,6 @@ def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], st
     return found, f"the function: {counted(len(slope), 'neuron')}{note}"
 
 
-def surface_of(
-    first: np.ndarray, second: np.ndarray, values: np.ndarray, Y: np.ndarray, name: str
-) -> Surface:
-    """Return values over a plane, on the scale of targets: the corners extrapolate far beyond the data.
-
-    What cannot be squared is divided by a power of two, which the name tells.
-    """
-    peak = float(np.abs(Y).max())
-    power = int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0
-    said = name + (f" / 2^{power}" if power else "")
-    scale = limits(np.ldexp(Y, -power), 0.1)
-    return Surface(
-        first, second, np.ldexp(values, -power).reshape(len(second), len(first)), scale, said, power
-    )
-
-
 def surface(
     network: Any,
     X: np.ndarray,
@@ -234,6 +209,9 @@ def surface(
     names: tuple[str, str, str] = ("x₀", "x₁", "f(x)"),
 ) -> Picture:
     """Return one output over the plane, the kinks and the data.
+
+    The scale is that of the targets: the corners extrapolate far beyond the data. What cannot be squared is divided
+    by a power of two, which the name tells.
 
     Parameters
     ----------
@@ -247,8 +225,14 @@ def surface(
         Of the inputs and the output.
     """
     first, second, points = plane_of(X, resolution)
-    below = surface_of(first, second, predict_columns(network, points)[:, output], Y[:, output], names[2])
-    said = predict_columns(network, X)[:, output]
+    values, said = (predict_columns(network, at)[:, output] for at in (points, X))
+    peak = float(np.abs(Y[:, output]).max())
+    power = int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0
+    targets = np.ldexp(Y[:, output], -power)
+    below = Surface(
+        first, second, np.ldexp(values, -power).reshape(len(second), len(first)), limits(targets, 0.1),
+        names[2] + (f" / 2^{power}" if power else ""),
+    )  # fmt: skip
 
     def says(i: int) -> list[str]:
         at = f"{names[0]} {short(X[i, 0])}, {names[1]} {short(X[i, 1])}"
@@ -257,7 +241,7 @@ def surface(
     kinks, title = kinks_in(X, marked, network.bias)
     data = Points(
         X[:, 0], X[:, 1], "data (same scale)", size=float(np.clip(20 / np.sqrt(len(X)), 3, 5.5)), says=says,
-        values=np.ldexp(Y[:, output], -below.power), scale=below.scale,
+        values=targets, scale=below.scale,
     )  # fmt: skip
     return Picture(
         [below, *kinks, data], names[0], names[1], title, limits(X[:, 0]), limits(X[:, 1]), caption=KINKS_2D

@@ -9,38 +9,30 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.classes import has_classes
-from covopt.plotting.drawing import draw, legend_below, widen
-from covopt.plotting.pictures import GREY, INK, NEGATIVE, PALE, POSITIVE, Line, Picture, Points
+from covopt.plotting.drawing import draw
+from covopt.plotting.pictures import GREY, INK, NEGATIVE, PALE, POSITIVE, ROUNDING, Line, Picture, Points
+from covopt.plotting.predictions import has_classes
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEAST_SPREAD = 1e-3  # of a bracket over the rounds, relative, that fills an axis
-ROUNDING = 1e-16
-NO_ROUND = "no round was made"
-SETTLED = 1e-12  # a gap that nothing after it is worth a point of
-
-
 PATH = "From the largest λ to the smallest. Open marks are not certified to the tolerance."
 
 
 class Bracket(NamedTuple):
-    """The best bounds so far, round by round; what the certificate settled at the end is the last row.
+    """The best bounds so far, round by round, and in the last row what the certificate settled; empty without rounds.
 
     Attributes
     ----------
-    time, lower, upper, gap : (rounds,) or (rounds + 1,) arrays
-    n_rounds : int
+    time, lower, upper, gap : (rounds + 1,) arrays
     """
 
     time: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     gap: np.ndarray
-    n_rounds: int
 
 
 def bracket_of(solution: Any) -> Bracket:
@@ -51,25 +43,17 @@ def bracket_of(solution: Any) -> Bracket:
     solution : Solution
         Its ``history`` is a list of dicts with ``time_s``, ``lower_bound`` and ``upper_bound``.
     """
-    rounds = list(solution.history)
-    time, lower, upper = (
-        np.array([np.nan if r.get(key) is None else r[key] for r in rounds], dtype=float)
-        for key in ("time_s", "lower_bound", "upper_bound")
-    )
-    lower = np.fmax.accumulate(np.where(np.isfinite(lower), lower, np.nan))
-    upper = np.fmin.accumulate(np.where(np.isfinite(upper), upper, np.nan))
+    if not solution.history:
+        return Bracket(*np.zeros((4, 0)))
+    names = ("time_s", "lower_bound", "upper_bound")
+    rounds = np.array([[r.get(name) for name in names] for r in solution.history], dtype=float)
+    rounds[~np.isfinite(rounds)] = np.nan  # not known yet
+    time, lower, upper = rounds[:, 0], np.fmax.accumulate(rounds[:, 1]), np.fmin.accumulate(rounds[:, 2])
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.maximum((upper - lower) / np.abs(upper), ROUNDING)
-    if rounds:
-        last = (solution.lower_bound, solution.objective, max(solution.gap, ROUNDING))
-        settled = gap[-1] <= max(2 * last[2], SETTLED)  # false for NaN, too
-        later = solution.time_s > time[-1] and not settled
-        keep = slice(None) if later else slice(-1)
-        time = np.append(time, solution.time_s) if later else time
-        lower, upper, gap = (
-            np.append(of[keep], end) for of, end in zip((lower, upper, gap), last, strict=True)
-        )
-    return Bracket(time, lower, upper, gap, len(rounds))
+    settled = (solution.time_s, solution.lower_bound, solution.objective, max(solution.gap, ROUNDING))
+    ends = zip((time, lower, upper, gap), settled, strict=True)
+    return Bracket(*(np.append(of, end) for of, end in ends))
 
 
 def cost_of(solution: Any) -> str:
@@ -90,29 +74,27 @@ def history_pictures(solution: Any) -> list[Picture]:
     ----------
     solution : Solution
     """
-    found = bracket_of(solution)
-    at = found.time
-    marks = len(at) <= 40  # a marker a round, where they do not run together
+    found, n_rounds = bracket_of(solution), len(solution.history)
+    symbols = ("v", "^") if n_rounds <= 40 else ("", "")  # a marker a round, where they do not run together
     layers = [
-        Line(at, found.upper, "upper bound (a network)", symbol="v" if marks else ""),
-        Line(at, found.lower, "lower bound (a dual)", dash=1, symbol="^" if marks else "", filled=False),
+        Line(found.time, found.upper, "upper bound (a network)", symbol=symbols[0]),
+        Line(found.time, found.lower, "lower bound (a dual)", dash=1, symbol=symbols[1], filled=False),
     ]
     ends = np.concatenate([found.lower, found.upper])
-    ends = ends[np.isfinite(ends)]
-    low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
-    close = high - low < LEAST_SPREAD * abs(high)  # the axis would show rounding
-    ylim = (low - 0.05 * abs(high), high + 0.05 * abs(high)) if close else None
-    title = f"the bracket: {counted(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
+    ends = ends[np.isfinite(ends)] if n_rounds else np.zeros(1)
+    pad = 0.05 * float(np.abs(ends).max())  # of a bracket that is closed the axis would show rounding
     bounds = Picture(
-        layers if found.n_rounds else [], "time (s)", cost_of(solution), title, None, ylim, columns=0, empty=NO_ROUND,
+        layers if n_rounds else [], "time (s)", cost_of(solution),
+        f"the bracket: {counted(n_rounds, 'round')}, gap {solution.gap:.1e}", None,
+        (ends.min() - pad, ends.max() + pad) if pad else None, empty="no round was made",
         caption="The answer lies between the two bounds; the last point is the certificate.",
     )  # fmt: skip
-    gap = Line(at, found.gap, "relative gap", NEGATIVE, dash=2)
-    return [bounds, Picture([gap] if found.n_rounds else [], "time (s)", "relative gap", logs="y", columns=0)]
+    gap = Line(found.time, found.gap, "relative gap", NEGATIVE, dash=2)
+    return [bounds, Picture([gap] if n_rounds else [], "time (s)", "relative gap", logs="y", columns=0)]
 
 
 def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw the bracket [lower bound, upper bound] and its relative gap against time, the certificate last.
+    """Draw the bracket [lower bound, upper bound] against time, the certificate last.
 
     Parameters
     ----------
@@ -124,21 +106,7 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    found, (bounds, gap) = bracket_of(solution), history_pictures(solution)
-    ax = draw(bounds, ax)
-    if not found.n_rounds:
-        return ax
-    ax.fill_between(found.time, found.lower, found.upper, color="0.85", lw=0, zorder=0)
-    handles = ax.get_legend_handles_labels()[0]
-    if np.isfinite(found.gap).any():
-        gap.layers[0].name += " (right axis)"
-        right = draw(gap, ax.twinx())
-        if int(np.isfinite(found.gap).sum()) == 1:  # a line of one point would not be seen
-            right.lines[0].set(marker="_", markersize=12, markeredgewidth=1.6)
-        widen(right)
-        handles = handles + right.get_legend_handles_labels()[0]
-    legend_below(ax, handles)
-    return ax
+    return draw(history_pictures(solution)[0], ax)
 
 
 def path_pictures(solutions: Sequence[Any], seen: Any = None) -> list[Picture]:
@@ -237,7 +205,8 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     table, floor = plateau.table, plateau.floor
     widths, best = table["width"].to_numpy(), table["best_cost"].to_numpy(dtype=float)
     finite = np.isfinite(best)
-    top = _top(best[finite], floor)
+    highest = float(best[finite].max(initial=floor))  # single bad seeds must not flatten the picture
+    top = highest + 0.15 * (highest - floor) if highest > floor * (1 + 1e-9) else floor * 1.1 or 1.0
     low, high = widths.min() - 0.5, widths.max() + 0.5
     x = np.concatenate([np.full(len(row.costs), row.width) for row in table.itertuples()])
     y = np.concatenate([np.asarray(row.costs, dtype=float) for row in table.itertuples()])
@@ -256,11 +225,17 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     if not finite.all():
         none = widths[~finite]
         layers.append(Points(none, np.full(len(none), top), "no network through the points found", "x", 7.0))
-    walls, off = _theory(plateau, low, high, (floor, top))
+    walls = []
+    for kind, text, dash in (("lower", "at least", 2), ("upper", "at most", 3)):
+        values = [bound.value for bound in plateau.bounds.bounds if bound.kind == kind]
+        value = (max if kind == "lower" else min)(values, default=np.inf)
+        if low <= value <= high:
+            label = f"theory: {text} {counted(value, 'neuron')}"
+            walls.append(Line(np.full(2, value), np.array([floor, top]), label, GREY, dash, 1.3))
     return draw(
         Picture(
             [*walls, *layers], "width", "‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}",
-            "\n".join(off), (low, high), (floor - 0.06 * (top - floor), top + 0.03 * (top - floor)), whole="x",
+            "", (low, high), (floor - 0.06 * (top - floor), top + 0.03 * (top - floor)), whole="x",
         ),
         ax,
     )  # fmt: skip
@@ -298,30 +273,3 @@ def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes |
     logs = "y" if len(history) and (history["objective"] > 0).all() else ""
     said = "every network has diverged"
     return draw(Picture(layers, "step", "objective  C + λ‖W‖²", logs=logs, empty=said), ax)
-
-
-def _top(best: np.ndarray, floor: float) -> float:
-    """Return the upper end of the axis: single bad seeds must not flatten the picture."""
-    highest = float(best.max(initial=floor))
-    return highest + 0.15 * (highest - floor) if highest > floor * (1 + 1e-9) else floor * 1.1 or 1.0
-
-
-def _theory(plateau: Any, low: float, high: float, ends: tuple[float, float]) -> tuple[list[Line], list[str]]:
-    """Return the best lower and upper bound on the width, and in words what is off the axis."""
-    found = plateau.bounds.bounds
-    lower = max((b.value for b in found if b.kind == "lower"), default=None)
-    upper = min((b.value for b in found if b.kind == "upper"), default=None)
-    bounds = [(lower, "at least", 2), (upper, "at most", 3)]
-    if lower is not None and lower == upper:
-        bounds = [(lower, "exactly", 3)]
-    walls, off = [], []
-    for value, text, dash in bounds:
-        if value is None:
-            continue
-        needed = "" if text == "at least" else " is needed" if value == 1 else " are needed"
-        label = f"theory: {text} {counted(value, 'neuron')}{needed}"
-        if low <= value <= high:
-            walls.append(Line(np.full(2, value), np.array(ends), label, GREY, dash, 1.3))
-        else:
-            off.append(f"{label} (off the axis)")
-    return walls, off

@@ -23,6 +23,7 @@ CLASS_TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
 SYMBOLS = ("o", "^", "s", "D", "v", "P")
 MOST_OUTPUTS = 4  # and inputs: lines of one picture, which differ by their dashes
 MOST_MARKS = 2000  # of one kind
+ROUNDING = 1e-16  # what is less is drawn as this on a logarithmic axis
 
 
 class Marked(NamedTuple):
@@ -82,14 +83,13 @@ class Points:
 
 @dataclass
 class Surface:
-    """A function on a grid, divided by 2 to the ``power``, by filled contours at round numbers."""
+    """A function on a grid, by filled contours at round numbers."""
 
     first: np.ndarray
     second: np.ndarray
     values: np.ndarray
     scale: tuple[float, float]
     name: str
-    power: int = 0
 
     def levels(self) -> np.ndarray:
         """Return the numbers at which contours are drawn."""
@@ -100,14 +100,13 @@ class Surface:
 
 @dataclass
 class Regions:
-    """Where each class is predicted; ``named`` where no points tell which is which."""
+    """Where each class is predicted."""
 
     first: np.ndarray
     second: np.ndarray
     chances: np.ndarray
     names: list[str]
     sure: bool
-    named: bool = False
 
     def codes(self) -> np.ndarray:
         """Return the class of each point of the grid."""

@@ -1,4 +1,4 @@
-"""Pictures of classifiers: regions and their boundary, probabilities, scores of each class."""
+"""Pictures of what is predicted: regions, probabilities and scores of classes; numbers; one input at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.data.labels import codes_of
 from covopt.plotting.function import KINKS_2D, kinks_in, kinks_of, plane_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
+    GREY,
+    MOST_OUTPUTS,
     SYMBOLS,
     Line,
     Marked,
@@ -20,8 +23,10 @@ from covopt.plotting.pictures import (
     label_of,
     limits,
     predict_columns,
+    short,
 )
 
+MOST_ROWS = 200  # over which one input at a time is averaged
 NO_MARKS = Marked(np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
 
 
@@ -181,3 +186,95 @@ def scores(solution: Any) -> Picture:
         f"{title_of(solution)}: {right:.1%} of the data right", ylim=(-0.05, 1.05), columns=1,
         caption="Samples of each class, sorted by its probability; the title counts those predicted right.",
     )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- numbers, and one input at a time
+def predicted(solution: Any) -> Picture:
+    """Return what the network says against the targets; on the diagonal it is right.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    data = solution.data
+    said = predict_columns(solution.network, data.X)
+    names = [label_of(name) for name in data.target_names]
+    low, high = limits(np.concatenate([said.ravel(), data.Y.ravel()]))
+    layers: list[Any] = [Line(np.array([low, high]), np.array([low, high]), color=GREY, dash=1, width=1.0)]
+    for j, name in enumerate(names[: len(SYMBOLS)]):
+
+        def says(i: int, j: int = j, name: str = name) -> list[str]:
+            return [f"point {i + 1}", f"{name} {short(data.Y[i, j])}", f"f {short(said[i, j])}"]
+
+        face = "white" if j else "#d7d7d7"
+        layers.append(Points(data.Y[:, j], said[:, j], name, SYMBOLS[j], face=face, says=says))
+    one = f"{names[0]} " if len(names) == 1 else ""
+    left = len(names) - len(SYMBOLS)
+    more = f"\n{not_drawn(left, 'output')}" if left > 0 else ""
+    return Picture(
+        layers, f"{one}in the data", f"{one}by the network", f"predicted against actual (dashed: equal){more}",
+        (low, high), (low, high), columns=0 if one else 3, caption="On the dashed line the network is right.",
+    )  # fmt: skip
+
+
+def not_drawn(left: int, noun: str) -> str:
+    """Say that so many are not drawn."""
+    return f"{counted(left, noun)} {'is' if left == 1 else 'are'} not drawn"
+
+
+def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> tuple[np.ndarray, np.ndarray]:
+    """Return values of one input and the mean output of the network with that input set to each of them.
+
+    Parameters
+    ----------
+    solution : Solution
+    feature : int
+    resolution : int
+
+    Returns
+    -------
+    (ndarray of shape (resolution,), ndarray of shape (resolution, k))
+        For classes the mean probabilities.
+    """
+    X = solution.data.X
+    rows = X[np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(int)]
+    grid = np.linspace(X[:, feature].min(), X[:, feature].max(), resolution)
+    table = np.repeat(rows[None], resolution, axis=0)
+    table[:, :, feature] = grid[:, None]
+    points = table.reshape(-1, X.shape[1])
+    classes = has_classes(solution)
+    values = chances_of(solution, points) if classes else predict_columns(solution.network, points)
+    return grid, values.reshape(resolution, len(rows), -1).mean(axis=1)
+
+
+def dependences(solution: Any) -> list[Picture]:
+    """Return, for each output (of two classes the second), its mean against the inputs that move it most.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    data = solution.data
+    curves = [partial_dependence(solution, j) for j in range(data.n_features)]
+    names = [f"mean of {label_of(name)}" for name in data.target_names]
+    if has_classes(solution):
+        how = "mean P({})" if is_sure(solution) else "share predicted {}"
+        names = [how.format(name) for name in classes_of(solution)]
+    found = []
+    for output in range(int(len(names) == 2 > data.n_outputs), len(names))[:MOST_OUTPUTS]:
+        order = np.argsort([-np.ptp(values[:, output]) for _, values in curves], kind="stable")[:MOST_OUTPUTS]
+        layers = []
+        for rank, j in enumerate(order):
+            grid, values = curves[j]
+            label = f"{label_of(data.feature_names[j], 28)} ({short(grid[0], 3)} to {short(grid[-1], 3)})"
+            reads = f"{label}<br>{names[output]} %{{y:.4g}}"
+            share, width = np.linspace(0, 1, len(grid)), 1.6 - 0.25 * rank
+            layers.append(Line(share, values[:, output], label, dash=rank, width=width, reads=reads))
+        left = data.n_features - len(order)
+        more = f"\n{not_drawn(left, 'weaker input')}" if left else ""
+        found.append(Picture(
+            layers, "input, from its smallest to its largest value", names[output],
+            f"one input at a time, the others as in the data{more}", (0, 1),
+            caption="One input moves from its smallest to its largest value; the mean is over the data.",
+        ))  # fmt: skip
+    return found

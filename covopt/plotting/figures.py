@@ -1,0 +1,152 @@
+"""Figures: a solution in one picture, and files of pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covopt.checks.optional import required
+from covopt.errors import InputError
+from covopt.files import write_atomically
+from covopt.plotting.drawing import DPI, draw
+from covopt.plotting.dual import plot_dual
+from covopt.plotting.function import curve, surface
+from covopt.plotting.history import cost_of, plot_history
+from covopt.plotting.pictures import MOST_OUTPUTS, Marked, Picture, label_of, marked_of
+from covopt.plotting.predictions import (
+    NO_MARKS,
+    dependences,
+    has_classes,
+    not_drawn,
+    predicted,
+    probabilities,
+    regions,
+    scores,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = 3  # of panels
+
+
+def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
+    """Draw the panels that fit the data: the function, the dual function, the bracket.
+
+    Of the function: with one or two inputs all of it, every output (regions and probabilities for classes); with more
+    what it predicts against the data, and for every output one input at a time.
+
+    Parameters
+    ----------
+    solution : Solution
+    path : str or Path, optional
+        Where to write the figure; its extension (.png, .pdf, .svg) chooses the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        Where ``path`` has an extension that matplotlib cannot write.
+    """
+    seen = solution if solution.scaling is None else solution.in_your_units()
+    pictures = function_pictures(seen, resolution=160)
+    if solution.data.n_features not in (1, 2):
+        pictures.insert(0, agreement(seen))
+    n_panels = len(pictures) + 2
+    columns = 2 if n_panels == 4 else min(n_panels, COLUMNS)
+    rows = -(-n_panels // columns)
+    figure = _figure((5.2 * columns + 1.0, 4.8 * rows), to_file=path is not None)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax in axes[n_panels:]:
+        ax.remove()
+    for picture, ax in zip(pictures, axes, strict=False):
+        draw(picture, ax)
+    plot_dual(solution, axes[n_panels - 2])
+    plot_history(solution, axes[n_panels - 1])
+    scaled = "" if solution.scaling is None else ", of standardised columns"
+    figure.suptitle(
+        f"{cost_of(solution)}{scaled} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: "
+        f"{solution.status}",
+        fontsize="large",
+    )
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def agreement(solution: Any) -> Picture:
+    """Return what is predicted against what is true."""
+    return scores(solution) if has_classes(solution) else predicted(solution)
+
+
+def function_pictures(solution: Any, marked: Marked | None = None, *, resolution: int = 61) -> list[Picture]:
+    """Return what can be seen of the function: that depends on the inputs, outputs and classes.
+
+    Parameters
+    ----------
+    solution : Solution
+        In the user's units.
+    marked : Marked, optional
+        Its neurons; by default those of the network, and none where there are classes.
+    resolution : int
+        Points of a grid in each direction.
+    """
+    data, classes = solution.data, has_classes(solution)
+    if data.n_features not in (1, 2):
+        return dependences(solution)
+    if marked is None:
+        marked = NO_MARKS if classes else marked_of(solution.network)
+    if classes:
+        of_one = data.n_features == 1
+        return [probabilities(solution, marked) if of_one else regions(solution, marked, resolution)]
+    inputs, outputs = ([label_of(n) for n in names] for names in (data.feature_names, data.target_names))
+    if data.n_features == 1:
+        return [curve(solution.network, data.X, data.Y, marked, names=outputs, name=inputs[0])]
+    found = []
+    for j, name in enumerate(outputs[:MOST_OUTPUTS]):
+        shown: dict[str, Any] = {"output": j, "resolution": resolution, "names": (*inputs, name)}
+        found.append(surface(solution.network, data.X, data.Y, marked, **shown))
+    if data.n_outputs > MOST_OUTPUTS:
+        found[-1].title += f"; {not_drawn(data.n_outputs - MOST_OUTPUTS, 'output')}"
+    return found
+
+
+def _figure(size: tuple[float, float], *, to_file: bool) -> Figure:
+    if to_file:  # needs no display and leaves nothing behind in pyplot
+        return required("matplotlib.figure", "drawing", "plot").Figure(figsize=size, layout="constrained")
+    return required("matplotlib.pyplot", "drawing", "plot").figure(
+        figsize=size, dpi=DPI, layout="constrained"
+    )
+
+
+def check_figure_path(path: str | Path) -> None:
+    """Refuse a file name that matplotlib cannot write.
+
+    Raises
+    ------
+    InputError
+        With the extensions that it can.
+    """
+    FigureCanvasBase = required("matplotlib.backend_bases", "drawing", "plot").FigureCanvasBase
+
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if Path(path).suffix.lower().lstrip(".") not in known:
+        raise InputError(
+            f"{path}: figures are written as {', '.join('.' + k for k in known)}; change the extension."
+        )
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure; a failure leaves no half-written file.
+
+    Raises
+    ------
+    InputError
+        Where the extension is not one that matplotlib can write.
+    """
+    check_figure_path(path)
+    suffix = Path(path).suffix.lower().lstrip(".")
+    write_atomically(path, lambda stream: figure.savefig(stream, format=suffix, dpi=DPI))
