@@ -44,7 +44,7 @@ from covopt.limits import (
 from covopt.network.inputs import outputs
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
-from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network
+from covopt.solvers.quick import is_out_of_reach, quick_network
 from tests.cases import cases
 
 LIMIT, NIGHT = 0.5, 1.0
@@ -509,5 +509,3 @@ def test_what_is_out_of_reach():
     assert is_out_of_reach(problem, 10.0)
     assert not is_out_of_reach(problem, None)
     assert not is_out_of_reach(Problem.through(rows[:100], np.ones(100)), 1.0)
-    assert describe_cost(100, 3) is None
-    assert "faces" in (describe_cost(20_000, 3) or "")

@@ -17,7 +17,7 @@ from covopt.errors import BudgetError, InputError
 
 
 def verify(given: SimpleNamespace) -> Answer:
-    """Recompute everything a solution file claims, from the file and the data."""
+    """Recompute everything that a saved file claims."""
     import covopt
     from covopt.certificates.stated import expectations
     from covopt.checks.speaking import tell
@@ -69,7 +69,7 @@ def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
 
 
 def prove(given: SimpleNamespace) -> Answer:
-    """Write a proof of the lower bound that anybody can check: boxes that cover all neurons, closed in integers."""
+    """Write a proof of the bound in integers, for `verify --proof`."""
     import covopt
     from covopt.checks.speaking import tell
     from covopt.proofs.coq import write_coq
@@ -114,7 +114,7 @@ def prove(given: SimpleNamespace) -> Answer:
 
 
 def cp_rank(given: SimpleNamespace) -> Answer:
-    """Bracket the CP-rank of a matrix or of a graph's EᵀE, or prove that the matrix is not completely positive.
+    """Bracket the CP-rank of a matrix or a graph, with proofs.
 
     Integers, fractions and decimals are exact; a file with decimals of 15 digits or more holds floats, known up to
     --tol. Exit code 0: the CP-rank, or that there is none, is proved; 3: a bracket.
@@ -155,7 +155,10 @@ BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has on
 
 
 def cells(given: SimpleNamespace) -> Answer:
-    """Count or write every activation pattern: each set of points on which one neuron can be active."""
+    """Count or write every activation pattern of the points.
+
+    A pattern is a set of points on which one neuron can be active.
+    """
     from covopt.arrangement.files import most_cells
     from covopt.checks.speaking import tell
     from covopt.checks.validation import check_bias, check_time_limit

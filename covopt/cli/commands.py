@@ -16,13 +16,8 @@ from typer.core import TyperGroup
 from covopt.checks.optional import required
 from covopt.cli import certificates, networks, saved, train
 from covopt.cli.report import Exit, print_json, reporting
-from covopt.cli.running import COMMANDS, add, texts
+from covopt.cli.running import EXAMPLES, EXIT_CODES, add
 from covopt.errors import InputError
-
-_EPILOG = (
-    "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
-    "(the best bracket so far is still printed and saved); 4 verification failed."
-)
 
 _BEGIN = (
     "\b\nTo begin:\n  covopt demo\n  covopt solve table.csv --target y --out solution.json\n"
@@ -36,7 +31,7 @@ class _Group(TyperGroup):
     """Say usage errors as JSON too, where that was asked for; list what somebody new needs first."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
+        return sorted(super().list_commands(ctx), key=list(EXAMPLES).index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["covopt.json"] = "--json" in args
@@ -55,7 +50,7 @@ app = typer.Typer(
     name="covopt",
     cls=_Group,
     help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
-    epilog=_BEGIN + _EPILOG,
+    epilog=_BEGIN + EXIT_CODES,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -95,23 +90,13 @@ def _root(
                 context.call_on_close(partial(silence, write_events(log_json)))
 
 
-for _name, _command, _codes in (
-    ("solve", networks.solve, _EPILOG),
-    ("demo", networks.demo, _EPILOG),
-    ("fit", networks.fit, _EPILOG),
-    ("path", networks.path, _EPILOG),
-    ("depth", networks.depth, _EPILOG),
-    ("gap", saved.gap, _EPILOG),
-    ("cells", certificates.cells, ""),
-    ("predict", saved.predict, ""),
-    ("train", train.train, train.EPILOG),
-    ("cp-rank", certificates.cp_rank, _EPILOG),
-    ("verify", certificates.verify, _EPILOG),
-    ("prove", certificates.prove, _EPILOG),
-    ("explore", saved.explore, saved.EPILOG),
-    ("reduce", saved.reduce, _EPILOG),
-):
-    add(app, _name, _command, _codes)
+for _name, _command in {
+    "solve": networks.solve, "demo": networks.demo, "fit": networks.fit, "path": networks.path,
+    "depth": networks.depth, "gap": saved.gap, "cells": certificates.cells, "predict": saved.predict,
+    "train": train.train, "cp-rank": certificates.cp_rank, "verify": certificates.verify,
+    "prove": certificates.prove, "explore": saved.explore, "reduce": saved.reduce,
+}.items():  # fmt: skip
+    add(app, _name, _command)
 
 _BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "peers"
 
@@ -121,13 +106,13 @@ _BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "peers"
     hidden=not _BENCHMARK.is_dir(),
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    **texts("bench"),
+    epilog=f"\b\nExample:\n  {EXAMPLES['bench']}",
 )
 def _bench(
     context: typer.Context,
     benchmark: Annotated[Path, typer.Option(metavar="DIR", help="Its folder.")] = _BENCHMARK,
 ) -> None:
-    """Race solvers: what follows goes to ``benchopt run``, so ``covopt bench --help`` shows its options."""
+    """Race solvers, in a checkout: with the options of `benchopt run`."""
     with reporting(as_json=False):
         required("benchopt", "covopt bench", "bench")
         if not (benchmark / "objective.py").is_file():

@@ -10,8 +10,7 @@ import typer
 
 from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
-from covopt.cli.options import again
-from covopt.cli.report import Exit, before_the_first_round, left_out_lines
+from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import (
     Answer,
     columns_lines,
@@ -24,7 +23,6 @@ from covopt.cli.running import (
     strengths_in,
 )
 
-SMALLER = 0.1  # times λ, what a hint that it is large leads to
 FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 SAID = (
     "lam", "cost", "lower_bound", "gap", "tol", "depth", "potential", "output_bias", "solver", "time_s", "timings",
@@ -59,20 +57,19 @@ def _found(
         X, Y = table.features, table.targets
         if 2 * more.get("folds", 0) > len(X):  # a small table has none to leave out
             more["folds"] = 0
-        shape = (len(X), 1) if by_loss else Y.shape
-        shown.say(before_the_first_round(X.shape, shape, out=given.talks and name != "path"))
+        shown.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
         run = getattr(depth if name == "representation_cost" else api, name)
         found = run(X, Y, callback=shown, **asked(given), **options, **more)
     return found, table, said
 
 
 def solve(given: SimpleNamespace) -> Answer:
-    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+    """Find the smallest network through the points, with a proof."""
     return answer_of(*_found(given, "min_norm"))
 
 
 def demo(given: SimpleNamespace) -> Answer:
-    """Solve a real table: the diabetes data, two features, every distinct row."""
+    """Solve a real table of patients and draw it: no file is needed."""
     if not is_installed("matplotlib"):
         given.plot = None
         if given.talks:
@@ -85,7 +82,6 @@ def demo(given: SimpleNamespace) -> Answer:
         if given.talks:
             names = f"{target_names[0]} from {' and '.join(feature_names)}"
             typer.echo(f"diabetes table: {names}, {counted(len(X), 'distinct row')}")
-        shown.say(before_the_first_round(X.shape, Y.shape, out=given.talks))
         from covopt.api import min_norm
 
         named = Named(X, feature_names), Named(Y, target_names)
@@ -94,12 +90,15 @@ def demo(given: SimpleNamespace) -> Answer:
 
 
 def depth(given: SimpleNamespace) -> Answer:
-    """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
+    """Bracket the norm of the smallest network of depth L."""
     return answer_of(*_found(given, "representation_cost", units=False))
 
 
 def fit(given: SimpleNamespace) -> Answer:
-    """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
+    """Find the best network for noisy targets, with a proof.
+
+    Weight decay is its price: mean loss + λ‖W‖². The optimum is global.
+    """
     from covopt.api.lambdas import DEFAULT_LAMBDA
     from covopt.errors import InputError
 
@@ -111,13 +110,12 @@ def fit(given: SimpleNamespace) -> Answer:
     solution, table, said = _found(given, "fit", by_loss=True, units=shallow, lam=lam)
     beside = _beside(solution, table, given)
     answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said])
-    answer.next = _next(given, answer.record["hint"])
-    answer.record |= {**beside, "next": answer.next, "held_out": _held_out(solution)}
+    answer.record |= {**beside, "held_out": _held_out(solution)}
     return answer
 
 
 def path(given: SimpleNamespace) -> Answer:
-    """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
+    """Fit along a grid of λ from λ_max down, every point certified."""
     from covopt.solution.summary import scaling_rows
 
     grid = None if given.lams is None else strengths_in(given.lams)
@@ -232,23 +230,6 @@ def _beside_lines(beside: dict[str, Any], lam: str | None) -> list[str]:
         f"{TITLES.get(name, name):<14} {beside[name]:.4f}  (on the points it was fitted to)",
         f"{'λ / λ_max':<14} {said}",
     ]
-
-
-def _next(given: SimpleNamespace, hint: str | None) -> str | None:
-    """Return the command that does what a hint says; None where the hint asks for nothing that an option gives."""
-    from covopt.api.lambdas import DEFAULT_LAMBDA
-
-    if hint is None:
-        return None
-    if "--standardise" in hint:
-        return again(given.context, "--standardise", without=("resume", "standardise"))
-    if "--lam" not in hint:
-        return None
-    share, is_share, _ = (given.lam or DEFAULT_LAMBDA).partition("max")
-    with contextlib.suppress(ValueError):
-        smaller = f"{SMALLER * float(share or 1.0):g}{is_share}"
-        return again(given.context, "--lam", smaller, without=("resume", "lam"))
-    return None
 
 
 def _held_out(found: Any) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
@@ -334,8 +333,7 @@ def options_of(command: str) -> list[Option]:
 
 def signature(command: str) -> Signature:
     """Return the signature from which typer reads the options of a command."""
-    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    return Signature([context, *(option.parameter() for option in options_of(command))])
+    return Signature([option.parameter() for option in options_of(command)])
 
 
 def reading(given: SimpleNamespace) -> Any:
@@ -343,29 +341,3 @@ def reading(given: SimpleNamespace) -> Any:
     from covopt.data.readers import Text
 
     return Text("\t" if given.sep in ("\\t", "tab") else given.sep, given.encoding, given.decimal)
-
-
-def again(context: typer.Context, *more: str, without: tuple[str, ...] = ("resume",)) -> str:
-    """Return the command that was given with more options, as a shell takes it.
-
-    Parameters
-    ----------
-    context : typer.Context
-    *more : str
-    without : tuple of str
-        Parameters that are left out.
-    """
-    words = ["covopt", context.info_name or ""]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or name in without:
-            continue
-        value = context.params[name]
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif isinstance(value, bool):
-            words.append((parameter.opts if value else parameter.secondary_opts)[0])
-        else:
-            words += [parameter.opts[0], str(value)]
-    return shlex.join([*words, *more])

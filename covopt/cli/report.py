@@ -153,19 +153,6 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
             ) from None
 
 
-def before_the_first_round(table: tuple[int, ...], targets: tuple[int, ...], *, out: bool) -> str:
-    """Return what the spinner says; where rounds take long, say on stderr how long."""
-    from covopt.solvers.quick import describe_cost
-
-    size = f"{counted(table[0], 'point')}, {counted(table[1], 'feature')}"
-    cost = describe_cost(table[0], table[1] + 1, targets[1] if len(targets) > 1 else 1)
-    if cost is None:
-        return f"{size}: first round"
-    if out:
-        typer.echo(f"{size}: {cost}", err=True)
-    return f"{size}: first round; {cost}"
-
-
 def keep(write: Callable[[Path], Any], out: Path | None) -> None:
     """Write a file, or where that fails another one in the system's folder for temporary files.
 

@@ -1,7 +1,4 @@
-"""How every command runs: outputs are checked, tables read, the command answers, the answer is saved and printed.
-
-``COMMANDS`` has a line about each and an example, in the order in which somebody new needs them.
-"""
+"""How every command runs: outputs are checked, tables read, the command answers, the answer is saved and printed."""
 
 from __future__ import annotations
 
@@ -19,82 +16,28 @@ from covopt.cli.options import FIGURE, check_suffix, options_of, reading, save_t
 from covopt.cli.report import Exit, Progress, check_outputs, keep, left_out_lines, print_json, reporting
 from covopt.errors import InputError
 
-COMMANDS = {
-    "demo": ("Solve a real table of patients and draw it: no file is needed.", "covopt demo"),
-    "solve": (
-        "The smallest network through the points, with a proof.",
-        "covopt solve table.csv --target y --out solution.json --plot figure.png",
-    ),
-    "fit": (
-        "The best network for noisy targets (weight decay), with a proof.",
-        "covopt fit table.csv --target y --standardise --out fit.json",
-    ),
-    "path": (
-        "The same along a grid of λ: which one fits?",
-        "covopt path table.csv --target y --standardise --out path.json --plot path.png",
-    ),
-    "gap": (
-        "How far a trained network is from the best one.",
-        "covopt gap model.pt table.csv --target y --weight-decay 1e-3 --plot gap.png",
-    ),
-    "predict": (
-        "Predict the targets of a table with what was saved.",
-        "covopt predict fit.json new.csv --out predictions.csv",
-    ),
-    "verify": (
-        "Recompute everything that a saved file claims.",
-        "covopt verify solution.json table.csv --exact",
-    ),
-    "prove": (
-        "Write a proof of the bound in integers, for `verify --proof`.",
-        "covopt prove solution.json --out proof.json --coq folder",
-    ),
-    "explore": (
-        "Write one HTML page to look around in a solution or a path.",
-        "covopt explore solution.json --out page.html",
-    ),
-    "train": (
-        "Train networks by gradient descent, beside the certified best.",
-        "covopt train table.csv --target y --widths 8,32 --lam 1e-2 --cross-check",
-    ),
-    "reduce": (
-        "Cut a trained PyTorch network to fewer neurons.",
-        "covopt reduce model.pt table.csv --target y --out small.pt",
-    ),
-    "depth": (
-        "Bracket the norm of the smallest network of depth L.",
-        "covopt depth table.csv --target y --depth 3",
-    ),
-    "cells": (
-        "Count or write every activation pattern of the points.",
-        "covopt cells table.csv --target y --count-only",
-    ),
-    "cp-rank": (
-        "Bracket the CP-rank of a matrix or a graph, with proofs.",
-        "covopt cp-rank matrix.csv --out certificate.json",
-    ),
-    "bench": (
-        "Race solvers, in a checkout: the options of `benchopt run`.",
-        "covopt bench --solver covopt --timeout 30",
-    ),
+# in the order in which somebody new needs them
+EXAMPLES = {
+    "demo": "covopt demo",
+    "solve": "covopt solve table.csv --target y --out solution.json --plot figure.png",
+    "fit": "covopt fit table.csv --target y --standardise --out fit.json",
+    "path": "covopt path table.csv --target y --standardise --out path.json --plot path.png",
+    "gap": "covopt gap model.pt table.csv --target y --weight-decay 1e-3 --plot gap.png",
+    "predict": "covopt predict fit.json new.csv --out predictions.csv",
+    "verify": "covopt verify solution.json table.csv --exact",
+    "prove": "covopt prove solution.json --out proof.json --coq folder",
+    "explore": "covopt explore solution.json --out page.html",
+    "train": "covopt train table.csv --target y --widths 8,32 --lam 1e-2 --cross-check",
+    "reduce": "covopt reduce model.pt table.csv --target y --out small.pt",
+    "depth": "covopt depth table.csv --target y --depth 3",
+    "cells": "covopt cells table.csv --target y --count-only",
+    "cp-rank": "covopt cp-rank matrix.csv --out certificate.json",
+    "bench": "covopt bench --solver covopt --timeout 30",
 }
-
-
-def texts(name: str, exit_codes: str = "") -> dict[str, Any]:
-    """Return the short help and the epilog of a command: an example, and its exit codes.
-
-    Parameters
-    ----------
-    name : str
-    exit_codes : str
-
-    Examples
-    --------
-    >>> texts("demo")["short_help"]
-    'Solve a real table of patients and draw it: no file is needed.'
-    """
-    short, example = COMMANDS[name]
-    return {"short_help": short, "epilog": f"\b\nExample:\n  {example}\n\n{exit_codes}".rstrip()}
+EXIT_CODES = (
+    "Exit codes: 0 certified to the tolerance, or done; 1 error in the input; 2 usage; 3 stopped before that (the "
+    "best so far is still printed and saved); 4 verification failed, or a network contradicts its certificate."
+)
 
 
 @dataclass
@@ -116,8 +59,6 @@ class Answer:
         Whether there is nothing to resume.
     saved : str
         How a line for a file reads.
-    next : str, optional
-        The command that may come next.
     """
 
     code: Exit
@@ -128,29 +69,26 @@ class Answer:
     rows: Callable[[], Any] | None = None
     finished: bool = True
     saved: str = f"{'saved':<14} {{}}"
-    next: str | None = None
 
 
 Command = Callable[[SimpleNamespace], Answer]
 
 
-def add(app: typer.Typer, name: str, command: Command, epilog: str = "") -> None:
-    """Make a function of the options that were given a command.
+def add(app: typer.Typer, name: str, command: Command) -> None:
+    """Make a function of the options that were given a command; its help is the docstring, and an example.
 
     Parameters
     ----------
     app : typer.Typer
     name : str
     command : callable
-    epilog : str
-        About its exit codes.
     """
 
     def called(**options: Any) -> None:
         run(name, command, SimpleNamespace(**options))
 
     called.__doc__, called.__signature__ = command.__doc__, signature(name)  # type: ignore[attr-defined]
-    app.command(name, **texts(name, epilog))(called)
+    app.command(name, epilog=f"\b\nExample:\n  {EXAMPLES[name]}\n\n{EXIT_CODES}")(called)
 
 
 def run(name: str, command: Command, given: SimpleNamespace) -> None:
@@ -183,8 +121,7 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
             print_json({**answer.record, "exit_code": int(answer.code), "warnings": given.heard, **named})
         elif not given.quiet:
             written = [answer.saved.format(file) for file in files.values() if file is not None]
-            after = [] if answer.next is None else [f"{'try':<14} {answer.next}"]
-            for line in [*answer.lines, *(written if answer.saved else []), *after]:
+            for line in [*answer.lines, *(written if answer.saved else [])]:
                 typer.echo(line)
         raise typer.Exit(answer.code)
 

@@ -24,7 +24,10 @@ ENDED = {
 
 
 def reduce(given: SimpleNamespace) -> Answer:
-    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
+    """Cut a trained PyTorch network to fewer neurons.
+
+    Its outputs on the table stay, and its norm is no larger.
+    """
     with progress(given, "reducing"):
         found = _found(given)
     code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
@@ -111,7 +114,7 @@ ASKED = ("weight_decay", "reduction", "bias", "output_bias", "standardise", "tol
 
 
 def gap(given: SimpleNamespace) -> Answer:
-    """Say how far a trained ReLU network is from the best one of any width, and what would mend it."""
+    """Say how far a trained network is from the best one."""
     with progress(given, "measuring"):
         if given.interpolation:
             given.loss = "squared"
@@ -137,13 +140,8 @@ def gap(given: SimpleNamespace) -> Answer:
     )
 
 
-EPILOG = (
-    "Exit codes: 0 written; 1 error in the input; 2 usage; 3 stopped, or pictures left out for want of time."
-)
-
-
 def explore(given: SimpleNamespace) -> Answer:
-    """Write one HTML page to look around in: the function, the dual function, neurons, a slider."""
+    """Write one HTML page to look around in a solution or a path."""
     import covopt
     from covopt.explore.page import check_page_path, write_page
 
@@ -160,7 +158,10 @@ def explore(given: SimpleNamespace) -> Answer:
 
 
 def predict(given: SimpleNamespace) -> Answer:
-    """Predict the targets of a table: numbers, or classes with their probabilities. Columns are found by name."""
+    """Predict the targets of a table with what was saved.
+
+    Numbers, or classes with their probabilities; columns are found by name.
+    """
     pd = required("pandas", "covopt predict", "tables")
     chosen = _choose(given.solution, given.lam)
     with progress(given, "predicting"):

@@ -23,11 +23,6 @@ from covopt.cli.running import (
 if TYPE_CHECKING:
     import pandas as pd
 
-EPILOG = (
-    "Exit codes: 0 trained, and the floor certified where it was asked for; 1 error in the input; 2 usage; 3 stopped "
-    "before the end, or a floor that is not the certified optimum (what is there is printed and saved); 4 a trained "
-    "network contradicts the certificate."
-)
 STANDARDISED = f"{'standardised':<14} costs, bounds and λ are of columns of mean 0 and variance 1"
 SHOWN = 8  # rows of the table on the terminal
 COLUMNS = (
@@ -41,7 +36,7 @@ SAID = {  # what --json says of a cross-check, and where it stands
 
 
 def train(given: SimpleNamespace) -> Answer:
-    """Train many networks at once; with --cross-check against the certified optimum."""
+    """Train networks by gradient descent, beside the certified best."""
     from covopt.checks.optional import required
     from covopt.checks.speaking import tell
 

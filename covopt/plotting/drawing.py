@@ -68,9 +68,10 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
     if picture.yticks is not None:
         ax.set_yticks(picture.yticks)
     if picture.columns:
-        # below the axes a legend hides nothing
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": picture.columns}
-        ax.legend(fontsize="small", frameon=False, **place)
+        below = (0.5, -0.14)  # the axes, where it hides nothing
+        ax.legend(
+            fontsize="small", loc="upper center", bbox_to_anchor=below, ncols=picture.columns, frameon=False
+        )
     return ax
 
 

@@ -120,7 +120,8 @@ def _sets(solution: Any, marked: Marked, tight: np.ndarray, where: Any) -> list[
     layers = [_ring(solution, tight, where(tight), 9.0 * crowd)] if len(tight) else []
     if count:
         name = "neurons" if len(most) == count else f"neurons, the costliest of {count}"
-        layers += by_sign(*where(marked.hidden[most]), marked, most, name, 6.0 * crowd)
+        x, y = where(marked.hidden[most])
+        layers += by_sign(x, y, marked, most, name, 6.0 * crowd)
     return layers
 
 

@@ -228,8 +228,8 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     walls = []
     for kind, text, dash in (("lower", "at least", 2), ("upper", "at most", 3)):
         values = [bound.value for bound in plateau.bounds.bounds if bound.kind == kind]
-        value = (max if kind == "lower" else min)(values, default=np.inf)
-        if low <= value <= high:
+        value = (max if kind == "lower" else min)(values, default=0)
+        if low <= value <= high:  # no width is 0
             label = f"theory: {text} {counted(value, 'neuron')}"
             walls.append(Line(np.full(2, value), np.array([floor, top]), label, GREY, dash, 1.3))
     return draw(

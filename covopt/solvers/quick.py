@@ -14,7 +14,6 @@ import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from covopt.checks.memory import gives_way, memory_left
-from covopt.oracles.faces import count_faces
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.points import Point
@@ -44,25 +43,6 @@ def round_seconds(problem: Problem) -> float:
     """
     n = _unknowns(problem)
     return COLUMNS_PER_ROW * float(n) ** 3 / FLOPS_PER_S
-
-
-def describe_cost(n: int, rank: int, n_outputs: int = 1) -> str | None:
-    """Say what a solve is up to, where a round takes more than a second: faces, seconds a round, memory.
-
-    Examples
-    --------
-    >>> describe_cost(100, 3)
-    >>> describe_cost(20_000, 3)
-    '2.4e+09 faces, about 1600 s a round, 8.9 GiB'
-    """
-    unknowns = float(n) * n_outputs
-    seconds = COLUMNS_PER_ROW * unknowns**3 / FLOPS_PER_S
-    if seconds < 1.0 or rank <= 2:
-        return None
-    gibibytes = 8.0 * COLUMNS_PER_ROW * unknowns * n / 2**30
-    return (
-        f"{count_faces(n, rank):.2g} faces, about {float(f'{seconds:.2g}'):g} s a round, {gibibytes:.2g} GiB"
-    )
 
 
 def _unknowns(problem: Problem) -> int:
