@@ -1,6 +1,6 @@
 """Several layers: lower bounds against explicit networks, which go through the points exactly.
 
-A network is trained with weight decay by plain L-BFGS, so that it is nearly the smallest with its outputs. Its
+A network is trained with weight decay, so that it is nearly the smallest with its outputs. Its
 weights and the table have so few bits that its outputs are doubles: they are the targets, and nothing is rounded.
 Chains with weights that are powers of two attain the closed forms, so that there nothing may be rounded up either.
 """
@@ -15,7 +15,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 import covopt
 from benchmarks.adversary import tables
@@ -53,49 +52,16 @@ class Rival:
 
 
 # ---------------------------------------------------------------------- networks by training
-def forward(layers: Layers, X: np.ndarray, bias: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Inputs of every layer, with β where it has a bias column, and pre-activations."""
-    inputs, found, features = [], [], X
-    for w in layers:
-        wide = w.shape[1] > features.shape[1]
-        inputs.append(np.column_stack([features, np.full(len(X), bias)]) if wide else features)
-        found.append(inputs[-1] @ w.T)
-        features = np.maximum(found[-1], 0.0)
-    return inputs, found
-
-
 def train(
     rng: np.random.Generator, X: np.ndarray, T: np.ndarray, depth: int, bias: float, output_bias: str
-) -> Layers:
-    """Minimise ρ‖f(X) − T‖² + ‖W‖² from a random start."""
-    widths = [X.shape[1], *[int(rng.integers(2, 7))] * (depth - 1), T.shape[1]]
-    own = [bias > 0 and (i + 1 < depth or output_bias != "none") for i in range(depth)]
-    shapes = [(widths[i + 1], widths[i] + own[i]) for i in range(depth)]
-    ends = np.cumsum([a * b for a, b in shapes])
-    free = own[-1] and output_bias == "free"
-    pull = 10.0 ** rng.uniform(1, 4)
-
-    def split(theta: np.ndarray) -> Layers:
-        return [part.reshape(s) for part, s in zip(np.split(theta, ends[:-1]), shapes, strict=True)]
-
-    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        layers = split(theta)
-        inputs, found = forward(layers, X, bias)
-        back = 2.0 * pull * (found[-1] - T)
-        total, parts = pull * float(((found[-1] - T) ** 2).sum()), []
-        for ell in range(depth - 1, -1, -1):
-            charged = layers[ell].copy()
-            if free and ell == depth - 1:
-                charged[:, -1] = 0.0
-            total += float((charged**2).sum())
-            parts.append((back.T @ inputs[ell] + 2.0 * charged).ravel())
-            if ell:
-                back = (back @ layers[ell][:, : widths[ell]]) * (found[ell - 1] > 0)
-        return total, np.concatenate(parts[::-1])
-
-    start = rng.standard_normal(ends[-1])
+) -> tuple[Layers, float]:
+    """Minimise ρ‖f(X) − T‖² + ‖W‖² from a random start; the layers, and their largest output."""
+    layout = Layout((X.shape[1], *[int(rng.integers(2, 7))] * (depth - 1), T.shape[1]), bias, output_bias)
+    loss, lam = make_loss("squared"), 10.0 ** -rng.uniform(1, 4) / len(X)
+    loss.encode_targets(T)
     with np.errstate(all="ignore"):
-        return split(minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 400}).x)
+        theta = decay(layout, rng.standard_normal(layout.size), X, loss, lam)
+    return layout.split(theta), float(np.abs(layout.forward(theta, X)[1][-1]).max())
 
 
 # ---------------------------------------------------------------------- networks in fractions
@@ -122,8 +88,8 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
     unit = 2.0 ** int(np.frexp(np.abs(X).max() or 1.0)[1])
     goals = rng.standard_normal((n, k)) * 10.0 ** rng.uniform(-0.5, 1.5)
     for _ in range(5):
-        layers = train(rng, X / unit, goals, depth, bias / unit, output_bias)
-        if np.abs(forward(layers, X / unit, bias / unit)[1][-1]).max() > 0.1 * np.abs(goals).max():
+        layers, reached = train(rng, X / unit, goals, depth, bias / unit, output_bias)
+        if reached > 0.1 * np.abs(goals).max():
             break  # else the start was one from which decay leads to zero
     layers[0] = layers[0] / unit
     for ell in range(1, depth):  # biases were for β/unit

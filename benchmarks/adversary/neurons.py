@@ -16,6 +16,7 @@ from math import isqrt, log2
 import numpy as np
 
 from benchmarks.adversary.exactly import direction, halve, positive, squares, whole
+from covopt.exact.elimination import bareiss
 
 MOST_VERTICES = 64
 
@@ -213,11 +214,11 @@ class _Table:
             active = self.rows[on]
             if not len(active):
                 continue
-            basis = _null_basis(rows, self.rows.shape[1])
+            basis = _null_basis(rows)
             heights = active @ basis.T
-            metric = heights.T @ heights
-            top = _adjugate(metric) @ (basis @ g)
-            if any(top):
+            solved, pivots, _ = bareiss(np.column_stack([heights.T @ heights, basis @ g]), len(basis))
+            top = np.array([row[-1] for row in solved], dtype=object)
+            if len(pivots) == len(basis) and any(top):
                 tops.append((top @ basis)[None])
         return tops + [-top for top in tops]
 
@@ -257,18 +258,6 @@ def determinants(squares_: np.ndarray) -> np.ndarray:
     return total
 
 
-def _adjugate(matrix: np.ndarray) -> np.ndarray:
-    n = len(matrix)
-    if n == 1:
-        return np.ones((1, 1), dtype=object)
-    result = np.zeros((n, n), dtype=object)
-    for i in range(n):
-        for j in range(n):
-            minor = np.delete(np.delete(matrix, j, 0), i, 1)
-            result[i, j] = (-1) ** (i + j) * determinants(minor[None])[0]
-    return result
-
-
 def _project(gradient: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     """A positive multiple of each gradient's projection on the null space of its fixed rows (m, q, D), q ≤ 2."""
     q = fixed.shape[1]
@@ -284,38 +273,20 @@ def _project(gradient: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     return det[:, None] * gradient - first[:, None] * a - second[:, None] * b
 
 
-def _null_basis(rows: np.ndarray, dim: int) -> np.ndarray:
-    """Integer vectors that span the null space of q independent rows (dependent ones give fewer faces, no matter)."""
-    if not len(rows):
-        return np.eye(dim, dtype=int).astype(object)
-    vectors = []
-    for extra in combinations(range(dim), dim - 1 - len(rows)):
-        unit = np.eye(dim, dtype=int).astype(object)[list(extra)]
-        null = _null_vectors(np.concatenate([rows, unit])[None])[0]
-        if any(null):
-            vectors.append(null)
-    independent: list[np.ndarray] = []
-    for vector in vectors:
-        if exact_rank(np.array([*independent, vector], dtype=object)) > len(independent):
-            independent.append(vector)
-    return np.array(independent or np.eye(dim, dtype=int).astype(object)[:1], dtype=object)
+def _null_basis(rows: np.ndarray) -> np.ndarray:
+    """Integer vectors that span the null space of rows (q, D)."""
+    work, pivots, pivot = bareiss(rows, rows.shape[1])
+    free = [column for column in range(rows.shape[1]) if column not in pivots]
+    basis = np.zeros((len(free), rows.shape[1]), dtype=object)
+    for vector, column in zip(basis, free, strict=True):
+        vector[column] = pivot
+        vector[pivots] = [-row[column] for row in work[: len(pivots)]]
+    return basis
 
 
 def exact_rank(rows: np.ndarray) -> int:
-    """Rank by fraction-free elimination."""
-    work = [list(row) for row in rows]
-    rank, previous = 0, 1
-    for column in range(rows.shape[1]):
-        at = next((i for i in range(rank, len(work)) if work[i][column]), None)
-        if at is None:
-            continue
-        work[rank], work[at] = work[at], work[rank]
-        pivot = work[rank][column]
-        for i in range(rank + 1, len(work)):
-            factor = work[i][column]
-            work[i] = [(a * pivot - b * factor) // previous for a, b in zip(work[i], work[rank], strict=True)]
-        previous, rank = pivot, rank + 1
-    return rank
+    """Rank of integer rows."""
+    return len(bareiss(rows, rows.shape[1])[1])
 
 
 def value_of(rows: np.ndarray, dual: np.ndarray, neuron: np.ndarray) -> Fraction:
