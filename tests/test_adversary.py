@@ -12,6 +12,7 @@ from benchmarks.adversary import classes, deep, dual_norms, exactly, forged, neu
 from benchmarks.adversary.__main__ import main
 from benchmarks.adversary.classes import run_one
 from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
+from covopt.depth.layers import Layout
 from tests.cases import cases
 
 # by the number of the class of error; all of them failed before it was mended
@@ -112,7 +113,8 @@ def test_a_deep_bound_above_a_network_is_refuted():
     assert deep.judged(deep.bounds_of(given), given).kind == HELD
     cost = sum(w**2 for layer in given.weights for w in np.ravel(layer))
     assert float(given.cost) == pytest.approx(cost)
-    assert np.array_equal(deep.forward(given.weights, given.data.X, given.data.bias)[1][-1], given.data.Y)
+    layout, theta = Layout.of_layers(given.weights, given.data.n_features, given.data.bias, given.output_bias)
+    assert np.array_equal(layout.forward(theta, given.data.X)[1][-1], given.data.Y)
     raised = [dataclasses.replace(bound, value=float(given.cost) * 1.0001) for bound in deep.bounds_of(given)]
     assert deep.judged(raised, given).kind == REFUTED
 
