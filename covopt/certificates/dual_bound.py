@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from covopt.certificates.conjugate import conjugate_above, into_domain, reach
+from covopt.certificates.conjugate import BISECTIONS, conjugate_above, into_domain, reach
 from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, moved_up, sum_bounds
 from covopt.losses import Interpolation, Loss
-from covopt.proofs.choice import best_multiple
 
 
 @dataclass(frozen=True)
@@ -192,3 +192,27 @@ def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend
     # the weights sum to one up to rounding: the objective of the exact ones is as close
     share = 1 - Fraction(2 * len(point) + 16) * Fraction(UNIT)
     return (Fraction(-value) - Fraction(step) ** 2 * bend) * share
+
+
+def best_multiple(rise: Callable[[float], float], longest: float) -> float:
+    """Return the t up to ``longest`` at which a concave function of it is largest, nearly: any t gives a bound.
+
+    Parameters
+    ----------
+    rise : callable
+        Its derivative.
+    longest : float
+        1/gauge, or where the domain of the conjugate ends.
+
+    Examples
+    --------
+    >>> round(best_multiple(lambda t: 1.0 - t, 3.0), 9), best_multiple(lambda t: 1.0 - t, 0.5)
+    (1.0, 0.5)
+    """
+    if not rise(longest) < 0:
+        return longest
+    low, high = 0.0, longest
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rise(middle) > 0 else (low, middle)
+    return high

@@ -66,13 +66,6 @@ def float_link(problem: Problem, potential: str) -> str | None:
     return None
 
 
-def no_file(problem: Problem, potential: str) -> str | None:
-    """Say why there can be no closed proof, None where there can be one."""
-    if problem.loss == "logistic":
-        return "that of the logistic loss has logarithms, and no file; verify --exact makes and checks it in one go"
-    return float_link(problem, potential)
-
-
 def prove(
     problem: Problem,
     dual: np.ndarray,
@@ -110,7 +103,7 @@ def prove(
     >>> 1.999999 < proof.lower_bound <= 2, proof.boxes
     (True, 9)
     """
-    reason = no_file(problem, "variation")
+    reason = float_link(problem, "variation")
     if reason is not None:
         raise InputError(f"there is no exact proof of this bound: {reason}")
     neurons = None if network is None else network.hidden_weights

@@ -7,8 +7,7 @@ file. None of them imports a solver or an oracle.
 
 from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network
 from covopt.proofs.problem import Problem
-from covopt.proofs.proof import Proof
-from covopt.proofs.version_1 import FirstProof
+from covopt.proofs.proof import FirstProof, Proof
 
 __all__ = [
     "CheckedBound",

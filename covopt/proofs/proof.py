@@ -1,18 +1,19 @@
-"""The file that a closed proof travels in: format ``covopt-proof``, version 2."""
+"""The file that a closed proof travels in: format ``covopt-proof``, version 2; and what files of version 1 claim."""
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from covopt.errors import SolutionFileError
 from covopt.files import parse_json, read_json, write_atomically
 from covopt.files.formats import check_format
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.covopt_check import LARGEST, Refused, canonical, check, read
-from covopt.proofs.version_1 import FirstProof
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,3 +117,30 @@ class Proof:
         except OSError as error:
             raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
         return cls.from_dict(read_json(path))
+
+
+class FirstProof(NamedTuple):
+    """What a file of version 1 claims, which is proved anew, for nothing in a file is believed.
+
+    Attributes
+    ----------
+    digest : str
+        Of the table and the dual point that it is about, :meth:`covopt.proofs.problem.Problem.digest`.
+    lower_bound : float
+    """
+
+    digest: str
+    lower_bound: float
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> FirstProof:
+        """Read the content of a file of version 1; raise SolutionFileError where it is damaged."""
+        digest, bound = content.get("digest"), content.get("lower_bound")
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            bound = math.nan
+        if not isinstance(digest, str) or not abs(bound) <= sys.float_info.max:
+            raise SolutionFileError(
+                f"the proof is damaged: its digest must be text and its lower bound a finite number, they are "
+                f"{digest!r:.40} and {content.get('lower_bound')!r:.40}"
+            )
+        return cls(digest, float(bound))

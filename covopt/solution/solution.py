@@ -294,14 +294,14 @@ class Solution(Predicts):
         >>> covopt.verify(solution, proof=proof).ok
         True
         """
-        from covopt.certificates.prove import multipliers_of, no_file, problem_of, prove_in_time
+        from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove_in_time
 
         tol = check_number("tol", tol, "a number from 1e-9 to below 1", lambda t: 1e-9 <= t < 1)
         data = self.data
         if self.loss is not None:
             data = replace(data, Y=self.loss.targets)
         problem = problem_of(self, data)
-        reason = no_file(problem, self.potential)
+        reason = float_link(problem, self.potential)
         if reason is not None:
             raise InputError(f"there is no exact proof of this bound: {reason}")
         return prove_in_time(

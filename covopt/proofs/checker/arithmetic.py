@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 ZERO = Fraction(0)
-BITS = 128  # of exponentials
 
 
 def fractions(values: Any) -> Any:
@@ -58,28 +57,3 @@ def float_below(value: Fraction) -> float:
     except OverflowError:
         return -math.inf if value < 0 else sys.float_info.max
     return math.nextafter(nearest, -math.inf) if nearest > value else nearest
-
-
-def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return fractions around exp(x): 30 terms of the series at |x|/2^m ≤ ½, then m squarings."""
-    one, halvings = 1 << BITS, int(abs(x)).bit_length() + 1
-    z = int(abs(x) * one) >> halvings
-    term = low = one
-    for k in range(1, 31):
-        term = term * z // (k << BITS)
-        low += term
-    high = low + 64  # 30 roundings of one unit, z up to one too small, a rest below (1/2)^31/31! < 2^-140
-    for _ in range(halvings):
-        low, high = low * low >> BITS, (high * high >> BITS) + 1
-    if x < 0:
-        low, high = (one << BITS) // high, (one << BITS) // low + 1
-    return Fraction(low, one), Fraction(high, one)
-
-
-def log_above(value: Fraction) -> Fraction:
-    """Return a fraction that is not below log(value), for 0 < value < 10^300: a float that exp_bounds confirms."""
-    value = max(value, Fraction(1, 1 << 64))
-    guess, slack = Fraction(math.log(value)), Fraction(1, 1 << 52)
-    while exp_bounds(guess + slack)[0] < value:
-        slack *= 2
-    return guess + slack

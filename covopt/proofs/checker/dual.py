@@ -1,18 +1,25 @@
-"""A dual point moved into its domain, and its value; losses are those of :mod:`covopt.losses`."""
+"""A dual point moved into its domain, and its value: from the maximum over all faces to a theorem.
+
+For every network f = Σ_j v_j max(w_j·x̃, 0) + βb through the points, ⟨λ, Y⟩ is
+Σ_j v_j Σ_i λ_i max(x̃_i·w_j, 0) + βb Σλ ≤ h Σ_j |v_j||w_j| + βb Σλ; with 2|v||w| ≤ |v|² + |w|² that is the bound of
+:func:`dual_value`. With a loss, C(F) ≥ ⟨U, F⟩ − C*(U), U = −2 lam t λ, comes first.
+Losses are those of :mod:`covopt.losses`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from covopt.proofs.checker.arithmetic import ZERO, dot, exp_bounds, float_below, fractions, log_above
-from covopt.proofs.choice import best_multiple, conjugate_slope
+from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, sqrt_above
+from covopt.proofs.checker.covopt_check import SHARES
+from covopt.proofs.checker.faces import square_above
 from covopt.proofs.problem import Problem
 
-LOSSES = (None, "squared", "huber", "hinge", "squared-hinge", "logistic")  # those with a proof
-QUARTERS = {"squared": 1, "huber": 2, "hinge": 0, "squared-hinge": 1}  # of u²/s in C*
+LOSSES = (None, *SHARES)  # those with a proof
 Bound = Fraction | None  # None is infinite
 
 
@@ -63,49 +70,36 @@ def _clip(value: Fraction, bound: tuple[Bound, Bound]) -> Fraction:
 
 
 def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
-    """Return a lower bound on the problem, the value of a multiple t λ with t · gauge ≤ 1.
+    """Return a lower bound on the problem, the value of the best multiple t λ with t · gauge ≤ 1.
 
     2t⟨λ, y⟩ − t²β²(Σλ)² without a loss, else −C*(−2 lam t λ) − lam t²β²(Σλ)²; the squares belong to a penalised
-    output bias; ``dual`` comes from :func:`move_into_domain`, ``gauge`` bounds its h; logarithms are rounded up. The
-    multiple is the best one, as in a certificate.
+    output bias; ``dual`` comes from :func:`move_into_domain`, ``gauge`` bounds its h.
     """
-    targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
-    square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
-    t = multiple(problem, dual, gauge)
-    if problem.loss is None:
-        return max(ZERO, 2 * t * abs(dot(dual, targets)) - t * t * square)  # −λ has the same h
-    value = -lam * t * t * square
-    for s, y, u in zip(weights_of(problem), targets, (-2 * lam * t * u for u in dual), strict=True):
-        if u and problem.loss == "logistic":
-            value -= s * sum(p * log_above(p) for p in (-u * y / s, 1 + u * y / s) if p)
-        elif u:
-            value -= u * y + u * u / s * Fraction(QUARTERS[str(problem.loss)], 4)
-    return max(ZERO, value)
+    t, (slope, bend) = multiple(problem, dual, gauge), _parabola(problem, dual)
+    return max(ZERO, t * slope - t * t * bend)
 
 
 def multiple(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
-    """Return the t with t · gauge ≤ 1 and tλ in its domain for which the value of tλ is largest, nearly."""
-    targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
-    square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
-    longest = 1 / gauge if gauge > 0 else Fraction(1)
-    if problem.loss is None:
-        return min(longest, abs(dot(dual, targets)) / square) if square else longest
-    weights, quarters = weights_of(problem), QUARTERS.get(str(problem.loss))
+    """Return the t with t · gauge ≤ 1 for which tλ, in its domain, is worth most, if any is worth something."""
+    longest, (slope, bend) = 1 / gauge if gauge > 0 else Fraction(1), _parabola(problem, dual)
     for u, (low, high) in zip(dual, domain(problem), strict=True):  # multiples end with the domain
         end = high if u > 0 else low
         longest = longest if not u or end is None else min(longest, end / u)
-    terms = zip(weights, targets, (-2 * lam * u for u in dual), strict=True)
-    floats = [(float(s), float(y), float(u)) for s, y, u in terms if u]
-
-    def rise(t: float) -> float:
-        slopes = (u * conjugate_slope(quarters, s, y, t * u) for s, y, u in floats)
-        return -float(2 * lam * square) * t - sum(slopes)
-
-    return Fraction(best_multiple(rise, float_below(longest)))
+    return min(longest, slope / (2 * bend)) if bend and slope > 0 else longest
 
 
-def loss_above(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction | None:
-    """Return C(F), exactly or (logistic) from above; None for a loss without a proof."""
+def _parabola(problem: Problem, dual: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
+    """Return a and b with which tλ, in its domain, is worth a t − b t²."""
+    linear, lam = dot(dual, fractions(problem.Y[:, 0])), Fraction(problem.lam)
+    square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
+    if problem.loss is None:
+        return 2 * abs(linear), square  # −λ has the same h
+    squares = sum((u * u / s for s, u in zip(weights_of(problem), dual, strict=True) if u), ZERO)
+    return 2 * lam * linear, lam * lam * SHARES[problem.loss] * squares + lam * square
+
+
+def loss_of(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction | None:
+    """Return C(F); None for a loss without a proof."""
     if problem.loss not in LOSSES[1:]:
         return None
     total, delta = ZERO, Fraction(problem.delta)
@@ -116,9 +110,33 @@ def loss_above(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fract
                 total += s * size * size
             elif problem.loss == "huber":
                 total += s * (size * size / 2 if size <= delta else delta * (size - delta / 2))
-            elif problem.loss == "logistic":  # log(1 + exp z); where z is far from zero, max(z, 0) is near
-                z = max(-y * f, Fraction(-40))
-                total += s * (log_above(1 + exp_bounds(z)[1]) if z < 40 else z + Fraction(1, 1 << 57))
             else:
                 total += s * (short if problem.loss == "hinge" else short * short)
     return total
+
+
+def lift(problem: Problem) -> np.ndarray:
+    """Return the rows x̃ = (x, β); x alone where β = 0."""
+    return np.column_stack([problem.X, np.full((len(problem.X), int(problem.bias > 0)), problem.bias)])
+
+
+class CheckedBound(NamedTuple):
+    """The proved lower bound on ‖W‖² (on C(f) + lam ‖W‖²), and by how many boxes: none where faces prove it."""
+
+    lower_bound: Fraction
+    boxes: int
+
+
+def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
+    """Return the bound of a dual point whose h is found over all faces: no proof is needed for rows of few numbers.
+
+    Raises ValueError for rows of more than three numbers with the bias, where the dual point has no value, and where
+    moving it into its domain leaves what is no sum of floats.
+    """
+    if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
+        raise ValueError("proofs are about one output, and about losses of one output")
+    moved = move_into_domain(problem, dual)
+    if any(value.denominator & (value.denominator - 1) for value in moved):
+        raise ValueError("the dual point that was moved into its domain is not one of sums of floats")
+    gauge = sqrt_above(square_above(lift(problem), np.array([*moved, None], dtype=object)[:-1]))
+    return CheckedBound(dual_value(problem, moved, gauge), 0)

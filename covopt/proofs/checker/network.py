@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, norm_above, on_grid, sqrt_above
-from covopt.proofs.checker.dual import loss_above
+from covopt.proofs.checker.dual import lift, loss_of
 from covopt.proofs.problem import Problem
 
 
@@ -23,11 +23,6 @@ class CheckedNetwork(NamedTuple):
     residual: Fraction
     loss: Fraction | None
     repair: Fraction | None
-
-
-def lift(problem: Problem) -> np.ndarray:
-    """Return the rows x̃ = (x, β); x alone where β = 0."""
-    return np.column_stack([problem.X, np.full((len(problem.X), int(problem.bias > 0)), problem.bias)])
 
 
 def check_network(
@@ -51,7 +46,7 @@ def check_network(
         cost += dot(shift, shift)
     worst = max(abs(value) for row in residual for value in row)
     if problem.loss is not None:
-        return CheckedNetwork(cost, worst, loss_above(problem, outputs), None)
+        return CheckedNetwork(cost, worst, loss_of(problem, outputs), None)
     return CheckedNetwork(cost, worst, None, repair_above(problem, residual))
 
 
