@@ -236,7 +236,7 @@ def _verify_other(found: Any, X: Any, Y: Any, checks: list[Check], *, exact: boo
         raise InputError("a CP-rank certificate carries its matrix; it is verified without a table")
     checks.extend(verify_cp_rank(found))
     if exact:
-        checks.append(Check(*exact_of_cp_rank(found)))
+        checks.append(exact_of_cp_rank(found))
     return Verification(tuple(checks), None)
 
 
@@ -355,5 +355,5 @@ def _verify(
         return Verification((*checks, _late(checks, limit)), found, False)
     checks.extend(more)
     if exact and all(check.ok for check in checks if check.name == "network"):
-        checks.extend(Check(*claim) for claim in exact_checks(solution, problem.data, proof))
+        checks.extend(exact_checks(solution, problem.data, proof))
     return Verification(tuple(checks), found)

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 from numba import njit
 
+from covopt.oracles.cones.sphere_form import factor, solve
+from covopt.proofs.closing import ENTRIES, FALSE
+
 SMALLEST = 2.0**-100
 STEPS = 60  # of Newton's method
 FASTER, EDGE = 0.2, 0.95  # the barrier from one step to the next; share of the way to a facet
 FINE = 1 << 53  # slopes are not rounded
-ENTRIES = 1 << 19  # rows of boxes that are looked at together
-FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
 
 
 def advise(
@@ -119,7 +120,7 @@ def _meet(q, constant, Y, low, high, B, gram, barrier, y, a, normal):
     D, m = len(q), len(Y)
     centre, half = 0.5 * (low + high), 0.5 * (high - low)
     z, g, p, d = np.empty(D), np.empty(D), np.empty(D), np.empty(D)
-    line, bend, M = np.full(m, 0.5), np.empty(m), np.empty((D, D))
+    line, bend, (M, A) = np.full(m, 0.5), np.empty(m), np.empty((2, D, D))
     best, sure = np.inf, -np.inf
     for _ in range(STEPS):
         for j in range(D):
@@ -166,8 +167,9 @@ def _meet(q, constant, Y, low, high, B, gram, barrier, y, a, normal):
                 M[j, k] *= half[j] * half[k]
             M[j, j] += 2.0 * barrier * (1.0 + y[j] * y[j]) / inside**2
         grad = d.copy()
-        if not _solve(M, d):
+        if not factor(-M, 0.0, 0.0, A):
             break
+        solve(A, d, False)
         drop = (grad * d).sum() / barrier
         step = 1.0 if drop < 0.25 else 1.0 / (1.0 + np.sqrt(drop))
         for j in range(D):
@@ -180,30 +182,6 @@ def _meet(q, constant, Y, low, high, B, gram, barrier, y, a, normal):
         if drop < 1.0:
             barrier *= FASTER
     return barrier
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve(M, x):
-    """Solve M x = x in place by a Cholesky factor in M; whether there is one."""
-    for j in range(len(x)):
-        for k in range(j + 1):
-            t = M[j, k]
-            for i in range(k):
-                t -= M[j, i] * M[k, i]
-            if k < j:
-                M[j, k] = t / M[k, k]
-            elif t > 0.0:
-                M[j, j] = np.sqrt(t)
-            else:
-                return False
-        for i in range(j):
-            x[j] -= M[j, i] * x[i]
-        x[j] /= M[j, j]
-    for j in range(len(x) - 1, -1, -1):
-        for i in range(j + 1, len(x)):
-            x[j] -= M[i, j] * x[i]
-        x[j] /= M[j, j]
-    return True
 
 
 class Chords:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from covopt.certificates.cover import cover
-from covopt.certificates.prove import float_link, multipliers_of, problem_of
+from covopt.certificates.prove import cover, float_link, multipliers_of, problem_of
 from covopt.certificates.rechecks import AGREES
+from covopt.checks.claims import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
@@ -37,15 +36,7 @@ if TYPE_CHECKING:
 NORM_AGREES = 1e-12
 
 
-class Claim(NamedTuple):
-    """A claim: what it is about, whether it held, and the numbers."""
-
-    name: str
-    ok: bool
-    detail: str
-
-
-def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Claim]:
+def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Check]:
     """Check residual, norm, objective and lower bound of a solution in exact arithmetic.
 
     Parameters
@@ -57,37 +48,37 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
         Of the lower bound; one is searched for when it is not given, or is of version 1.
     """
     try:
-        return _claims(solution, data, proof)
+        return list(_checks(solution, data, proof))
     except OverflowError as error:  # a number stated as infinite
-        return [Claim("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
+        return [Check("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
 
 
-def _claims(solution: Any, data: Data, proof: Proof | FirstProof | None) -> list[Claim]:
+def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iterator[Check]:
     problem, net = problem_of(solution, data), solution.network
     reason = float_link(problem, solution.potential)
-    about, bound, said = problem, None, Claim("", False, "")
-    far = FarRows.of(data.lifted) is not None
+    about, bound, said = problem, None, Check("", False, "")
     if reason is not None:
-        said = Claim("exact lower bound", True, f"NOT exact: {reason}")
+        said = Check("exact lower bound", True, f"{NOT_EXACT}: {reason}")
         if proof is not None:
-            said = Claim("exact lower bound", False, f"a proof was given, but {reason}")
+            said = Check("exact lower bound", False, f"a proof was given, but {reason}")
     else:
         try:
-            about, bound = _proved(problem, solution, data, proof, far=far)
+            about, bound = _proved(problem, solution, data, proof)
         except (InputError, SolutionFileError, ValueError) as error:
-            said = Claim("exact lower bound", False, str(error))
+            said = Check("exact lower bound", False, str(error))
     network = check_network(about, net.hidden_weights, net.output_weights, net.output_bias)
-    claims = [_norm(solution, network)] if solution.potential == "variation" else []
-    claims.append(
-        _interpolation(solution, about, network) if problem.loss is None else _loss(solution, network)
-    )
+    if solution.potential == "variation":
+        yield _norm(solution, network)
+    yield _interpolation(solution, about, network) if problem.loss is None else _loss(solution, network)
     if bound is None:
-        return [*claims, said]
-    return [*claims, *_bound(solution, network, proof, bound, far=far and bound.boxes > 0)]
+        yield said
+    else:
+        far = bound.boxes > 0 and FarRows.of(data.lifted) is not None
+        yield from _bound(solution, network, proof, bound, far=far)
 
 
 def _proved(
-    problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None, *, far: bool
+    problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None
 ) -> tuple[Problem, CheckedBound]:
     """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
     dual = multipliers_of(solution)
@@ -98,57 +89,33 @@ def _proved(
         other = differs(proof.own, problem)
         if other is not None:
             raise InputError(f"the proof is about {other}")
-        own, boxes, about = proof.own, proof.boxes, exactly(proof.own, problem)
-        return about, CheckedBound(own.bound, boxes)
-    faces = _by_faces(problem, dual, data) if far else None
-    if faces is not None:
-        return problem, faces
+        return exactly(proof.own, problem), CheckedBound(proof.own.bound, proof.boxes)
+    if suits_integers(data.lifted, data.lifted[:, :1]):  # boxes lose digits that rows nearly alike need
+        with suppress(ValueError):  # moving the dual leaves no sum of floats
+            return problem, check_by_faces(problem, dual)
     found = cover(problem, dual, neurons=solution.network.hidden_weights)
     own, about = found.own, found.problem
     value = dual_value(about, [Fraction(L) for L in own.multipliers], own.x_unit * own.H)
-    bound = CheckedBound(value, check_cover(own))
-    if not far and not _reaches(bound, solution):  # boxes lose digits that rows nearly alike need
-        faces = _by_faces(problem, dual, data)
-        if faces is not None and faces.lower_bound > bound.lower_bound:
-            return problem, faces
-    return about, bound
+    return about, CheckedBound(value, check_cover(own))
 
 
-def _reaches(bound: CheckedBound, solution: Any) -> bool:
-    """Whether what was proved is what is stated."""
-    return Fraction(solution.lower_bound) <= bound.lower_bound * (1 + Fraction(AGREES))
-
-
-def _by_faces(problem: Problem, dual: np.ndarray, data: Data) -> CheckedBound | None:
-    """Return the bound over all faces; None for too many rows, or where moving the dual leaves no sum of floats."""
-    if by_faces_in_time(data.lifted):
-        with suppress(ValueError):
-            return check_by_faces(problem, dual)
-    return None
-
-
-def by_faces_in_time(rows: np.ndarray) -> bool:
-    """Whether the checker may look at all faces: rows of at most three numbers, some two seconds."""
-    return suits_integers(rows, rows[:, :1])
-
-
-def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
+def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:
     """Say which links of a CP-rank certificate are floating point; the others are integers and fractions."""
     if certificate.matrix.exact is None:
-        text = "NOT exact: the entries are floats, and ranks, factors and signs hold up to the tolerance"
+        text = f"{NOT_EXACT}: the entries are floats, and ranks, factors and signs hold up to the tolerance"
     elif any(reason.method == "moment" for reason in certificate.reasons):
-        text = "NOT exact: the bound by moments rests on eigenvalues in floating point, with an allowance"
+        text = f"{NOT_EXACT}: the bound by moments rests on eigenvalues in floating point, with an allowance"
     else:
         text = "the matrix and every reason are integers and fractions"
-    return Claim("exact arithmetic", True, text)
+    return Check("exact arithmetic", True, text)
 
 
-def _norm(solution: Any, network: CheckedNetwork) -> Claim:
+def _norm(solution: Any, network: CheckedNetwork) -> Check:
     ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(NORM_AGREES) * network.cost
-    return Claim("exact norm", ok, f"‖W‖² = {float_below(network.cost):.16g}, stated {solution.cost:.16g}")
+    return Check("exact norm", ok, f"‖W‖² = {float_below(network.cost):.16g}, stated {solution.cost:.16g}")
 
 
-def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> Claim:
+def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> Check:
     largest = max(abs(float(v)) for v in problem.Y.ravel()) or 1.0
     size = float_below(network.residual / Fraction(largest))
     text = "through (X, Y) exactly"
@@ -158,17 +125,19 @@ def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> 
         if network.repair is not None:
             cost = f"neurons of ‖W‖² ≤ {_above(network.repair):.2e} repair r"
         text += cost
-    return Claim("exact interpolation", size <= INTERPOLATES or solution.status is not Status.CERTIFIED, text)
+    return Check("exact interpolation", size <= INTERPOLATES or solution.status is not Status.CERTIFIED, text)
 
 
-def _loss(solution: Any, network: CheckedNetwork) -> Claim:
+def _loss(solution: Any, network: CheckedNetwork) -> Check:
     if network.loss is None or solution.potential != "variation":
-        return Claim(
-            "exact objective", True, "NOT exact: the objective of the network is computed in floating point"
+        return Check(
+            "exact objective",
+            True,
+            f"{NOT_EXACT}: the objective of the network is computed in floating point",
         )
     objective = network.loss + Fraction(solution.lam or 0.0) * network.cost
     ok = abs(objective - Fraction(solution.objective)) <= Fraction(AGREES) * objective
-    return Claim("exact objective", ok, f"at most {_above(objective):.16g}, stated {solution.objective:.16g}")
+    return Check("exact objective", ok, f"at most {_above(objective):.16g}, stated {solution.objective:.16g}")
 
 
 def _bound(
@@ -178,12 +147,12 @@ def _bound(
     bound: CheckedBound,
     *,
     far: bool,
-) -> list[Claim]:
+) -> Iterator[Check]:
     proved = bound.lower_bound
     upper = network.cost if solution.loss is None else None
     if network.loss is not None:
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
-    ok = _reaches(bound, solution)
+    ok = Fraction(solution.lower_bound) <= proved * (1 + Fraction(AGREES))
     how = f"by {bound.boxes} boxes in integers" if bound.boxes else "by all faces in integers"
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     repaired = upper if upper is None or network.repair is None else upper + network.repair
@@ -193,23 +162,22 @@ def _bound(
     if solution.certificate.bound.endswith(BY_BOXES) and repaired and gap <= allowed:
         rests = "quadratics on boxes of directions"
     if not ok and rests:
-        text = f"NOT exact: {solution.lower_bound:.16g} rests on {rests}, in floating point rounded outwards; {text}"
-    claims = [Claim("exact lower bound", ok or bool(rests), text)]
-    if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > proved:
-        claims.append(
-            Claim("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
+        stated = (
+            f"{NOT_EXACT}: {solution.lower_bound:.16g} rests on {rests}, in floating point rounded outwards"
         )
+        text = f"{stated}; {text}"
+    yield Check("exact lower bound", ok or bool(rests), text)
+    if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > proved:
+        yield Check("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
     if repaired is None:
-        return claims
+        return
     known = solution.loss is not None or network.repair is not None
     what = "R₂(X, Y)" if solution.loss is None else "the minimum"
     text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {_above(repaired):.16g}" if known else "")
     closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
     contradicted = known and proved > repaired
-    return [
-        *claims,
-        Claim("exact bracket", closed and not contradicted, f"{text}, relative gap {float_below(gap):.2e}"),
-    ]
+    text = f"{text}, relative gap {float_below(gap):.2e}"
+    yield Check("exact bracket", closed and not contradicted, text)
 
 
 def _above(value: Fraction) -> float:

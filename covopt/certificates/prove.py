@@ -1,21 +1,30 @@
-"""Make the closed proof of a lower bound, the best one that time allows."""
+"""Make the closed proof of a lower bound: a dual point in few bits, and a cover of all directions that bounds its h."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.certificates.cover import MAX_BOXES, cover
+from covopt.certificates.chords import Chords, advise
+from covopt.certificates.curves import Curves, curve
 from covopt.errors import BudgetError, InputError, SolutionFileError
+from covopt.exact.elimination import row_reduce
+from covopt.exact.rank import row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.moments import LOW
+from covopt.oracles.support import quadratic_limit
 from covopt.proofs import Problem, Proof
-from covopt.proofs.checker.covopt_check import Refused, largest_bound
-from covopt.proofs.checker.dual import LOSSES
-from covopt.proofs.theorem import network_of, ratio, sealed
+from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
+from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
+from covopt.proofs.closing import FALSE, close, encoded
+from covopt.proofs.theorem import counted, exactly, network_of, ratio, sealed, text, theorem_of
 
 if TYPE_CHECKING:
     from covopt.data import Data
@@ -25,6 +34,11 @@ if TYPE_CHECKING:
 FIRST_BOXES, MORE_BOXES = 80, 4
 PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
 DIGITS = 17  # of the bound
+NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
+MOST_SLOPE = 21  # bits; a field in Coq
+TURNED = 10  # bits of a basis beyond those of the narrowest box
+INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
+MAX_BOXES, MAX_CUTS = 2_000_000, 50_000  # of the search, and of leaves that it leaves open
 
 
 def problem_of(solution: Any, data: Data) -> Problem:
@@ -181,3 +195,168 @@ def prove_in_time(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
         )
     return best
+
+
+class Covered(NamedTuple):
+    """What a file says before it has a bound and a network; the same as read; and the problem in its rationals."""
+
+    content: dict[str, Any]
+    own: Any
+    problem: Problem
+
+
+def cover(
+    problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
+    n_threads: int = 1, rtol: float = 0.5 * PROVES,
+) -> Covered:  # fmt: skip
+    """Round a dual point to few bits, and close a cover of all directions for it.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one output.
+    dual : ndarray of shape (N,) or (N, 2)
+        λ in the user's units, of one double or two.
+    neurons : ndarray of shape (m, D), optional
+        Where the search may begin: those of the network.
+    max_boxes : int
+        Where they run out H is larger.
+    n_threads : int
+        Of the search.
+    rtol : float
+        Of H, above the best value found. No rounding costs more than a quarter of it.
+
+    Raises
+    ------
+    InputError
+        When the dual point cannot be moved into its domain.
+    """
+    rows = np.column_stack([problem.X, np.full(len(problem.X), float(problem.bias))])[counted(problem)]
+    (N, D), theorem = rows.shape, theorem_of(problem)
+    content: dict[str, Any] = {
+        "digest": "", "format": "covopt-proof", "network": None, "theorem": theorem, "version": 2,
+        "proof": _proof(np.zeros(N, dtype=int).tolist(), 1, np.eye(D, dtype=int).tolist(), (1, 1, 1)),
+    }  # fmt: skip
+    about = exactly(read(sealed(content)), problem)
+    try:
+        moved = np.array([*move_into_domain(problem, dual), None], dtype=object)[:-1][counted(problem)]
+    except ValueError as error:
+        raise InputError(f"there is no exact proof of this bound: {error}") from error
+    if neurons is not None:
+        lengths = np.linalg.norm(neurons, axis=1)
+        neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
+        neurons = np.pad(neurons, ((0, 0), (0, D - neurons.shape[1])))
+    dual, rank = moved.astype(float), len(row_span(rows))
+    most = quadratic_limit(N, rank) if rank > LOW else 0
+    chords = min(max_boxes, most or max_boxes)
+    found = box_gauge(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
+    best, upper = abs(found.best_value), found.upper_bound
+    curves, cuts = None, int(INTEGERS * min(max_boxes, most))
+    if cuts and best * (1.0 + max(NEAR, rtol)) <= upper:  # chords come nowhere near
+        basis = _turned(_whole(found.transfer.V), TURNED)
+        weighted = rows * (np.abs(dual) / best)[:, None]
+        curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
+        curves = curves if curves.bound * best < upper else None
+    if curves is not None:
+        multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
+        content["proof"] = _proof(multipliers, H, basis, (1, MOST_SLOPE, 1))
+        own = read(sealed(content))
+        if curve(own, curves):
+            return _filled(content, own, about)
+    V = _whole(found.transfer.V)
+    while True:
+        wanted = best * (1.0 + rtol) or 1.0
+        search = Chords(rows @ V * (np.abs(dual) / wanted)[:, None], np.sign(dual), max_boxes)
+        if not search.value > 1.0 + FALSE:
+            break
+        best = wanted * search.value
+    h = Fraction(min(wanted * search.bound, max(upper, wanted)))
+    multipliers, H = _shortened(about, moved, h, theorem)
+    rtol = max(rtol, (1.0 + rtol) * float(h) / wanted - 1.0)
+    basis = _turned(V, max(map(_narrowest, search.code)) + TURNED)
+    sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
+    # rounding a slope is felt in second order
+    slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
+    normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
+    content["proof"] = _proof(multipliers, H, basis, (1, min(slope, MOST_SLOPE), normal))
+    own = read(sealed(content))
+    close(own, search.code, min(max_boxes, MAX_CUTS), advise)
+    return _filled(content, own, about)
+
+
+def _filled(content: dict[str, Any], own: Any, about: Problem) -> Covered:
+    content["proof"] |= {
+        "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, own.normal_bits - 1)),
+        "tree": encoded(own.tree),
+    }  # fmt: skip
+    return Covered(content, own, about)
+
+
+def _proof(multipliers: Sequence[int], H: int, basis: list[list[int]], bits: Sequence[int]) -> dict[str, Any]:
+    """Return the entry ``proof`` of a file, without a tree."""
+    D = len(basis)
+    columns = [
+        [*column, *(int(i == j) for j in range(D))] for i, column in enumerate(zip(*basis, strict=True))
+    ]
+    inverse = [row[D:] for row in row_reduce(columns, D)[0]]
+    scale = math.lcm(*(value.denominator for row in inverse for value in row))
+    return {
+        "H": str(H), "basis": [text(row) for row in basis], "bits": text(bits), "multipliers": text(multipliers),
+        "inverse": [text(int(value * scale) for value in row) for row in inverse], "scale": str(scale), "tree": "",
+    }  # fmt: skip
+
+
+def _shortened(
+    problem: Problem, dual: np.ndarray, h: Fraction, theorem: dict[str, Any]
+) -> tuple[list[int], int]:
+    """Return L and H, integers: the dual point in a unit that is as large as rounding allows, in its domain.
+
+    Rounding by half a unit changes h by at most half of it times Σ|x̃_i|, mostly by the root of the sum of squares.
+    """
+    targets = problem.Y[:, 0].tolist()
+    linear = sum((u * y for u, y in zip(dual, targets, strict=True)), Fraction(0))
+    if problem.loss is None and linear < 0:
+        dual, linear = -dual, -linear  # of the same h
+    e = Fraction(*map(int, theorem["x_unit"].split()))
+    t = multiple(problem, dual.tolist(), h)
+    rows = sum((x * x for row in problem.X.tolist() for x in row), len(dual) * Fraction(problem.bias) ** 2)
+    wanted = [rows / h**2, (4 * t * e) ** 2]
+    if linear:
+        wanted.append(sum(y * y for y in targets) / linear**2)
+    finest = max(wanted) / Fraction(0.5 * PROVES) ** 2  # its root is the number of units in 1
+    scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
+    reach, found = scale / t, []
+    ends = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]
+
+    def clipped(value: int, low: Fraction | None, high: Fraction | None) -> int:
+        value = value if low is None else max(value, math.ceil(low))
+        return value if high is None else min(value, math.floor(high))
+
+    whole = [clipped(round(u * scale), *pair) for u, pair in zip(dual.tolist(), ends, strict=True)]
+    rest = -sum(whole) if problem.output_bias == "free" else 0
+    for value, pair in zip(whole, ends, strict=True):
+        found.append(clipped(value + rest, *pair))
+        rest += value - found[-1]
+    return found, max(1, math.ceil(reach / e))
+
+
+def _narrowest(code: bytes) -> int:
+    """Return the most cuts along one coordinate that a box of a root has above it."""
+    most, stack = 0, list[dict[int, int]]()
+    for token in code:
+        cuts = stack.pop() if stack else {}
+        if token:
+            cuts = {**cuts, token: cuts.get(token, 0) + 1}
+            most = max(most, cuts[token])
+            stack += [cuts, cuts]
+    return most
+
+
+def _whole(V: np.ndarray) -> np.ndarray:
+    """Return orthonormal columns, and others for the directions that they leave out."""
+    return np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]])
+
+
+def _turned(V: np.ndarray, bits: int) -> list[list[int]]:
+    """Return nearly orthonormal columns as rows of integers."""
+    return [[round(x * 2.0**bits) for x in column] for column in V.T.tolist()]

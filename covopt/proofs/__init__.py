@@ -1,8 +1,7 @@
 """Proofs of lower bounds as files, and their exact checker.
 
-:mod:`covopt.proofs.checker` decides, in integers and fractions; :mod:`covopt.proofs.closing` and
-:mod:`covopt.proofs.curving` make closed covers, which are not trusted. :mod:`covopt.proofs.proof` is the
-file. None of them imports a solver or an oracle.
+:mod:`covopt.proofs.checker` decides, in integers and fractions; :mod:`covopt.proofs.closing` makes closed covers,
+which are not trusted. :mod:`covopt.proofs.proof` is the file. None of them imports a solver or an oracle.
 """
 
 from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network

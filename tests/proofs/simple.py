@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.certificates.cover import cover
+from covopt.certificates.prove import cover
 from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import check_cover
 from covopt.proofs.checker.dual import dual_value

@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import covopt
-from covopt.certificates.curves import Curves
+from covopt.certificates.curves import Curves, field
 from covopt.certificates.prove import prove, prove_in_time
 from covopt.datasets import make_smooth
 from covopt.errors import InputError
@@ -20,7 +20,6 @@ from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
 from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import MAGNITUDE, check_cover, magnitude
-from covopt.proofs.curving import field
 
 CHECKER = Path(__file__).parents[2] / "checkers" / "covopt_check.py"
 BEGINNING = '{"digest":"' + 64 * "0" + '","format":"covopt-proof","network":'
@@ -103,7 +102,7 @@ def test_a_search_of_quadratics_ends_with_the_bound_that_is_wanted():
 
 
 def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
-    monkeypatch.setattr("covopt.certificates.cover.Curves", Mock(side_effect=TimeUp))
+    monkeypatch.setattr("covopt.certificates.prove.Curves", Mock(side_effect=TimeUp))
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (24, 9)) / 10, rng.integers(-9, 10, 24) / 10
     options = {"network": None, "max_boxes": 10**6, "n_threads": 1, "tol": 1e-9}
@@ -112,7 +111,7 @@ def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
 
 
 def test_chords_are_a_proof_where_no_multiplier_in_integers_closes_a_leaf(monkeypatch):
-    monkeypatch.setattr("covopt.proofs.curving.field", lambda *_: 0)
+    monkeypatch.setattr("covopt.certificates.curves.field", lambda *_: 0)
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (12, 6)) / 10, rng.integers(-9, 10, 12) / 10
     found = prove(Problem(X, y[:, None], 1.0), y, max_boxes=300)
