@@ -13,8 +13,7 @@ import numpy as np
 from covopt.certificates.certify import Certificate
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.rechecks import BEFORE, RECHECKS, misshapen, not_finite, standardised
-from covopt.certificates.stated import ReadProblem, expected
-from covopt.certificates.tables import same_table
+from covopt.certificates.stated import ReadProblem, expected, same_table
 from covopt.checks.claims import NOT_EXACT, Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required

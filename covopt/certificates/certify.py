@@ -214,41 +214,33 @@ def certify(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     outputs = outputs_of(data, network) if outputs is None else outputs
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
-    rest = None
+    through, rest = isinstance(loss, Interpolation), None
     if low is not None:
         full, beside = two_sum(full, low.reshape(full.shape))
-        rest = beside[gauge.keep] if isinstance(loss, Interpolation) else None
-    asked = full[gauge.keep]
+        rest = beside[gauge.keep] if through else None
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
-    if isinstance(loss, Interpolation):
-        residual = loss.residual(outputs)
-        if not len(gauge.keep) or not full.any():
-            gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
-            return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
-        point = dual_point(part, asked, free=free, low=rest)
+    residual = loss.residual(outputs) if isinstance(loss, Interpolation) else 0.0
+    if through and (not len(gauge.keep) or not full.any()):
+        gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
+        return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
+    # through points at λ = 1/κ, of the cost over κ; −Λ is as good as Λ
+    allowed, shares = (1.0, int(gauge.per_cost)) if through else (gauge.per_cost * lam, 1)
+    factor = 1.0 if through else -allowed
+    point = dual_point(part, factor * full[gauge.keep], free=free, low=rest)
+    moved = NOTHING
+    if free and through:
         parts = point if rest is None else np.concatenate([point, rest])
-        moved = Moved.to_one_row(gauge.reach(), part.targets, parts) if free else NOTHING
-        found = gauge.bound(point, effort=effort, goal=goal, low=rest)
-        height = up(found.value + moved.gauge)
-        # at λ = 1/κ, of the cost over κ
-        value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved, low=rest)
-        lower = below(int(gauge.per_cost) * value)
-        words = _in_words(found, "divided", point) + gauge.suffix
-        stated = up(height + moving_up(full, 1.0, point, gauge.keep, gauge.reach()))
-        return Certificate(
-            cost, lower, relative_gap(cost, lower), residual, stated, found.exact, words, cost, 0.0
-        )
-    allowed = gauge.per_cost * lam
-    point = dual_point(part, -allowed * asked, free=free)
-    found = gauge.bound(point, effort=effort, goal=None if goal is None else goal * allowed)
-    lower = below(dual_bound(part, point, allowed, found.value, bias=bias))
-    loss_value = loss.value(outputs)
-    objective = loss_value + lam * cost
-    words = _in_words(found, "scaled") + gauge.suffix
-    stated = up(up(found.value + moving_up(full, -allowed, point, gauge.keep, gauge.reach())) / allowed)
-    return Certificate(
-        cost, lower, relative_gap(objective, lower), 0.0, stated, found.exact, words, objective, loss_value
-    )
+        moved = Moved.to_one_row(gauge.reach(), part.targets, parts)
+    found = gauge.bound(point, effort=effort, goal=None if goal is None else goal * allowed, low=rest)
+    height = up(found.value + moved.gauge)
+    value = dual_bound(part, point, allowed, height, bias=bias, moved=moved, low=rest)
+    lower = below(shares * value)
+    loss_value = 0.0 if through else loss.value(outputs)
+    objective = cost if through else loss_value + lam * cost
+    words = _in_words(found, point if through else None) + gauge.suffix
+    stated = up(up(height + moving_up(full, factor, point, gauge.keep, gauge.reach())) / allowed)
+    gap = relative_gap(objective, lower)
+    return Certificate(cost, lower, gap, residual, stated, found.exact, words, objective, loss_value)
 
 
 @stage("certificate")
@@ -343,14 +335,11 @@ def through_points(data: Data) -> Interpolation:
     return loss
 
 
-def _in_words(found: GaugeBound, verb: str, point: np.ndarray | None = None) -> str:
-    """Say what was done to which dual point."""
+def _in_words(found: GaugeBound, point: np.ndarray | None) -> str:
+    """Say what was done to which dual point; with a loss none is given."""
+    verb, support = "scaled" if point is None else "divided", ""
     if not found.exact:
         return f"dual point {verb} by a {found.method}"
-    support = "" if point is None else _support(point)
+    if point is not None and not point.any(axis=1).all():
+        support = f"supported on {counted(int(point.any(axis=1).sum()), 'row')}, "
     return f"dual point {support}{verb} by its {found.method}"
-
-
-def _support(point: np.ndarray) -> str:
-    rows = int(np.count_nonzero(point.any(axis=1)))
-    return f"supported on {counted(rows, 'row')}, " if rows < len(point) else ""

@@ -3,8 +3,8 @@
 The game of :mod:`covopt.oracles.cones.quadratic` with those moves alone: σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count
 positively, σ(t) ≥ (c + k·w) t, |k| ≤ min(c, 1 − c), for those that count negatively, and multiples of
 (z_j − l_j m)(h_j m − z_j) ≥ 0 and of m (1 − ℓ·w) ≥ 0, |ℓ| ≤ 1: without the last, smaller boxes have larger bounds.
-All of it is advice in doubles. :func:`curve` rounds it, for few large boxes where hundreds of rows change sign on each;
-what it makes holds by the reader's rule or with a larger H.
+All of it is advice in doubles, for few large boxes where hundreds of rows change sign on each. :func:`curve` rounds
+it; what that makes holds by the reader's rule or with a larger H.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The gauge is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and dua
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,40 +29,6 @@ BY_LENGTH = (
 )
 
 
-class Gauge(Protocol):
-    """A potential, bound to a table.
-
-    Attributes
-    ----------
-    keep : ndarray of int
-        Rows of the table that a dual is asked about.
-    per_cost : float
-        κ: networks cost κ Σ‖v_j‖ω(w_j).
-    suffix : str
-        What the words for a bound end in.
-    """
-
-    per_cost: ClassVar[float]
-    keep: np.ndarray
-    suffix: str
-
-    def cost(self, network: ReLUNetwork) -> float:
-        """Cost of a network in the user's units."""
-
-    def reach(self) -> np.ndarray:
-        """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count."""
-
-    def bound(
-        self,
-        point: np.ndarray,
-        *,
-        effort: float,
-        goal: float | None = None,
-        low: np.ndarray | None = None,
-    ) -> GaugeBound:
-        """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
-
-
 class VariationGauge:
     """ω(w) = ‖w‖ on a table.
 
@@ -70,6 +36,14 @@ class VariationGauge:
     ----------
     data : Data
     keep : ndarray of int
+        Rows of the table that a dual is asked about.
+
+    Attributes
+    ----------
+    per_cost : float
+        κ: networks cost κ Σ‖v_j‖ω(w_j).
+    suffix : str
+        What the words for a bound end in.
     """
 
     per_cost: ClassVar[float] = 2.0
@@ -79,17 +53,17 @@ class VariationGauge:
         self.rows, self.keep = data.lifted[keep], keep
 
     def cost(self, network: ReLUNetwork) -> float:
-        """‖W‖², a free output bias not counted."""
+        """Cost of a network in the user's units: ‖W‖², a free output bias not counted."""
         return network.squared_norm
 
     def reach(self) -> np.ndarray:
-        """‖x̃_i‖."""
+        """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count: ‖x̃_i‖."""
         return lengths_up(self.rows)
 
     def bound(
         self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
     ) -> GaugeBound:
-        """By the certified dual norm of the table."""
+        """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
         if low is not None:
             return gauge_of_pairs(self.rows, point, low, effort=effort, goal=goal)
         return bound_gauge(self.rows, point, effort=effort, goal=goal)
@@ -205,6 +179,9 @@ class LabelNoiseGauge:
             if exact or found <= by_length:
                 return GaugeBound(min(found, by_length), exact, BY_FACES if exact else OVER_FACES)
         return GaugeBound(by_length, False, BY_LENGTH)
+
+
+Gauge = VariationGauge | LabelNoiseGauge
 
 
 def make_gauge(

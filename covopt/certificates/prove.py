@@ -1,4 +1,4 @@
-"""Make the closed proof of a lower bound: a dual point in few bits, and a cover of all directions that bounds its h."""
+"""Make the closed proof of a lower bound: a dual point in few bits, and a cover of all directions for its h."""
 
 from __future__ import annotations
 

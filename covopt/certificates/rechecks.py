@@ -19,15 +19,12 @@ from covopt.checks.wording import counted
 from covopt.data.scaling import misses
 from covopt.exact.rounding import allowance, gamma, relative_gap
 from covopt.losses.interpolation import INTERPOLATES
+from covopt.network.inputs import outputs
 from covopt.potentials import POTENTIALS
 from covopt.status import Status
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 ROUNDINGS = 8  # by which an objective may come out smaller than on another processor
-PAIRS_PER_PIECE = 5_000_000
-MOST_PAIRS = (
-    400_000_000  # of points and neurons, for which the dual point is evaluated at the network's own neurons
-)
 
 
 def not_finite(solution: Any, problem: ReadProblem) -> Iterator[Check]:
@@ -154,17 +151,10 @@ def _reached(solution: Any) -> float:
     network, rows = solution.network, solution.data.lifted
     if not _norm(solution) or not len(network) or network.hidden_weights.shape[1] != rows.shape[1]:
         return 0.0
+    dual = _dual(solution).reshape(len(rows), -1)
     with np.errstate(all="ignore"):
         units = network.hidden_weights / np.linalg.norm(network.hidden_weights, axis=1)[:, None]
-        units = units[
-            :: max(1, len(rows) * len(units) // MOST_PAIRS)
-        ]  # of very many some, since all must be below
-        dual = _dual(solution).reshape(len(rows), -1)
-        step = max(1, PAIRS_PER_PIECE // len(rows))
-        pieces = (units[start : start + step] for start in range(0, len(units), step))
-        found = np.linalg.norm(
-            np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in pieces]), axis=1
-        )
+        found = np.linalg.norm(outputs(units, rows, dual), axis=1)
         size = float(np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1))
         found = found - allowance(rows.size + dual.size + len(rows), size)
     return float(np.where(np.isfinite(found), found, 0.0).max())

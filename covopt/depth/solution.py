@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from covopt.certificates.tables import same_table
+from covopt.certificates.stated import same_table
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias
