@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from covopt.certificates.sharpen import sharpen
+from covopt.certificates.tight import sharpen
 from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import TimeUp

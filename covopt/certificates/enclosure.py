@@ -56,7 +56,7 @@ MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
 ROUNDS = 60
 CLEAR = 1e-9  # relative size that is no rounding
-INWARD = (0.5, 0.25, 0.1, 0.03, 0.01)  # shares of a step off the boundary of the optimal duals
+INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
 
@@ -278,11 +278,8 @@ def _inside(
     )
     if answer.status != 0:
         return dual
-    for share in INWARD:
-        inner = dual + share * (free @ answer.x[:-1]) / math.sqrt(n)
-        if oracle.price(inner, threshold=np.inf).upper_bound <= 1.0 + 1e-12:
-            return inner
-    return dual
+    inner = dual + INWARD * (free @ answer.x[:-1]) / math.sqrt(n)
+    return inner if oracle.price(inner, threshold=np.inf).upper_bound <= 1.0 + 1e-12 else dual
 
 
 def _error(

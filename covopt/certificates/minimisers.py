@@ -9,10 +9,13 @@ import numpy as np
 
 from covopt.certificates.certify import residual_of
 from covopt.certificates.enclosure import Enclosure, enclose
-from covopt.certificates.sharpen import sharpen
-from covopt.certificates.sparsity import SparseSupport, sparsest_support
-from covopt.certificates.tight import TightSet, tight_set
-from covopt.certificates.uniqueness import NEAR, Uniqueness, analyse_uniqueness
+from covopt.certificates.tight import NEAR, TightSet, sharpen, tight_set
+from covopt.certificates.uniqueness import (
+    SparseSupport,
+    Uniqueness,
+    analyse_uniqueness,
+    sparsest_support,
+)
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
@@ -217,7 +220,7 @@ class Minimisers:
             return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")
         found = finish_network(problem, support.neurons, support.weights, support.offset)
         network = self._network_of(reduction, *found)
-        dear = network.squared_norm > self.network.squared_norm * (1.0 + max(self.gap, REFINED_GAP))
+        dear = network.squared_norm > self.network.squared_norm * (1.0 + max(self.gap, INTERPOLATES))
         if (
             len(network) > own
             or residual_of(self.data, network) > INTERPOLATES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.sharpen import sharpen
+from covopt.certificates.tight import sharpen
 from covopt.datasets import make_random_plane, make_smooth
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.reduction import reduce_data

@@ -1,7 +1,7 @@
 import numpy as np
 
-from covopt.certificates.sparsity import sparsest_support
 from covopt.certificates.tight import TightSet
+from covopt.certificates.uniqueness import sparsest_support
 from covopt.problems.problem import Problem
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
