@@ -74,7 +74,7 @@ def test_exact_arithmetic_confirms_it(name):
     assert ("exact norm" in details) == (problem.potential == "variation")
     assert ("exact objective" if problem.loss else "exact interpolation") in details
     said = details["exact lower bound"]
-    floating = problem.potential in NO_PROOF or problem.loss == "softmax-cross-entropy"
+    floating = problem.potential in NO_PROOF or problem.loss in ("logistic", "softmax-cross-entropy")
     assert said.startswith("NOT exact") == (floating or rank(problem) > 1)
     if problem.loss is None:
         missed = details["exact interpolation"]
