@@ -8,9 +8,9 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
   multiple of an isometry);
 - the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.gauge_bound`.
 
-The first two are a norm over a norm: γ of their roundings is taken off. The values of the others are those of dual
-points in doubles, enclosed as in every certificate (:mod:`covopt.certificates.dual_bound`), so that targets far from
-zero, whose products with a centred Λ cancel, cost what they lose.
+The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in every
+certificate (:mod:`covopt.certificates.dual_bound`), so that targets far from zero, whose products with a centred Λ
+cancel, cost what they lose.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from covopt.data import Data
 from covopt.exact.definite import product_error_up, singular_values_between
 from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import COMPUTED, numerical_rank
-from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, root_down, up
+from covopt.exact.rounding import below, gamma, lengths_up, operator_norm_up, root_down, up
 from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.problem import Problem
 
 CHUNK = 512
-SMALLEST = 1e-290  # of size one: shorter rows bound nothing here
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     steep = _two_points(inputs, targets, kept)
     bounds = []
     if output_bias != "free":
-        bounds.append(_one_point(rows, targets, kept, offset_cost))
+        bounds.append(_one_point(problem, kept))
     bounds.append(_nuclear(problem))
     centred = problem.project_dual(targets)
     if centred.any():
@@ -139,11 +138,6 @@ def _offset_cost(bias: float, exponent: int) -> float:
 
 def _exponent(values: np.ndarray) -> int:
     return int(np.frexp(np.abs(values).max(initial=0.0))[1])
-
-
-def _bound(name: str, value: float, roundings: int, source: str) -> APrioriBound:
-    """Double the primal value, a quotient of norms, and take off what rounding may have added."""
-    return APrioriBound(name, max(0.0, down(2.0 * value * (1.0 - gamma(4 * (roundings + 8))))), source)
 
 
 def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
@@ -181,17 +175,20 @@ def _squared_apart(one: np.ndarray, other: np.ndarray) -> Fraction:
     return sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in pairs), Fraction(0))
 
 
-def _one_point(rows: np.ndarray, targets: np.ndarray, kept: np.ndarray, offset_cost: float) -> APrioriBound:
-    lengths, sizes = (np.ldexp(*scaled_norms(table)[1:]) for table in (rows, targets))
-    # where a length is no normal number its digits are rounding
-    steps = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=np.minimum(lengths, sizes) > SMALLEST)
-    values = sizes * steps
-    if not np.isinf(offset_cost):
-        steps = np.minimum(steps, offset_cost * sizes)
-        values = steps * sizes - 0.5 * steps**2 / offset_cost
-    best = int(values.argmax())
-    source = f"a network through row {int(kept[best])} alone"
-    return _bound("one point", float(values[best]), rows.shape[1] + targets.shape[1], source)
+def _one_point(problem: Problem, kept: np.ndarray) -> APrioriBound:
+    lengths, sizes = (np.ldexp(*scaled_norms(table)[1:]) for table in (problem.rows, problem.targets))
+    with np.errstate(all="ignore"):  # chosen in floats; what it proves is computed below
+        steps = 1.0 / lengths
+        if problem.has_offset:
+            steps = np.minimum(steps, problem.offset_cost * sizes)
+        values = steps * sizes - 0.5 * steps**2 / problem.offset_cost
+    best = int(np.argmax(np.where(np.isfinite(values), values, 0.0)))
+    point = np.zeros_like(problem.targets)
+    point[best] = problem.targets[best]
+    gauge = up(float(lengths_up(point)[best] * lengths_up(problem.rows)[best]))
+    return APrioriBound(
+        "one point", _of_dual(problem, point, gauge), f"a network through row {int(kept[best])} alone"
+    )
 
 
 def _nuclear(problem: Problem) -> APrioriBound:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 
 from covopt.exact.rounding import UNIT, allowance, up
 from covopt.losses import Loss
 
-BISECTIONS = 100
 ALTERNATIONS = 30
 GRID_BITS = 50  # of the largest entry: a few of them add up exactly
 FUNCTION = 64  # units in the last place that a logarithm and the operations around it may lose
@@ -91,16 +91,8 @@ def balanced(dual: np.ndarray) -> np.ndarray:
 def _balanced(slope: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Shift a column so that it sums to zero within its bounds, which have zero between them; exactly."""
     size = float(np.abs(slope).max())
-    left, right = -size, size
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (left + right)
-        if float(np.clip(slope - middle, low, high).sum()) > 0.0:
-            left = middle
-        else:
-            right = middle
-        if middle in (left, right) and right - left <= 4 * UNIT * size:
-            break
-    values, grid = _on_grid(np.clip(slope - 0.5 * (left + right), low, high))
+    shift = brentq(lambda t: float(np.clip(slope - t, low, high).sum()), -size, size, xtol=math.ulp(size))
+    values, grid = _on_grid(np.clip(slope - shift, low, high))
     rest = math.fsum(values)
     room = np.minimum(values - low, size) if rest > 0 else np.minimum(high - values, size)
     for i in np.argsort(-room, kind="stable"):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from scipy.optimize import brentq
 
-from covopt.certificates.conjugate import BISECTIONS, conjugate_above, into_domain, reach
-from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, moved_up, sum_bounds
+from covopt.certificates.conjugate import conjugate_above, into_domain, reach
+from covopt.exact.rounding import EPS, UNIT, dot_bounds, down, lengths_up, moved_up, sum_bounds
 from covopt.losses import Interpolation, Loss
 
 
@@ -211,8 +212,5 @@ def best_multiple(rise: Callable[[float], float], longest: float) -> float:
     """
     if not rise(longest) < 0:
         return longest
-    low, high = 0.0, longest
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rise(middle) > 0 else (low, middle)
-    return high
+    least = EPS * longest
+    return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS)) if rise(least) > 0 else least

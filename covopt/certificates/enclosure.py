@@ -44,7 +44,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.certificates.tight import MOST_SILENT, TightSet, tight_set
+from covopt.certificates.tight import TightSet, tight_set
 from covopt.exact.elimination import integer_table
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import dot_bounds, gamma
@@ -55,6 +55,7 @@ from covopt.solvers.master.columns import ON_PLANE
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
 ROUNDS = 60
+MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
 CLEAR = 1e-9  # relative size that is no rounding
 INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding

@@ -202,15 +202,6 @@ class Minimisers:
             return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
         known = not isinstance(enclosed, str)
         tight = tight_set(problem, oracle, dual, slack=1e-6) if isinstance(enclosed, str) else enclosed.tight
-        if not tight.isolated:
-            return Sparsest(
-                self.network,
-                own,
-                1,
-                own == 1,
-                True,
-                "the tight neurons found may not be all, so no finite program is exact",
-            )
         cost, value = problem.network_value(weights, 0.0 * offset), problem.network_value(weights, offset)
         excess = max(value - problem.dual_value(dual), ROUNDING * value)
         support: SparseSupport | None = sparsest_support(

@@ -13,7 +13,6 @@ used only where the oracle and the outputs confirm that it is better than what w
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +32,6 @@ NEAR = 1e-7  # slack within which a neuron counts as tight, and distance below w
 LARGEST_SYSTEM = 700
 STEPS = 8
 SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as converged
-MOST_SILENT = 7  # hyperplanes through a neuron up to which all faces around it are looked at
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +47,8 @@ class TightSet(Brief):
     outputs : ndarray of shape (m,) or (m, k)
         The direction of each neuron's output weight in every minimiser: a sign, or Λᵀa(w)/‖Λᵀa(w)‖.
     isolated : bool
-        Whether these are known to be all maximisers, each isolated. With one output each closed cell has one per
-        sign; with more, a form whose largest eigenvalue is double has a whole arc of them.
+        Whether these are known to be all maximisers: with one output each closed cell has one per sign. With more, a
+        form whose largest eigenvalue is double has a whole arc of them.
     """
 
     neurons: np.ndarray
@@ -102,7 +100,7 @@ def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: floa
     side = neurons @ units.T
     side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
     found = (
-        _vector_set(problem, dual, neurons, values, side, slack)
+        _vector_set(problem, dual, neurons, values)
         if not problem.is_scalar
         else _scalar_set(neurons, values, side)
     )
@@ -120,40 +118,14 @@ def _scalar_set(neurons, values, side) -> TightSet:
     return TightSet(neurons[kept], values[kept], np.sign(values[kept]))
 
 
-def _vector_set(problem, dual, neurons, values, side, slack) -> TightSet:
+def _vector_set(problem, dual, neurons, values) -> TightSet:
     kept: list[int] = []
     for j in range(len(neurons)):
         if not kept or np.linalg.norm(neurons[kept] - neurons[j], axis=1).min() > NEAR:
             kept.append(j)
     outputs = problem.atoms(neurons[kept]).T @ dual
     outputs = outputs / np.linalg.norm(outputs, axis=1, keepdims=True)
-    isolated = all(_is_isolated(problem.rows, dual, side[j], slack) for j in kept)
-    return TightSet(neurons[kept], values[kept], outputs, isolated)
-
-
-def _is_isolated(rows: np.ndarray, dual: np.ndarray, side: np.ndarray, slack: float) -> bool:
-    """Whether no arc of maximisers ends in this one.
-
-    An arc runs inside a face F whose closure holds the neuron, and there it maximises wᵀQ_F w over the sphere in
-    the face's span: Q_F has the double eigenvalue 1, its largest. So every face around the neuron is looked at, in
-    all sign patterns of the silent rows (more than there are).
-    """
-    silent = np.flatnonzero(side == 0)
-    if len(silent) > MOST_SILENT:
-        return False
-    near = max(10.0 * slack, 1e-6)
-    base = (rows * (side > 0)[:, None]).T @ dual
-    for signs in itertools.product((0, 1, -1), repeat=len(silent)):
-        pattern = np.array(signs, dtype=int)
-        active, fixed = silent[pattern > 0], rows[silent[pattern == 0]]
-        form = base + rows[active].T @ dual[active]
-        if len(fixed):
-            _, size, right = np.linalg.svd(fixed / np.linalg.norm(fixed, axis=1, keepdims=True))
-            form = right[int((size > 1e-9).sum()) :] @ form
-        singular = np.linalg.svd(form, compute_uv=False)
-        if len(singular) > 1 and singular[1] >= 1.0 - near and singular[0] <= 1.0 + near:
-            return False
-    return True
+    return TightSet(neurons[kept], values[kept], outputs, isolated=False)
 
 
 @stage("finishing")

@@ -64,10 +64,6 @@ def analyse_uniqueness(
     enclosed : Enclosure or str
         Or why there is none.
     """
-    if not tight.isolated:
-        return Uniqueness(
-            None, "the tight neurons found may not be all: an arc of them, or too many supports", len(tight)
-        )
     if isinstance(enclosed, Enclosure) and enclosed.independent:
         return Uniqueness(
             True,
