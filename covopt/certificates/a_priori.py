@@ -8,9 +8,9 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
   multiple of an isometry);
 - the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.gauge_bound`.
 
-The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in
-every certificate (:mod:`covopt.certificates.dual_bound`), so that targets far from zero, whose products with a centred
-Λ cancel, cost what they lose.
+The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in all
+certificates (:mod:`covopt.certificates.dual_bound`): targets far from zero, whose products with a centred Λ cancel,
+cost what they lose.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.prove import cover, float_link, multipliers_of, problem_of
 from covopt.certificates.rechecks import AGREES
+from covopt.certificates.stated import SAME
 from covopt.checks.claims import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
@@ -32,8 +33,6 @@ from covopt.status import Status
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
     from covopt.data import Data
-
-NORM_AGREES = 1e-12
 
 
 def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Check]:
@@ -111,7 +110,7 @@ def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:
 
 
 def _norm(solution: Any, network: CheckedNetwork) -> Check:
-    ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(NORM_AGREES) * network.cost
+    ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(SAME) * network.cost
     return Check("exact norm", ok, f"‖W‖² = {float_below(network.cost):.16g}, stated {solution.cost:.16g}")
 
 

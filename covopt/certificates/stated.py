@@ -27,7 +27,7 @@ from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 
-AGREES = 1e-12  # relative difference of numbers that are the same
+SAME = 1e-12  # relative difference of numbers that are the same
 BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
 FIELDS = ("lam", "loss", "bias", "output_bias", "potential", "weights", "standardise", "tol")
 
@@ -107,7 +107,7 @@ def _same(stated: Any, value: Any) -> bool:
             number = float(value)
         except (TypeError, ValueError):
             return False
-        return abs(number - stated) <= AGREES * abs(stated)
+        return abs(number - stated) <= SAME * abs(stated)
     return str(stated) == str(value)
 
 

@@ -5,7 +5,7 @@ which are not trusted. :mod:`covopt.proofs.proof` is the file. None of them impo
 """
 
 from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network
-from covopt.proofs.problem import Problem
+from covopt.proofs.checker.arithmetic import Problem
 from covopt.proofs.proof import FirstProof, Proof
 
 __all__ = [

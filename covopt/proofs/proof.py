@@ -125,7 +125,7 @@ class FirstProof(NamedTuple):
     Attributes
     ----------
     digest : str
-        Of the table and the dual point that it is about, :meth:`covopt.proofs.problem.Problem.digest`.
+        Of the table and the dual point that it is about, :meth:`covopt.proofs.checker.arithmetic.Problem.digest`.
     lower_bound : float
     """
 

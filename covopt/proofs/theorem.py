@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from covopt.proofs.checker.arithmetic import Problem
 from covopt.proofs.checker.covopt_check import LONGEST, SHARES, canonical, double
-from covopt.proofs.problem import Problem
 
 DIGITS = 15  # decimals of so many are found again by the nearest double
 

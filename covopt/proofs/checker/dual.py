@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, sqrt_above
+from covopt.proofs.checker.arithmetic import ZERO, Problem, dot, fractions, sqrt_above
 from covopt.proofs.checker.covopt_check import SHARES
 from covopt.proofs.checker.faces import square_above
-from covopt.proofs.problem import Problem
 
 LOSSES = (None, *SHARES)  # those with a proof
 Bound = Fraction | None  # None is infinite

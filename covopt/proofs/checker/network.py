@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, norm_above, on_grid, sqrt_above
+from covopt.proofs.checker.arithmetic import ZERO, Problem, dot, fractions, norm_above, on_grid, sqrt_above
 from covopt.proofs.checker.dual import lift, loss_of
-from covopt.proofs.problem import Problem
 
 
 class CheckedNetwork(NamedTuple):
