@@ -9,7 +9,7 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
 - the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.gauge_bound`.
 
 The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in all
-certificates (:mod:`covopt.certificates.dual_bound`): targets far from zero, whose products with a centred Λ cancel,
+certificates (:mod:`covopt.certificates.conjugate`): targets far from zero, whose products with a centred Λ cancel,
 cost what they lose.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound
+from covopt.certificates.conjugate import NOTHING, Moved, dual_bound
 from covopt.checks.validation import check_choice
 from covopt.data import Data
 from covopt.exact.definite import product_error_up, singular_values_between

@@ -2,7 +2,7 @@
 
 Nothing that a solver said is used. The upper bound is the objective of the network as it is; the lower bound is the
 value of the dual at the best multiple of Λ that is feasible by a bound on its gauge, less what rounding can have
-added. Three parts make it up: the loss and its conjugate (:mod:`covopt.certificates.dual_bound`), the potential and
+added. Three parts make it up: the loss and its conjugate (:mod:`covopt.certificates.conjugate`), the potential and
 its gauge (:mod:`covopt.certificates.gauges`), and what an output bias costs.
 """
 
@@ -15,8 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from covopt.certificates.conjugate import balanced
-from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point, moving_up, settled_dual
+from covopt.certificates.conjugate import (
+    NOTHING,
+    Moved,
+    balanced,
+    dual_bound,
+    dual_point,
+    moving_up,
+    settled_dual,
+)
 from covopt.certificates.gauges import Gauge, make_gauge
 from covopt.checks.timing import stage
 from covopt.checks.wording import counted
@@ -163,7 +170,7 @@ def certify(
         -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / 4\lambda
 
     (with a free output bias Uᵀ1 = 0 is needed). Here U is −κλΛ, moved to where all this holds exactly
-    (:func:`~covopt.certificates.dual_bound.dual_point`), by rounding alone for the dual of a solve; the stated gauge
+    (:func:`~covopt.certificates.conjugate.dual_point`), by rounding alone for the dual of a solve; the stated gauge
     is that of Λ, so it pays for the move. Interpolation is the loss with C*(U) = ⟨U, Y⟩, for which λ does not matter.
     Rows, targets and Λ are the user's, as they are; everything is rounded towards a smaller bound
     (:mod:`covopt.exact.rounding`).

@@ -24,7 +24,8 @@ from covopt.proofs import Problem, Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
 from covopt.proofs.closing import FALSE, close, encoded
-from covopt.proofs.theorem import counted, exactly, network_of, ratio, sealed, text, theorem_of
+from covopt.proofs.coq import FIELD_BITS
+from covopt.proofs.theorem import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of
 
 if TYPE_CHECKING:
     from covopt.data import Data
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 # where time is limited the first search is too small for quadratics, and each next one so many times as large
 FIRST_BOXES, MORE_BOXES = 80, 4
 PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
-DIGITS = 17  # of the bound
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
-MOST_SLOPE = 21  # bits; a field in Coq
 TURNED = 10  # bits of a basis beyond those of the narrowest box
 INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
 MAX_BOXES, MAX_CUTS = 2_000_000, 50_000  # of the search, and of leaves that it leaves open
@@ -259,7 +258,7 @@ def cover(
         curves = curves if curves.bound * best < upper else None
     if curves is not None:
         multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
-        content["proof"] = _proof(multipliers, H, basis, (1, MOST_SLOPE, 1))
+        content["proof"] = _proof(multipliers, H, basis, (1, FIELD_BITS, 1))
         own = read(sealed(content))
         if curve(own, curves):
             return _filled(content, own, about)
@@ -278,7 +277,7 @@ def cover(
     # rounding a slope is felt in second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
     normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
-    content["proof"] = _proof(multipliers, H, basis, (1, min(slope, MOST_SLOPE), normal))
+    content["proof"] = _proof(multipliers, H, basis, (1, min(slope, FIELD_BITS), normal))
     own = read(sealed(content))
     close(own, search.code, min(max_boxes, MAX_CUTS), advise)
     return _filled(content, own, about)

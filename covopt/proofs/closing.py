@@ -30,7 +30,6 @@ CORNER = 128  # bits of a corner while boxes are cut; in the file there are as m
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
 SAFE = 500  # bits of integers that become floats
 FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
-RAISE = 30  # H grows by 2^-30, 2^-29, … of it until what is left open closes
 
 
 class Node:
@@ -144,8 +143,8 @@ class Open:
 
 
 def raise_until_closed(own: Any, left: list[Any]) -> None:
-    """Raise H until boxes close with the normals chosen for them, or with those of their facets."""
-    step = 1 + (own.H >> RAISE)
+    """Raise H, in steps that double, until boxes close with the normals chosen for them, or with those of facets."""
+    step = 1 + (own.H >> own.normal_bits)
     while left:
         own.H, step, still = own.H + step, 2 * step, []
         for node, normal, slopes, axis in left:
