@@ -21,7 +21,7 @@ from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import choose_subset, gauge_bound, importance
-from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_signs
+from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_search, suits_signs
 from covopt.oracles.cones.deeper import TOO_WIDE, closed_gauge, deep_gauge
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, fan_limit, sign_gauge
@@ -111,7 +111,9 @@ class Bounds:
             self.offer(self.dual, gauge_bound(self.rows, self.asked))
         boxes = problem.is_scalar and rank > MOST_DIMENSIONS
         ways: list[Callable[[], None]] = []
-        if rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar:
+        if self.closes and not problem.interpolates and suits_search(*self.rows.shape):
+            point.hoped = self.dual  # the certificate's fan ends, and takes all the time
+        elif rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar:
             ways.append(self.by_relaxed_dual)
         if not boxes and self.is_searched and self.asked.any():
             ways.append(self.by_policy)
