@@ -26,14 +26,13 @@ from covopt.certificates.conjugate import NOTHING, Moved, dual_bound
 from covopt.checks.validation import check_choice
 from covopt.data import Data
 from covopt.exact.definite import product_error_up, singular_values_between
+from covopt.exact.far_rows import blocks
 from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import below, gamma, lengths_up, operator_norm_up, root_down, up
 from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.problem import Problem
-
-CHUNK = 512
 
 
 @dataclass(frozen=True)
@@ -154,14 +153,12 @@ def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
 
 def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> APrioriBound:
     best, pair = 0.0, (0, 0)
-    for start in range(0, len(inputs), CHUNK):
-        stop = start + CHUNK
-        apart = cdist(inputs[start:stop], inputs)
-        change = cdist(targets[start:stop], targets)
+    for block in blocks(inputs, inputs.T):
+        apart, change = cdist(inputs[block], inputs), cdist(targets[block], targets)
         slopes = np.divide(change, apart, out=np.zeros_like(apart), where=apart > 0)
         i, j = np.unravel_index(int(slopes.argmax()), slopes.shape)
         if slopes[i, j] > best:
-            best, pair = float(slopes[i, j]), (start + int(i), int(j))
+            best, pair = float(slopes[i, j]), (block.start + int(i), int(j))
     rows = f"rows {kept[pair[0]]} and {kept[pair[1]]}"
     source = f"2 |y_i − y_j| / |x_i − x_j| at {rows}: the network is that steep somewhere"
     run, rise = (_squared_apart(*table[list(pair)]) for table in (inputs, targets))  # floats chose the pair

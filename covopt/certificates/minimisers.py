@@ -18,6 +18,7 @@ from covopt.certificates.uniqueness import (
 )
 from covopt.data import Data
 from covopt.errors import BudgetError
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
@@ -33,7 +34,6 @@ from covopt.solvers.generation import generate
 from covopt.solvers.points import WarmStart
 
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
-ROUNDING = 1e-12  # relative error of a bracket in double precision
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
@@ -203,7 +203,7 @@ class Minimisers:
         known = not isinstance(enclosed, str)
         tight = tight_set(problem, oracle, dual, slack=1e-6) if isinstance(enclosed, str) else enclosed.tight
         cost, value = problem.network_value(weights, 0.0 * offset), problem.network_value(weights, offset)
-        excess = max(value - problem.dual_value(dual), ROUNDING * value)
+        excess = max(value - problem.dual_value(dual), COMPUTED * value)
         support: SparseSupport | None = sparsest_support(
             problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
         )

@@ -1,4 +1,4 @@
-"""Elimination in integers against the same elimination in fractions."""
+"""Elimination in integers against fractions, and ranks: what is as small as rounding counts as zero, all else not."""
 
 from fractions import Fraction
 
@@ -12,7 +12,17 @@ from covopt.exact.elimination import (
     negative_direction,
     row_reduce,
 )
-from covopt.exact.rank import exact_rank
+from covopt.exact.rank import (
+    ATOMS,
+    COMPUTED,
+    FOUND,
+    exact_rank,
+    null_space,
+    numerical_rank,
+    of_given,
+    rank_at_least,
+    row_span,
+)
 
 
 def reduced(rows, columns):
@@ -98,3 +108,43 @@ def test_slacks_in_doubles_and_in_integers_have_the_same_signs():
         plain = [2 * exact[i][i] * d[i] - sum(exact[i][j] * d[j] for j in range(n)) for i in range(n)]
         for matrix in (SymmetricMatrix(A.astype(float), exact), SymmetricMatrix(1e20 * A, big)):
             assert np.sign(matrix.slacks(d)).tolist() == [(x > 0) - (x < 0) for x in plain]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_rounding_adds_no_direction_and_none_is_lost(rank, scale):
+    rng = np.random.default_rng(rank)
+    integers = rng.integers(-9, 10, (30, rank)) @ rng.integers(-9, 10, (rank, 6))
+    assert exact_rank(integers.astype(float)) == rank
+    rows = scale * (integers / 7.0)  # one rounding an entry
+    assert len(row_span(rows)) == rank
+    kernel = null_space(rows, COMPUTED)
+    assert kernel.shape == (6, 6 - rank)
+    assert np.abs(rows @ kernel).max(initial=0.0) <= 1e-12 * np.abs(rows).max()
+    assert rank_at_least(rows) == rank
+
+
+def test_every_share_separates_what_is_below_from_what_is_above():
+    for share in (of_given((30, 6)), COMPUTED, ATOMS, FOUND):
+        assert numerical_rank(np.array([5.0, 5.0 * share * 1.01, 5.0 * share * 0.99]), share) == 2
+    assert of_given((30, 6)) < COMPUTED < ATOMS < FOUND
+    assert numerical_rank(np.zeros(0), FOUND) == numerical_rank(np.zeros(3), FOUND) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_safe_rank_is_never_above_the_exact_one(seed):
+    rng = np.random.default_rng(seed)
+    first = rng.standard_normal((7, 1)) * 10.0 ** rng.integers(-18, 18)
+    near = first * (
+        1 + 2.0**-52 * rng.integers(-3, 4, (7, 3))
+    )  # parallel but for a few units in the last place
+    assert 1 == rank_at_least(near) <= exact_rank(near)
+    assert rank_at_least(near, beside_constants=True) <= 1
+
+
+def test_the_exact_rank_knows_doubles_from_decimals():
+    assert exact_rank(np.array([[0.1, 0.3], [0.3, 0.9]])) == 2
+    assert exact_rank([[Fraction(1, 10), Fraction(3, 10)], [Fraction(3, 10), Fraction(9, 10)]]) == 1
+    assert exact_rank([]) == exact_rank(np.zeros((3, 2))) == 0
+    rows = np.eye(5)[[0, 1, 1, 0, 4]]
+    assert exact_rank(rows) == exact_rank(rows.T) == 3

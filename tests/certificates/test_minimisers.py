@@ -1,3 +1,5 @@
+"""The minimisers around a certified one: the last digits, whether there is one, and the sparsest."""
+
 import dataclasses
 import itertools
 
@@ -8,13 +10,18 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.certificates.enclosure import Enclosure, enclose
-from covopt.certificates.tight import TightSet
-from covopt.certificates.uniqueness import analyse_uniqueness
+from covopt.certificates.tight import TightSet, sharpen
+from covopt.certificates.uniqueness import analyse_uniqueness, sparsest_support
+from covopt.datasets import make_random_plane, make_smooth
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)
+LINE = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+KINKS = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)  # σ(1 + x) + σ(1 − x) = 2 on the points
 
 
 def unit(*neurons):
@@ -31,28 +38,23 @@ def analyse(rows, targets, neurons, values=None, offset_cost=np.inf, offset=0.0)
 
 def test_dependent_columns_with_room_are_not_unique():
     # four quadrants' atoms over the four directions: one relation, all masses positive
-    neurons = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
-    targets = np.maximum(RING @ unit(*neurons).T, 0) @ np.ones(4)
-    found = analyse(RING, targets, neurons)
+    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.ones(4)
+    found = analyse(RING, targets, QUADRANTS)
     assert found.unique is False
     assert "masses can move" in found.reason
 
 
 @pytest.mark.parametrize("values", [[1, 1, 1, 1], [1, 1, 1, 1 - 1e-5]])
 def test_without_a_bound_on_the_dual_nothing_is_unique(values):
-    neurons = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
     targets = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]  # no room: the three others would add to zeros
-    assert analyse(RING, targets, neurons, values).unique is None
+    assert analyse(RING, targets, QUADRANTS, values).unique is None
     independent = analyse(np.eye(2), [1.0, 1.0], [[1, 0], [0, 1]])
     assert independent.unique is None
     assert "not accurate enough" in independent.reason
 
 
 def test_the_constant_counts_with_a_free_offset():
-    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
-    neurons = [[1, 1], [-1, 1]]  # σ(1 + x) + σ(1 − x) = 2 on the points
-    targets = [1.0, 1.5, 2.0]
-    assert analyse(rows, targets, neurons, values=[1, -1], offset_cost=0.0).unique is False
+    assert analyse(LINE, [1.0, 1.5, 2.0], KINKS, values=[1, -1], offset_cost=0.0).unique is False
 
 
 # ---------------------------------------------------------------------- segments of minimisers that hide
@@ -132,3 +134,96 @@ def test_no_network_is_not_the_only_one():
     assert "does not pass through the points" in stopped.uniqueness.reason
     assert not stopped.sparsest().proven
     assert covopt.min_norm([[0.0], [1.0]], [0.0, 0.0]).is_unique
+
+
+# ---------------------------------------------------------------------- the fewest neurons
+def fewest(
+    targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0, excess=0.0
+):
+    problem = Problem.through(rows, np.asarray(targets, float), offset_cost)
+    tight = TightSet(neurons, np.array(values, float), np.sign(np.array(values, float)))
+    return problem, sparsest_support(problem, tight, np.array([offset]), 10.0, excess=excess)
+
+
+def test_the_fewest_of_a_dependent_set():
+    # two opposite quadrants have the outputs of the other two
+    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.full(4, 0.5)
+    problem, found = fewest(targets)
+    assert len(found.neurons) == 2
+    assert (found.lower_bound, found.proven) == (2, True)
+    np.testing.assert_allclose((problem.atoms(found.neurons) @ found.weights)[:, 0], targets, atol=1e-7)
+
+
+def test_masses_keep_the_sign_of_their_column():
+    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.array([1.0, 0, 0, -1.0])
+    _, found = fewest(targets, values=(1, 1, 1, -1))
+    assert sorted(np.sign(found.weights[:, 0])) == [-1, 1]
+    assert fewest(targets, values=(1, 1, 1, 1))[1] is None  # cannot be done with positive masses
+
+
+def test_a_free_offset_takes_a_neuron_away():
+    problem, found = fewest([4.0, 5.0, 6.0], (1, -1), 0.0, LINE, KINKS)
+    assert len(found.neurons) == 1
+    np.testing.assert_allclose(
+        problem.fitted(found.neurons, found.weights, found.offset)[:, 0], [4, 5, 6], atol=1e-6
+    )
+
+
+def test_a_penalised_offset_stays_where_it_is():
+    _, found = fewest([4.0, 5.0, 6.0], (1, -1), 1.0, LINE, KINKS, offset=4.0)
+    assert found.offset == 4.0
+    assert len(found.neurons) == 1
+
+
+def test_a_penalised_offset_moves_within_its_error():
+    # the neuron alone misses by an offset of 1e-4: held at 0, the second one has to make up for it
+    neurons = np.array([[1.0, 1.0], [0.0, 1.0]]) / np.sqrt([[2], [1]])
+    targets = np.array([0.0, 1.0, 2.0])
+    _, found = fewest(targets - 1e-4, (1, -1), 1.0, LINE, neurons, offset=0.0)
+    assert (len(found.neurons), found.lower_bound) == (2, 2)
+    _, found = fewest(targets - 1e-4, (1, -1), 1.0, LINE, neurons, offset=0.0, excess=1e-8)
+    assert (len(found.neurons), found.lower_bound) == (1, 1)
+    assert abs(found.offset + 1e-4) <= 2e-8
+
+
+# ---------------------------------------------------------------------- the last digits
+def reduced(solution):
+    problem, reduction = reduce_data(solution.data, solution.output_bias)
+    offset = solution.data.bias * solution.network.output_bias / reduction.target_scale
+    return problem, exact_oracle(problem.rows, 0), reduction.apply_dual(solution.dual), offset
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("make", [make_smooth, make_random_plane])
+def test_gaps_of_rounding_size_and_fewer_neurons(make, output_bias):
+    X, y = make(30, random_state=4)
+    rough = covopt.min_norm(X, y, output_bias=output_bias, tol=1.1e-9)
+    problem, oracle, dual, offset = reduced(rough)
+    sharp, neurons, weights, offset = sharpen(problem, oracle, dual, offset)
+    assert oracle.price(sharp[:, 0]).upper_bound <= 1 + 1e-11
+    assert problem.missed(neurons, weights, offset) <= 1e-11
+    upper, lower = problem.network_value(weights, offset), problem.dual_value(sharp)
+    assert abs(upper - lower) <= 1e-10 * upper
+    assert problem.dual_value(dual) <= lower * (1 + 1e-11)
+    assert len(weights) <= len(rough.network)
+    assert np.linalg.matrix_rank(problem.atoms(neurons), tol=1e-9) == len(weights)
+
+
+def test_min_norm_ends_with_it_at_the_tightest_tolerance():
+    X, y = make_smooth(40, random_state=1)
+    coarse, fine = covopt.min_norm(X, y), covopt.min_norm(X, y, tol=1e-9)
+    assert fine.gap <= 1e-10
+    assert len(fine.network) < len(coarse.network)
+    assert covopt.verify(fine).ok
+    assert fine.lower_bound * (1 - 1e-12) <= coarse.cost
+
+
+def test_an_inaccurate_dual_is_refused():
+    X, y = make_smooth(30, random_state=2)
+    problem, oracle, dual, offset = reduced(covopt.min_norm(X, y, tol=1e-9))
+    assert sharpen(problem, oracle, 0.9 * dual, offset) is None
+    noise = np.random.default_rng(0).standard_normal(dual.shape)
+    spoiled = dual + 1e-3 * np.abs(dual).max() * noise
+    spoiled /= oracle.price(spoiled[:, 0]).upper_bound
+    found = sharpen(problem, oracle, spoiled, offset)
+    assert found is None or problem.dual_value(found[0]) >= problem.dual_value(dual) * (1 - 1e-9)
