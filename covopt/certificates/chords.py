@@ -8,6 +8,7 @@ the sum. An interior point method finds it: a barrier for the box, and one for e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -201,6 +202,8 @@ class Chords:
         Of |G(u)|/|u|, in doubles; 1 where all boxes close with the H that is wanted.
     value : float
         The largest of G(u)/|u| that was met. The search ends where it is above 1.
+    cuts : int
+        The most along one coordinate.
     code : list of bytes
         Of each root the cuts in preorder, a byte a node: 0 a leaf, j + 1 a cut along coordinate j.
     """
@@ -231,6 +234,8 @@ class Chords:
             bound[made:end], axis[made:end] = self._bounds(ends[made:end], sign[made:end])
             lower[worst], lower[made:end], made = new, -1, end
         self.bound = max(1.0, float(bound[:made][lower[:made] < 0].max()))
+        width = ends[:made, 1] - ends[:made, 0]
+        self.cuts = 2 - math.frexp(float(width[width > 0.0].min()))[1]
         self.code = [bytes(self._preorder(root, lower, axis)) for root in range(roots)]
 
     @staticmethod

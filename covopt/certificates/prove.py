@@ -272,7 +272,7 @@ def cover(
     h = Fraction(min(wanted * search.bound, max(upper, wanted)))
     multipliers, H = _shortened(about, moved, h, theorem)
     rtol = max(rtol, (1.0 + rtol) * float(h) / wanted - 1.0)
-    basis = _turned(V, max(map(_narrowest, search.code)) + TURNED)
+    basis = _turned(V, search.cuts + TURNED)
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
     # rounding a slope is felt in second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
@@ -337,18 +337,6 @@ def _shortened(
         found.append(clipped(value + rest, *pair))
         rest += value - found[-1]
     return found, max(1, math.ceil(reach / e))
-
-
-def _narrowest(code: bytes) -> int:
-    """Return the most cuts along one coordinate that a box of a root has above it."""
-    most, stack = 0, list[dict[int, int]]()
-    for token in code:
-        cuts = stack.pop() if stack else {}
-        if token:
-            cuts = {**cuts, token: cuts.get(token, 0) + 1}
-            most = max(most, cuts[token])
-            stack += [cuts, cuts]
-    return most
 
 
 def _whole(V: np.ndarray) -> np.ndarray:

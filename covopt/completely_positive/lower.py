@@ -15,14 +15,14 @@ from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.definite import singular_values_between
-from covopt.exact.elimination import integer_table, modular_rank
+from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import gamma
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
     """Bound the rank of A, and so its CP-rank, from below.
 
-    Exact entries: the rank modulo a prime, which the rank cannot fall short of. Floats: the singular values of
+    Exact entries: the rank. Floats: the singular values of
     D^(-1/2) A D^(-1/2) that are proved to be above n·tol and what the quotients round, so that no matrix within
     tol·√(a_ii a_jj) entrywise has a smaller rank.
 
@@ -38,7 +38,7 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
     1
     """
     if matrix.exact is not None:
-        return modular_rank(integer_table(matrix.exact)[0])
+        return exact_rank(matrix.exact)
     A = matrix.values
     alive = np.diag(A) > 0
     roots = np.sqrt(np.diag(A)[alive])

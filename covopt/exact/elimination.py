@@ -1,4 +1,4 @@
-"""Elimination without rounding: in fractions, in integers with exact divisions, modulo a prime, and symmetric.
+"""Elimination without rounding: in fractions, in integers with exact divisions, and symmetric.
 
 The plain rank of a table is in :mod:`covopt.exact.rank`; elimination of many small matrices modulo several primes,
 compiled, in :mod:`covopt.arrangement.exact`.
@@ -12,8 +12,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-
-PRIME = 2_147_483_629  # below 2³¹, so that products fit in 64 bits
 
 
 def integer_row(row: Iterable[Any]) -> tuple[list[int], int]:
@@ -44,39 +42,6 @@ def integer_table(rows: Sequence[Sequence[Any]] | np.ndarray) -> tuple[list[list
     table = [integer_row(row) for row in rows]
     scale = math.lcm(*{own for _, own in table})
     return [[x * (scale // own) for x in row] for row, own in table], scale
-
-
-def modular_rank(matrix: Sequence[Sequence[int]]) -> int:
-    """Return the rank modulo a large prime: never more than the rank of the integer matrix.
-
-    Parameters
-    ----------
-    matrix : sequence of sequences of int
-
-    Examples
-    --------
-    >>> modular_rank([[1, 2], [2, 4]]), modular_rank([[10**30, 1], [1, 1]])
-    (1, 2)
-    """
-    table = np.array([[entry % PRIME for entry in row] for row in matrix], dtype=np.int64)
-    rank = 0
-    # sparse columns and sparse pivot rows first, and only rows that change: the matrix of a tree hardly fills in
-    for column in np.argsort(np.count_nonzero(table, axis=0), kind="stable").tolist():
-        found = rank + np.flatnonzero(table[rank:, column])
-        if not len(found):
-            continue
-        pivot = int(found[np.count_nonzero(table[found], axis=1).argmin()])
-        table[[rank, pivot]] = table[[pivot, rank]]
-        inner = np.flatnonzero(table[rank])
-        row = table[rank, inner] * pow(int(table[rank, column]), -1, PRIME) % PRIME
-        below = rank + 1 + np.flatnonzero(table[rank + 1 :, column])
-        if len(below):
-            change = table[below, column][:, None] * row % PRIME
-            table[np.ix_(below, inner)] = (table[np.ix_(below, inner)] - change) % PRIME
-        rank += 1
-        if rank == len(table):
-            break
-    return rank
 
 
 def negative_direction(matrix: Sequence[Sequence[Fraction]] | np.ndarray) -> list[Fraction] | None:

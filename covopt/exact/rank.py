@@ -18,6 +18,7 @@ A decision is no proof. Where a bound rests on one, what was dropped is paid for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,11 +126,13 @@ def exact_rank(matrix: np.ndarray | Sequence[Sequence[Any]]) -> int:
     """
     echelon: list[tuple[int, list[int]]] = []
     for row in matrix.tolist() if isinstance(matrix, np.ndarray) else matrix:
-        rest, last = integer_row(row)[0], 1
-        for column, above in echelon:  # divisions leave nothing (Bareiss 1968)
-            lead, factor = above[column], rest[column]
-            rest = [(lead * x - factor * y) // last for x, y in zip(rest, above, strict=True)]
-            last = lead
+        rest = integer_row(row)[0]
+        for column, above in echelon:
+            if rest[column]:
+                lead, factor = above[column], rest[column]
+                rest = [lead * x - factor * y for x, y in zip(rest, above, strict=True)]
+                common = math.gcd(*rest) or 1
+                rest = [x // common for x in rest]
         first = next((column for column, entry in enumerate(rest) if entry), None)
         if first is not None:
             echelon.append((first, rest))
