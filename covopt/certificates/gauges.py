@@ -10,13 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from covopt.data import Data
-from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import allowance, gamma, lengths_up, total_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.support import VALID, GaugeBound, bound_far, bound_gauge, in_integers, suits_integers
+from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import Whitening, reduce_label_noise
 from covopt.problems.problem import Problem
@@ -64,42 +63,7 @@ class VariationGauge:
         self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
     ) -> GaugeBound:
         """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
-        if low is not None:
-            return gauge_of_pairs(self.rows, point, low, effort=effort, goal=goal)
-        return bound_gauge(self.rows, point, effort=effort, goal=goal)
-
-
-def gauge_of_pairs(
-    rows: np.ndarray, dual: np.ndarray, low: np.ndarray, *, effort: float = 1.0,
-    goal: float | None = None,
-) -> GaugeBound:  # fmt: skip
-    """Bound h of multipliers of two doubles: exactly where integers decide, else Σ‖low_i‖‖x_i‖ is paid for low.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, D)
-    dual, low : ndarray of shape (N,) or (N, k)
-        Λ = dual + low.
-    effort, goal : float
-        As for :func:`~covopt.oracles.support.bound_gauge`.
-
-    Examples
-    --------
-    >>> bound, exact, _ = gauge_of_pairs(np.eye(2), np.array([3.0, 1.0]), np.array([0.0, 3.0]))
-    >>> round(float(bound), 9), exact
-    (5.0, True)
-    """
-    live = rows.any(axis=1) & (dual.reshape(len(dual), -1) != 0.0).any(axis=1)
-    far = FarRows.of(rows[live]) if rows.shape[1] > 2 and not low[~live].any() else None
-    if (far is not None or rows.shape[1] <= 2) and suits_integers(rows, dual.reshape(len(dual), -1)):
-        return in_integers(rows, whole(dual, low))
-    if far is not None:
-        high, rest = (part.reshape(len(dual), -1)[live] for part in (dual, low))
-        return bound_far(far, rows[live], high, rest, effort, goal)
-    found = bound_gauge(rows, dual, effort=effort, goal=goal)
-    paid = total_up(lengths_up(low.reshape(len(dual), -1)), lengths_up(rows))
-    exact = found.exact and paid <= 1e-9 * found.value
-    return GaugeBound(up(found.value + paid), exact, found.method if exact or not found.exact else VALID)
+        return bound_gauge(self.rows, point, effort=effort, goal=goal, low=low)
 
 
 class LabelNoiseGauge:

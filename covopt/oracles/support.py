@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covopt.errors import BudgetError
-from covopt.exact.far_rows import FarRows
+from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import now, seconds_left
 from covopt.oracles.bounds import gauge_bound
@@ -85,8 +85,9 @@ class GaugeBound(NamedTuple):
 
 
 def bound_gauge(
-    rows: np.ndarray, dual: np.ndarray, *, effort: float = 1.0, goal: float | None = None
-) -> GaugeBound:
+    rows: np.ndarray, dual: np.ndarray, *, effort: float = 1.0, goal: float | None = None,
+    low: np.ndarray | None = None,
+) -> GaugeBound:  # fmt: skip
     """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
 
     Parameters
@@ -99,6 +100,9 @@ def bound_gauge(
         allows are numbers and no clock.
     goal : float, optional
         What a solve has shown that h does not exceed: boxes get :data:`SHOWN` times the work to show it again.
+    low : ndarray of the dual's shape, optional
+        What the multipliers are beside their doubles, Λ = dual + low: exact where integers decide and in the sum of
+        rows far from the origin; else Σ‖low_i‖‖x_i‖ is paid for it.
 
     Returns
     -------
@@ -110,11 +114,14 @@ def bound_gauge(
     >>> bound, exact, _ = bound_gauge(np.eye(3), np.array([3.0, 4.0, 0.0]))
     >>> round(float(bound), 9), exact
     (5.0, True)
+    >>> bound, exact, _ = bound_gauge(np.eye(2), np.array([3.0, 1.0]), low=np.array([0.0, 3.0]))
+    >>> round(float(bound), 9), exact
+    (5.0, True)
     >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
     True
     """
-    found = searched_gauge(rows, dual, effort, goal)
-    if found.exact or effort >= 1.0:
+    found = searched_gauge(rows, dual, effort, goal, low)
+    if found.exact or effort >= 1.0 or low is not None:
         return found
     # there is no time to prove it once more; a check that has time must come as close
     proved = up(recall(rows, dual) * (1.0 + ATTAINED))
@@ -122,19 +129,28 @@ def bound_gauge(
     return found if found.value <= proved else GaugeBound(proved, False, by)
 
 
-def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
+def searched_gauge(
+    rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None, low: np.ndarray | None = None
+) -> GaugeBound:
     """:func:`bound_gauge` by what is proved here and now."""
     outputs = dual.reshape(len(dual), -1)
-    live = rows.any(axis=1) & outputs.any(axis=1)
+    rest = np.zeros_like(outputs) if low is None else low.reshape(outputs.shape)
+    live = rows.any(axis=1) & (outputs.any(axis=1) | rest.any(axis=1))
     by_integers = suits_integers(rows[live], outputs)
+    exactly = outputs[live] if low is None or not by_integers else whole(outputs[live], rest[live])
     if by_integers and rows.shape[1] < DIMENSION:
-        return in_integers(rows[live], outputs[live])
+        return in_integers(rows[live], exactly)
     by_integers &= effort > 0.0
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None
     if far is not None:
         if by_integers:
-            return in_integers(rows[live], outputs[live])
-        return bound_far(far, rows[live], outputs[live], np.zeros_like(outputs[live]), effort, goal)
+            return in_integers(rows[live], exactly)
+        return bound_far(far, rows[live], outputs[live], rest[live], effort, goal)
+    if low is not None:
+        found = bound_gauge(rows, dual, effort=effort, goal=goal)
+        paid = total_up(lengths_up(rest), lengths_up(rows))
+        exact = found.exact and paid <= 1e-9 * found.value
+        return GaugeBound(up(found.value + paid), exact, found.method if exact or not found.exact else VALID)
     scaled = to_size_one(rows, dual)
     if scaled is None:
         return GaugeBound(0.0, True, EXACT)

@@ -11,7 +11,7 @@ import pytest
 
 import covopt
 from covopt.certificates.certify import certify, through_points
-from covopt.certificates.gauges import gauge_of_pairs, make_gauge
+from covopt.certificates.gauges import make_gauge
 from covopt.data import Data
 from covopt.errors import SolutionFileError
 from covopt.exact.far_rows import FarRows, rounded, whole, without_middle
@@ -80,7 +80,7 @@ def test_the_second_doubles_are_paid_for(dimension):
     rng = np.random.default_rng(dimension)
     rows, dual = rng.standard_normal((7, dimension)), 1e-3 * rng.standard_normal(7)
     low = rng.standard_normal(7)
-    bound = gauge_of_pairs(rows, dual, low).value
+    bound = bound_gauge(rows, dual, low=low).value
     exact = whole(dual, low).tolist()
     directions = rng.standard_normal((400, dimension))
     best = max(height(rows, exact, w / np.linalg.norm(w)) for w in directions)
@@ -140,6 +140,6 @@ def test_the_second_doubles_are_paid_for_far_from_the_origin(share):
         row, across = far.rows[rng.integers(9)], rng.standard_normal(3)
         w = far.basis @ np.append(-(row[1:] @ across) / row[0], across)
         best = max(best, height(rows, exact, w) / float(np.linalg.norm(w)))
-    bound = gauge_of_pairs(rows, share * dual, (1.0 - share) * dual).value
+    bound = bound_gauge(rows, share * dual, low=(1.0 - share) * dual).value
     assert best <= bound
     assert share < 1.0 or bound < 4.0 * best
