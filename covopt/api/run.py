@@ -27,6 +27,7 @@ from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.finish import Network, finish_network, with_few_neurons
+from covopt.solvers.generation import MANY_ROWS
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
@@ -89,7 +90,8 @@ class Run:
         proves = (
             rank > MOST_DIMENSIONS if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
         )
-        proves &= not problem.interpolates and self.is_norm
+        proves |= problem.interpolates and rank > MOST_FACED and n < MANY_ROWS
+        proves &= self.is_norm
         loop = Improvement(
             problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
             time_limit_s=self.clock.for_solver(rank, proves=proves), **options,

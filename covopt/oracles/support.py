@@ -58,7 +58,7 @@ MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; wher
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
 ROUNDS, HASTE = 60, 2e7  # of the relaxation; numbers looked at for each output with no effort
-TIME, FAN_TIME = 0.5, 0.9  # of what is left to a deadline, for a tree, which boxes follow, and for a fan
+TIME = 0.9  # of what is left to a deadline, for a fan or a tree: what follows needs little
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -302,7 +302,7 @@ def fan_bound(
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
-    shares, deadline = more * FAN_SHARE, now() + FAN_TIME * seconds_left()
+    shares, deadline = more * FAN_SHARE, now() + TIME * seconds_left()
 
     def ask(one: np.ndarray) -> float:
         nonlocal shares
