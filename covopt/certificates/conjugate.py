@@ -388,10 +388,13 @@ def best_multiple(rise: Callable[[float], float], longest: float) -> float:
 
     Examples
     --------
-    >>> round(best_multiple(lambda t: 1.0 - t, 3.0), 9), best_multiple(lambda t: 1.0 - t, 0.5)
-    (1.0, 0.5)
+    >>> [round(best_multiple(lambda t: 1.0 - t, end), 9) for end in (3.0, 0.5, 1e300)]
+    [1.0, 0.5, 1.0]
     """
-    if not rise(longest) < 0:
-        return longest
-    least = EPS * longest
-    return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS)) if rise(least) > 0 else least
+    with np.errstate(over="ignore", invalid="ignore"):
+        while not (end := rise(longest)) >= 0.0 and longest > 0.0:  # infinite or NaN where a gauge is nothing
+            least = EPS * longest
+            if np.isfinite(end) and rise(least) > 0.0:
+                return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS))
+            longest = least
+    return longest
