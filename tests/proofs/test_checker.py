@@ -18,8 +18,7 @@ from covopt.proofs.checker.arithmetic import (
     on_grid,
     sqrt_above,
 )
-from covopt.proofs.checker.dual import dual_value
-from covopt.proofs.checker.network import repair_above
+from covopt.proofs.checker.dual import dual_value, repair_above
 from tests.proofs.simple import make_problem, proved
 
 
