@@ -3,8 +3,8 @@
 For every network f = Σ_j v_j max(w_j·x̃, 0) + βb through the points, ⟨λ, Y⟩ is
 Σ_j v_j Σ_i λ_i max(x̃_i·w_j, 0) + βb Σλ ≤ h Σ_j |v_j||w_j| + βb Σλ; with 2|v||w| ≤ |v|² + |w|² that is the bound of
 :func:`dual_value`. With a loss, C(F) ≥ ⟨U, F⟩ − C*(U), U = −2 lam t λ, comes first.
-Losses are those of :mod:`covopt.losses`. Of the network: norm, residual and loss, and what repairing the residual costs
-at most.
+Losses are those of :mod:`covopt.losses`. Of the network: norm, residual and loss, and what repairing the residual
+costs at most.
 """
 
 from __future__ import annotations
