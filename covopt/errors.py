@@ -72,9 +72,5 @@ class PathStoppedWarning(CovoptWarning):
     """A regularisation path ended before its last point; the message says where and why."""
 
 
-class CheckpointWarning(CovoptWarning):
-    """A checkpoint could not be written; the solve goes on without it."""
-
-
 class MemoryLimitWarning(CovoptWarning):
     """Something weaker takes the place of what would need more memory than there may be; bounds are valid."""

@@ -310,10 +310,6 @@ OPTIONS = (
            key="figure_file"),
     Option("solve fit path depth", "resume", bool, False, "Begin with what is in --out, of a run that was stopped.",
            flags=("--resume",)),
-    Option("train", "checkpoint", File, None, "Save the state of training while it runs; removed at the end.",
-           "FILE"),
-    Option("train", "resume", bool, False, "Go on from the checkpoint.", flags=("--resume",)),
-    Option("train", "checkpoint_every", float, 60.0, "Seconds between checkpoints.", "S", more={"min": 1e-3}),
     Option("*", "as_json", bool, False, "Print one JSON object on stdout, errors too.", flags=("--json",)),
     Option("*", "quiet", bool, False, "No progress and no summary.", flags=("--quiet", "-q")),
 )

@@ -106,10 +106,8 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
         answer = command(given)
         if answer.save is not None:
             keep(answer.save, given.out)
-        if getattr(given, "checkpoint", None) is not None and answer.finished:
-            given.checkpoint.unlink(missing_ok=True)
         if hasattr(given, "resume") and not answer.finished:
-            _say_how_it_goes_on(getattr(given, "checkpoint", given.out))
+            _say_how_it_goes_on(given.out)
         if answer.rows is not None and given.rows is not None:
             save_table(answer.rows(), given.rows)
         if answer.draw is not None and given.plot is not None:

@@ -58,10 +58,9 @@ def train(given: SimpleNamespace) -> Answer:
     numbers = {name: value for name, value in outcome.record.items() if name != "networks"}
     tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
     outcome.lines += [*columns_lines(table), *said, *why]
-    outcome.finished = outcome.code is Exit.CERTIFIED
     outcome.record |= {
         "features": table.feature_names, "targets": table.target_names, "left_out": table.left_out,
-        "standardised": scaled, "checkpoint_file": None if outcome.finished else given.checkpoint,
+        "standardised": scaled,
     }  # fmt: skip
     return outcome
 
@@ -76,9 +75,6 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
         strengths_in(given.lam) if given.lam else [],
     )
     refused = {
-        "--checkpoint and --resume belong to plain training; leave them out with --cross-check.":
-            certifies and (given.checkpoint is not None or given.resume),
-        "--resume needs --checkpoint FILE, the file to go on from.": given.resume and given.checkpoint is None,
         f"--cross-check takes one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
         f"certificates are about two-layer networks; received --widths {given.widths}.":
             certifies and any(isinstance(size, tuple) for size in sizes),
@@ -138,10 +134,7 @@ def _run(
         run, floor = found.run, None if solution.loss is None else found.floor
         lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
     else:
-        run = found = training.train(
-            lam=lams if lams else 0.0, checkpoint=given.checkpoint, resume=given.resume,
-            checkpoint_every_s=given.checkpoint_every, **options, **trained,
-        )  # fmt: skip
+        run = found = training.train(lam=lams if lams else 0.0, **options, **trained)
         counts = found.table["status"].value_counts().to_dict()
         more = {"best": None if set(counts) == {"diverged"} else found.best}
         said = ", ".join(f"{count} {status}" for status, count in counts.items())

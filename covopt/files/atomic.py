@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
-
-from covopt.errors import InputError
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -62,47 +58,3 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """
     text = json.dumps(content, allow_nan=False, check_circular=False)
     write_atomically(path, lambda stream: stream.write(f"{text}\n".encode()))
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock beside ``path`` in the block.
-
-    Parameters
-    ----------
-    path : Path
-
-    Raises
-    ------
-    InputError
-        Where another process has it, or the folder cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "cells.npy"
-    >>> with locked(path):
-    ...     with locked(path):
-    ...         pass
-    Traceback (most recent call last):
-    covopt.errors.InputError: another process writes .../cells.npy; wait for it, or choose another file.
-    """
-    from filelock import FileLock, Timeout
-
-    held = FileLock(f"{path}.lock", timeout=0)
-    try:
-        held.acquire()
-    except Timeout:
-        raise InputError(f"another process writes {path}; wait for it, or choose another file.") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
-    for half in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # of a run that was killed
-        with suppress(OSError):
-            half.unlink()
-    try:
-        yield
-    finally:
-        held.release()
-        # where the folder can no longer be written the file stays: it holds nobody
-        with suppress(OSError):
-            Path(held.lock_file).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from covopt.checks.wording import counted
 from covopt.errors import BudgetError
 from covopt.limits import patiently
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
-from covopt.training.optimisers import CONVERGED, DIVERGED, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
+from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
 from covopt.training.schedule import Architecture, Member, Phase
 
 Tensor = Any
@@ -25,8 +25,6 @@ CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
 GPU_SHARE = 0.4  # of its memory
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # what torch says on a GPU, and on processors
 COPIES = 6  # of the weights, that a batch has
-HEARD_S = 0.2  # seconds between two looks at the clock, where steps are slow
-MANY = 100_000  # networks times points, from which on they may be
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
 
 
@@ -172,8 +170,6 @@ class Runner:
     weights : list of list of ndarray
         Where each network starts; replaced by where it is.
     tol_gradient : float
-    floors, tol_gap : ndarray of shape (B,), float
-        Certified lower bounds of the objectives (NaN without) and the relative distance at which a network is done.
     """
 
     def __init__(
@@ -183,24 +179,19 @@ class Runner:
         weights: list[list[np.ndarray]],
         *,
         tol_gradient: float,
-        floors: np.ndarray,
-        tol_gap: float,
         random_state: int,
         record_every: int | None,
     ) -> None:
         count = len(problem.members)
         self.problem, self.schedule, self.weights = problem, schedule, weights
-        self.tol_gradient, self.floors, self.tol_gap = tol_gradient, floors, tol_gap
-        self.random_state, self.record_every = random_state, record_every
+        self.tol_gradient, self.random_state, self.record_every = tol_gradient, random_state, record_every
         self.status = np.full(count, STATUSES[RUNNING], dtype="<U9")
         self.steps = np.zeros(count, dtype=int)
         self.times = np.zeros(count)
         self.objectives = np.full(count, np.nan)
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.phase, self.step = 0, 0
-        self._before = self.steps  # of the phase, or of what went on from a checkpoint
-        self._is_slow = len(problem.inputs) * count > MANY
-        self._pace = HEARD_S  # seconds of a step
+        self._before = self.steps  # of the phase
         self.batches: list[Batch] = []
         self.interrupted: Callable[[], bool] = lambda: False
         self._workers = torch.get_num_threads() if problem.inputs.device.type == "cpu" else 1
@@ -241,7 +232,7 @@ class Runner:
         return sum(p.steps for p in self.schedule[: self.phase]) + self.step
 
     def _form(self, phase: Phase) -> None:
-        copies = COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
+        copies = COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0)
         groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
         self.batches = [self.problem.batch(group, self.weights) for group in groups]
         self._before = self.steps.copy()
@@ -256,7 +247,6 @@ class Runner:
         for task in tasks:
             task.result()
         wall = time.perf_counter() - began
-        self._pace = wall / max(target - self.step, 1)
         self.times[self.active] += wall / len(self.active)
         for batch in self.batches:
             self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps.cpu().numpy()
@@ -269,8 +259,7 @@ class Runner:
         target = min(phase.steps, (self.step // CHECK_EVERY + 1) * CHECK_EVERY)
         if self.record_every:
             target = min(target, self.step + self.record_every - self.steps_done % self.record_every)
-        # where steps are slow somebody who says stop is heard in between; what is computed does not depend on it
-        return min(target, self.step + max(1, int(HEARD_S / self._pace))) if self._is_slow else target
+        return target
 
     def advance(self, batch: Batch, phase: Phase, target: int) -> None:
         """Bring a batch to step ``target``."""
@@ -278,7 +267,7 @@ class Runner:
         with torch.no_grad(), self.problem.memory_refused(batch):
             if batch.optimiser is None and phase.optimiser == "lbfgs":
                 batch.optimiser = BatchedLBFGS(
-                    batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
+                    batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps,
                     self.tol_gradient,
                 )  # fmt: skip
             elif batch.optimiser is None:
@@ -310,22 +299,16 @@ class Runner:
 
     def _judge(self, batch: Batch, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
         """Return which networks are finite, and which are done."""
-        exact, optimiser = phase.samples is None, batch.optimiser
+        optimiser = batch.optimiser
         if phase.optimiser == "lbfgs":
             values, finite, small = optimiser.value, optimiser.codes != DIVERGED, optimiser.codes == CONVERGED
-        elif not exact and self.step < phase.steps:  # the objective would cost more than the steps
-            finite = torch.isfinite(batch.now.sum(1)).cpu().numpy()
-            return finite, np.zeros(len(finite), dtype=bool)
         else:
             values, norm = self.problem.evaluate(batch)
             finite = torch.isfinite(values) & torch.isfinite(batch.now.sum(1))
             small = norm <= self.tol_gradient * batch.now.norm(dim=1).clamp(min=1.0)
         seen = finite.cpu().numpy()
         self.objectives[batch.index[seen]] = values.cpu().double().numpy()[seen]
-        objective, floor = self.objectives[batch.index], self.floors[batch.index]
-        with np.errstate(invalid="ignore"):
-            close = objective - floor <= self.tol_gap * np.abs(objective)
-        return seen, exact & (small.cpu().numpy() | close)
+        return seen, small.cpu().numpy() & (phase.samples is None)
 
     def store(self) -> None:
         """Copy the weights out of the batches; those of the last check where they are not finite."""

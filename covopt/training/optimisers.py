@@ -35,16 +35,9 @@ TRIALS = 20  # evaluations that one search may use
 NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
 _PATIENCE = 10  # steps in a row that improve neither the value nor the gradient
 _CURVED = 1e-10  # least cosine between s and y of a curvature pair that is kept
+BETAS = (0.9, 0.999)  # of Adam
+PAIRS = 10  # of curvature, that L-BFGS remembers
 DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
-
-
-def draw_noise(random: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw noise of mean 0 and variance 1."""
-    if kind == "rademacher":
-        return 2.0 * random.integers(0, 2, shape) - 1.0
-    if kind == "uniform":
-        return random.uniform(-math.sqrt(3.0), math.sqrt(3.0), shape)
-    return random.standard_normal(shape)
 
 
 def rate_of(phase: Phase, member: Member) -> float:
@@ -114,7 +107,7 @@ class FirstOrder:
         self.theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
 
     def _adam(self, gradient: Tensor, t: int) -> None:
-        (first, second), age = self.phase.betas, int(self.steps[0])
+        (first, second), age = BETAS, int(self.steps[0])
         self._m.lerp_(gradient, 1.0 - first)
         self._v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
@@ -140,7 +133,7 @@ class FirstOrder:
             if key not in drawn:
                 random = generator(self._random_state, *key, DRAWS, self._number, block)
                 rows = random.integers(0, count, shape)
-                drawn[key] = rows, level * draw_noise(random, self.phase.noise, size)
+                drawn[key] = rows, level * random.standard_normal(size)
         found = [drawn[member.seed, member.widths] for member in self.members]
         both = [torch.as_tensor(np.stack(parts)).to(self.theta.device) for parts in zip(*found, strict=True)]
         return both[0], both[1].to(self.theta) if level else None
@@ -164,8 +157,6 @@ class BatchedLBFGS:
         Entries that may move.
     steps : int
         Most accepted steps of a member.
-    memory : int
-        Curvature pairs that a member keeps.
     tol_gradient : float
 
     Attributes
@@ -183,10 +174,9 @@ class BatchedLBFGS:
         theta: Tensor,
         mask: Tensor | None,
         steps: int,
-        memory: int,
         tol_gradient: float,
     ) -> None:
-        self._function, self._limit, self._memory = function, int(steps), max(int(memory), 1)
+        self._function, self._limit = function, int(steps)
         self._tol, self._mask = float(tol_gradient), mask
         self.theta, n = theta.clone(), len(theta)
         everyone = torch.arange(n, device=theta.device)
@@ -194,8 +184,8 @@ class BatchedLBFGS:
         self.value, self._gradient = self._evaluate(self.theta, everyone)
         self.gradient_norm = torch.linalg.vector_norm(self._gradient, dim=1)
         self._least_norm, self._flat = self.gradient_norm.clone(), torch.zeros_like(everyone)
-        self._s = theta.new_zeros((n, self._memory, theta.shape[1]))
-        self._y, self._rho = self._s.clone(), theta.new_zeros((n, self._memory))
+        self._s = theta.new_zeros((n, PAIRS, theta.shape[1]))
+        self._y, self._rho = self._s.clone(), theta.new_zeros((n, PAIRS))
         self._gamma, self._count = torch.ones_like(self.value), torch.zeros_like(everyone)
         # the line search: along d, from f with its slope; the best trial that falls, and the least that does not
         self._d, self._slope = torch.zeros_like(theta), torch.zeros_like(self.value)
@@ -277,7 +267,7 @@ class BatchedLBFGS:
         value, change = self._low_value[rows], gradient - self._gradient[rows]
         curvature, square = (move * change).sum(1), (change**2).sum(1)
         good = curvature > _CURVED * torch.sqrt((move**2).sum(1) * square)
-        pairs, at = rows[good], self._count[rows[good]] % self._memory
+        pairs, at = rows[good], self._count[rows[good]] % PAIRS
         self._s[pairs, at], self._y[pairs, at] = move[good], change[good]
         self._rho[pairs, at] = 1.0 / curvature[good]
         self._gamma[pairs] = curvature[good] / square[good]
@@ -306,8 +296,8 @@ class BatchedLBFGS:
         q = self._gradient[rows].clone()
         count = self._count[rows]
         weights = []
-        for age in range(min(int(count.max()), self._memory)):
-            at = (count - 1 - age) % self._memory
+        for age in range(min(int(count.max()), PAIRS)):
+            at = (count - 1 - age) % PAIRS
             weight = self._rho[rows, at] * (self._s[rows, at] * q).sum(1)
             q -= weight[:, None] * self._y[rows, at]
             weights.append((at, weight))

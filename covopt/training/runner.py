@@ -1,18 +1,14 @@
-"""``train``: check everything, train behind a progress bar, return a tidy run; checkpoints to go on from."""
+"""``train``: check everything, train behind a progress bar, return a tidy run."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 import math
-import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,16 +24,14 @@ from covopt.checks.validation import (
     check_random_state,
 )
 from covopt.depth.layers import as_chain
-from covopt.errors import CheckpointWarning, InputError
-from covopt.files import write_atomically
-from covopt.files.atomic import locked
+from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
-from covopt.training.optimisers import shown_rate
+from covopt.training.optimisers import PAIRS, shown_rate
 from covopt.training.results import TrainingRun, as_layers, floors_of
 from covopt.training.schedule import Architecture, Member, Phase, initial_weights, make_grid, make_schedule
 
@@ -80,9 +74,6 @@ def train(
     dtype: Any = "float64",
     reference: Solution | None = None,
     scale: float = 1.0,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    checkpoint_every_s: float = 60.0,
     tol_gradient: float = 1e-8,
     record_every: int | None = None,
     progress: bool = False,
@@ -126,17 +117,9 @@ def train(
     dtype : {"float64", "float32"}
         With ``float32`` choose ``tol_gradient`` near 1e-4.
     reference : Solution, optional
-        Of :func:`covopt.fit` on the same table: fills ``gap`` for networks of its λ, and such a network whose gap is
-        within the reference's ``tol`` has converged.
+        Of :func:`covopt.fit` on the same table: fills ``gap`` for networks of its λ.
     scale : float
         Of the starting weights, normal with variance scale² · 2/fan-in.
-    checkpoint : path-like, optional
-        A file that is replaced at least every ``checkpoint_every_s`` seconds, and at the end.
-    resume : bool
-        Go on from the checkpoint: its networks, at their step of the schedule; what the optimiser remembered begins
-        anew. Where there is no such file yet, start anew, so that the same call can be made again after a crash.
-        Without it a file that exists is an error.
-    checkpoint_every_s : float
     tol_gradient : float
         A network has converged when ‖∇‖ ≤ tol · max(1, ‖W‖), looked at every 100 steps of full-batch phases.
     record_every : int, optional
@@ -178,11 +161,6 @@ def train(
     tol_gradient = check_number("tol_gradient", tol_gradient, "in [0, 1), 0 for never", lambda t: 0 <= t < 1)
     if record_every is not None:
         check_count("record_every", record_every)
-    path, pause = check_path(checkpoint, resume), check_positive("checkpoint_every_s", checkpoint_every_s)
-    if path is not None and random_state is None:
-        raise InputError(
-            "random_state=None draws another seed each time; a checkpoint needs a number to go on from."
-        )
     checked = check_random_state(random_state)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
     architecture = Architecture(
@@ -200,28 +178,17 @@ def train(
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
         BatchedLoss(task.loss, where, precision),
     )
-    copies = max(COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0) for phase in phases)
+    copies = max(COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":
         needed = float(sum(problem.bytes_of(member, 0, copies) for member in members))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
     runner = Runner(
-        problem, phases, weights, tol_gradient=tol_gradient, floors=floors,
-        tol_gap=0.0 if reference is None else reference.tol, random_state=seed, record_every=record_every,
-    )  # fmt: skip
+        problem, phases, weights, tol_gradient=tol_gradient, random_state=seed, record_every=record_every
+    )
     planned = sum(phase.steps for phase in phases)
-    asked = digest(
-        task.data.X, task.loss.targets, task.loss.weights, floors, *(w for layers in weights for w in layers),
-        {**task.loss.parameters(), "classes": None}, architecture, members, phases, str(precision), seed,
-        tol_gradient, record_every,
-    )  # fmt: skip
-    written = time.perf_counter()
 
     def on_event(runner: Runner) -> bool:
-        nonlocal written
-        if path is not None and time.perf_counter() - written >= pause:
-            write(path, runner, asked)
-            written = time.perf_counter()
         seen = runner.objectives[np.isfinite(runner.objectives)]
         phase = phases[runner.phase]
         state = TrainingState(
@@ -233,14 +200,8 @@ def train(
         tell(logging.DEBUG, text, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
-    with nullcontext() if path is None else locked(path):
-        if path is not None and path.exists():
-            read(path, runner, asked)
-        written = time.perf_counter()
-        with progress_bar(progress, planned) as show:
-            runner.run(on_event)
-        if path is not None:
-            write(path, runner, asked)
+    with progress_bar(progress, planned) as show:
+        runner.run(on_event)
     return TrainingRun(
         task.data.X, task.loss, architecture, members, runner.weights,
         ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
@@ -297,100 +258,3 @@ def _check_same_kind(i: int, chain: DeepReLUNetwork, architecture: Architecture)
         raise InputError(f"start {i} has slope {chain.slope:g}; networks are trained with ReLUs, of slope 0.")
     if architecture.output_bias == "none" and offset is not None and np.any(offset):
         raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")
-
-
-# ---------------------------------------------------------------------- checkpoints
-_ARRAYS = ("status", "steps", "times", "objectives")
-
-
-def check_path(checkpoint: Any, resume: Any) -> Path | None:
-    """Return where the checkpoint goes.
-
-    Raises
-    ------
-    InputError
-        For ``resume`` without a path, what is no path, and a file that would be overwritten.
-    """
-    if checkpoint is None:
-        if resume:
-            raise InputError("resume=True needs the path of the checkpoint: give checkpoint='run.npz'.")
-        return None
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise InputError(f"checkpoint must be a path; received {checkpoint!r}.")
-    path = Path(os.fsdecode(checkpoint))
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write the checkpoint {path}: the folder {path.parent} does not exist.")
-    if path.exists() and not resume:
-        raise InputError(
-            f"checkpoint {path} exists; go on from it with resume=True, or delete it to start anew."
-        )
-    return path
-
-
-def digest(*parts: Any) -> str:
-    """Return a short hash of arrays, and of what other things are written as."""
-    found = hashlib.sha256()
-    for part in parts:
-        is_array = isinstance(part, np.ndarray)
-        found.update(f"{part.shape}{part.dtype.str}".encode() if is_array else f"{part!r};".encode())
-        found.update(np.ascontiguousarray(part).tobytes() if is_array else b"")
-    return found.hexdigest()[:16]
-
-
-def write(path: Path, runner: Runner, problem: str) -> None:
-    """Write where a run is; where that fails, say so and go on.
-
-    Warns
-    -----
-    CheckpointWarning
-    """
-    runner.store()
-    content = {
-        "problem": problem, "place": [runner.phase, runner.step],
-        "weights": np.concatenate([layer.ravel() for layers in runner.weights for layer in layers]),
-        "history": np.hstack([np.zeros((4, 0)), *(np.vstack(np.broadcast_arrays(*rows)) for rows in runner.history)]),
-        **{name: getattr(runner, name) for name in _ARRAYS},
-    }  # fmt: skip
-    try:
-        write_atomically(path, lambda stream: np.savez(stream, **content))  # type: ignore[arg-type]
-    except OSError as error:
-        warnings.warn(
-            f"the checkpoint {path} could not be written: {error.strerror or error}; training goes on.",
-            CheckpointWarning,
-            stacklevel=2,
-        )
-
-
-def read(path: Path, runner: Runner, problem: str) -> None:
-    """Put a run where the file says; what the optimiser of the phase remembered begins anew.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, is no checkpoint, or belongs to another problem.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            content = dict(file)
-        if content["problem"] == problem:
-            ends = np.cumsum([layer.size for layers in runner.weights for layer in layers])
-            flat = iter(np.split(content["weights"], ends))
-            runner.weights[:] = [
-                [next(flat).reshape(old.shape) for old in layers] for layers in runner.weights
-            ]
-            runner.phase, runner.step = (int(place) for place in content["place"][:2])
-            for name in _ARRAYS:
-                getattr(runner, name)[:] = content[name]
-            runner.history = [
-                (int(row[0]), int(row[1]), np.array([int(row[2])]), row[3:]) for row in content["history"].T
-            ]
-            return
-    except PermissionError:
-        raise InputError(f"cannot read the checkpoint {path}: permission denied.") from None
-    except Exception:  # whatever is missing, or of another kind
-        raise InputError(
-            f"{path} is not a checkpoint of this covopt, or it is damaged; give another path."
-        ) from None
-    raise InputError(
-        f"checkpoint {path} belongs to another problem; give what it was written with, or another path."
-    )

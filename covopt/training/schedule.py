@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from numbers import Real
 from typing import Any
@@ -18,7 +18,6 @@ Widths = tuple[int, ...]
 OPTIMISERS = ("adam", "sgd", "gd", "lbfgs", "label-noise-sgd")
 STOCHASTIC = ("sgd", "label-noise-sgd")
 DECAYS = ("constant", "cosine")
-NOISES = ("normal", "rademacher", "uniform")
 DEFAULT_RATE = 0.01
 
 
@@ -41,15 +40,11 @@ class Phase:
         Samples of a step, drawn with replacement. For ``sgd`` 1 by default, for ``label-noise-sgd`` 1 as printed;
         ``adam`` takes all samples by default.
     noise_size : float, optional
-        η of label noise; 0.1 by default.
-    noise : {"normal", "rademacher", "uniform"}
-        Its distribution ρ, of mean 0 and variance 1.
+        η of label noise, which is normal; 0.1 by default.
     momentum : float
         Of ``sgd`` and ``gd``, in [0, 1).
-    betas, eps : (float, float), float
-        Of Adam.
-    memory : int
-        Pairs that ``lbfgs`` remembers.
+    eps : float
+        Of Adam, whose averages forget a tenth and a thousandth in each step.
 
     Raises
     ------
@@ -71,18 +66,13 @@ class Phase:
     decay: str = "constant"
     batch_size: int | None = None
     noise_size: float | None = None
-    noise: str = "normal"
     momentum: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    memory: int = 10
 
     def __post_init__(self) -> None:
         check_choice("optimiser", self.optimiser, OPTIMISERS)
         check_choice("decay", self.decay, DECAYS)
-        check_choice("noise", self.noise, NOISES)
         check_count("steps", self.steps)
-        check_count("memory", self.memory)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
         if self.batch_size is not None:
@@ -98,14 +88,7 @@ class Phase:
         check_number("momentum", self.momentum, "in [0, 1)", lambda m: 0 <= m < 1)
         if self.momentum and self.optimiser not in ("sgd", "gd"):
             raise InputError(f"momentum belongs to 'sgd' and 'gd'; leave it out for {self.optimiser!r}.")
-        if (
-            not isinstance(self.betas, tuple | list)
-            or len(self.betas) != 2
-            or not all(0 <= b < 1 for b in self.betas)
-        ):
-            raise InputError(f"betas must be two numbers in [0, 1); received {self.betas!r}.")
         check_positive("eps", self.eps)
-        object.__setattr__(self, "betas", tuple(self.betas))
 
     @property
     def samples(self) -> int | None:
@@ -122,10 +105,6 @@ class Phase:
     def factor(self, step: int) -> float:
         """Return what the rate is multiplied by at step 0, 1, and so on."""
         return 0.5 * (1.0 + math.cos(math.pi * step / self.steps)) if self.decay == "cosine" else 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON types."""
-        return {**asdict(self), "betas": list(self.betas)}
 
 
 DEFAULT_SCHEDULE = (Phase("adam", 1000, decay="cosine"), Phase("lbfgs", 1000))

@@ -151,7 +151,7 @@ def test_extras_that_messages_name_exist():
 def test_the_core_depends_on_what_is_small():
     names = {entry.split(">")[0] for entry in PROJECT["dependencies"]}
     assert names == {
-        "numpy", "scipy", "numba", "threadpoolctl", "joblib", "highspy", "clarabel", "filelock", "rich", "typer",
+        "numpy", "scipy", "numba", "threadpoolctl", "joblib", "highspy", "clarabel", "rich", "typer",
         "safetensors",
     }  # fmt: skip
 

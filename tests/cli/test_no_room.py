@@ -24,7 +24,7 @@ COMMANDS = {
     "prove": ("prove", "s.json", "--out", "o.json"),
     "cp-rank": ("cp-rank", "m.csv", "--out", "o.json"),
     "train": ("train", "t.csv", "--target", "y", "--widths", "4", "--seeds", "2", "--steps", "300",
-              "--checkpoint", "c", "--out", "o.csv"),
+              "--out", "o.csv"),
 }  # fmt: skip
 
 
@@ -57,7 +57,6 @@ def test_a_disk_that_fails_loses_nothing(name, fault, place, monkeypatch):
         patched.setattr("covopt.files.atomic.tempfile.mkstemp", mkstemp)
         done = run(*words)
     assert done.exit_code == 1, done.output
-    assert name != "train" or f"could not be written: {reason}" in done.output  # the run went on
     found = re.search(
         rf"error: cannot write {re.escape(str(out))}: {reason}; it is in (\S+)\.\n", done.output
     )

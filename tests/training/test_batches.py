@@ -58,8 +58,7 @@ def test_equal_networks_are_shared_equally(monkeypatch):
 def test_a_part_of_a_batch_takes_the_steps_it_takes_in_the_whole(optimiser):
     problem, phase = make([3, 9], seeds=2), Phase(optimiser, 300)
     weights = [initial_weights(problem.architecture, m.widths, m.seed, 0, 1.0) for m in problem.members]
-    runner = loop.Runner(problem, (phase,), weights, tol_gradient=0.0, floors=np.full(4, np.nan), tol_gap=0.0,
-                         random_state=0, record_every=None)  # fmt: skip
+    runner = loop.Runner(problem, (phase,), weights, tol_gradient=0.0, random_state=0, record_every=None)  # fmt: skip
     for keep in ([0, 1], [3], [1, 2]):
         whole, part = (problem.batch(range(4), weights) for _ in range(2))
         runner.step = 0

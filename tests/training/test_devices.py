@@ -45,14 +45,6 @@ def test_single_precision_on_a_gpu():
     assert best.lower_bound <= run.table.objective.min() <= 1.05 * best.objective
 
 
-def test_a_checkpoint_of_a_gpu_is_read_on_the_processor(tmp_path):
-    file, long = tmp_path / "run.pt", Phase("adam", 80)
-    train(X, Y, widths=5, lam=0.1, device="cuda", checkpoint=file, schedule=long, callback=lambda state: True)
-    gone_on = train(X, Y, widths=5, lam=0.1, checkpoint=file, resume=True, schedule=long)
-    whole = train(X, Y, widths=5, lam=0.1, schedule=long)
-    np.testing.assert_allclose(gone_on.table.objective, whole.table.objective, rtol=1e-9)
-
-
 def test_the_command_and_the_gap_meter_take_a_gpu(tmp_path):
     table = tmp_path / "table.csv"
     np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header="a,b,c,y", comments="")

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 from covopt.training.optimisers import STATUSES, BatchedLBFGS  # noqa: E402
 
 
-def minimise(function, theta, *, mask=None, steps, memory=10, tol_gradient=1e-8, callback=None):
-    run = BatchedLBFGS(function, theta, mask, steps, memory, tol_gradient)
+def minimise(function, theta, *, mask=None, steps, tol_gradient=1e-8, callback=None):
+    run = BatchedLBFGS(function, theta, mask, steps, tol_gradient)
     while not run.done:
         run.advance()
         if callback is not None and callback(run):

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
-from covopt.errors import BudgetError  # noqa: E402
+from covopt.checks.memory import memory_limited  # noqa: E402
+from covopt.errors import BudgetError, InputError  # noqa: E402
 from covopt.training import Phase, loop, train  # noqa: E402
 from covopt.training.model import BatchedNetworks  # noqa: E402
 
@@ -54,7 +55,7 @@ def test_smooth_runs_converge_and_stop():
     assert set(run.status) == {"converged"} and (run.steps % 100 == 0).all() and (run.steps < 5000).all()
 
 
-def test_a_reference_fills_the_gap_and_ends_the_run():
+def test_a_reference_fills_the_gap():
     reference = covopt.fit(X, Y, lam=0.1, tol=1e-2)
     run = train(
         X,
@@ -70,9 +71,6 @@ def test_a_reference_fills_the_gap_and_ends_the_run():
     at = table[table.lam == 0.1]
     np.testing.assert_allclose(at.gap, (at.objective - reference.lower_bound) / at.objective)
     assert (at.gap > -1e-9).all()
-    close = at[at.gap <= 1e-2]
-    assert len(close)
-    assert set(close.status) == {"converged"}
 
 
 def test_a_diverging_network_is_marked_and_the_others_go_on():
@@ -115,6 +113,14 @@ def test_memory_that_runs_out_is_said(monkeypatch, error, kind, said):
     monkeypatch.setattr(BatchedNetworks, "value_and_gradient", Mock(side_effect=error()))
     with pytest.raises(kind, match=said):
         train(X, Y, widths=5, seeds=2, schedule=SHORT)
+
+
+def test_what_needs_more_memory_than_there_is_is_refused():
+    with (
+        memory_limited(0.001),
+        pytest.raises(InputError, match=r"needs about 0\.0\d+ GiB of memory; .* Train fewer"),
+    ):
+        train(X, Y, widths=64, seeds=200)
 
 
 # ---------------------------------------------------------------------- on the way
