@@ -46,7 +46,7 @@ from scipy.optimize import linprog
 
 from covopt.certificates.tight import TightSet, tight_set
 from covopt.exact.elimination import integer_table
-from covopt.exact.rank import exact_rank
+from covopt.exact.rank import FOUND, exact_rank, null_space
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
@@ -56,7 +56,6 @@ MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
 ROUNDS = 60
 MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
-CLEAR = 1e-9  # relative size that is no rounding
 INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
@@ -100,8 +99,7 @@ class _Face:
         silent = np.abs(heights) <= ON_PLANE
         inner = np.eye(rows.shape[1])
         if silent.any():
-            _, sizes, right = np.linalg.svd(rows[silent] / lengths[silent, None])
-            inner = right[int((sizes > 1e-9).sum()) :].T
+            inner = null_space(rows[silent] / lengths[silent, None], FOUND)
         snapped = inner @ (inner.T @ neuron)
         size = float(np.linalg.norm(snapped))
         if size < 0.5:  # not a face in doubles
@@ -133,13 +131,13 @@ class _Face:
         found = []
         for chosen in itertools.combinations(silent.tolist(), codim - 1):
             _, singular, right = np.linalg.svd(outer[list(chosen)].reshape(codim - 1, codim))
-            if len(singular) and singular.min() <= CLEAR * sizes.max():
+            if len(singular) and singular.min() <= FOUND * sizes.max():
                 continue  # dependent: no extreme ray
             for ray in (right[-1], -right[-1]):
                 heights = outer @ ray
                 heights[list(chosen)] = 0.0
                 others = ~np.isin(silent, chosen)
-                if beside and (heights[silent] < -CLEAR * sizes)[others].all():
+                if beside and (heights[silent] < -FOUND * sizes)[others].all():
                     continue
                 found.append(
                     self.sign * np.where(self.silent, np.maximum(heights, 0.0), self.active * heights)
@@ -149,7 +147,7 @@ class _Face:
 
 def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
     """Whether all rows of the one are orthogonal to all of the other, without rounding."""
-    if not np.allclose(first @ second.T, 0.0, atol=CLEAR * float(np.abs(first).max(initial=0.0))):
+    if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
         return False
     left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
     return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
@@ -265,8 +263,7 @@ def _inside(
     slopes = np.concatenate([np.zeros((0, n)), *ways])
     if len(ways) < len(known.faces) or not len(slopes):
         return dual
-    _, sizes, right = np.linalg.svd(known.stack)
-    free = right[int((sizes > 1e-9 * sizes[0]).sum()) :].T
+    free = null_space(known.stack, FOUND)
     if not free.shape[1]:
         return dual
     # the least descent, of a move of at most one in each direction

@@ -23,6 +23,7 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.timing import stage
 from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
+from covopt.exact.rank import FOUND, null_space
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
@@ -179,9 +180,9 @@ def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
     maps = np.empty((len(tight), rank, n))  # λ ↦ gradient of F within the face
     for s, neuron in enumerate(tight.neurons):
         height = rows @ neuron / lengths
-        face = rows[np.abs(height) <= ON_PLANE] / lengths[np.abs(height) <= ON_PLANE, None]
-        span = np.eye(rank) - np.linalg.pinv(face, rcond=1e-8) @ face if len(face) else np.eye(rank)
-        maps[s] = span @ (rows * (height > ON_PLANE)[:, None]).T
+        silent = np.abs(height) <= ON_PLANE
+        inner = null_space(rows[silent] / lengths[silent, None], FOUND)
+        maps[s] = inner @ inner.T @ (rows * (height > ON_PLANE)[:, None]).T
     free = problem.offset_cost == 0
     kappa = 1.0 / problem.offset_cost if problem.has_offset and not free else 0.0
     extra = np.ones((n, 1)) if free else np.zeros((n, 0))

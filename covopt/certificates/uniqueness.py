@@ -16,10 +16,10 @@ from covopt.arrangement.highs import linear_program
 from covopt.certificates.enclosure import Enclosure
 from covopt.certificates.tight import NEAR, TightSet
 from covopt.checks.wording import counted
+from covopt.exact.rank import FOUND, numerical_rank
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
-INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
 MOVES = 1e-4  # relative change of a mass that counts as another minimiser
 
 
@@ -100,7 +100,7 @@ def _independent(problem: Problem, tight: TightSet) -> bool:
     if columns.shape[1] > columns.shape[0]:
         return False
     values = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
-    return bool(values[-1] > INDEPENDENT * values[0])
+    return numerical_rank(values, FOUND) == len(values)
 
 
 def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> float | None:
