@@ -1,4 +1,11 @@
-"""The first reformulation of FL22, by its public name; see :mod:`covopt.experiments.representations`."""
+"""The first reformulation of FL22, training over the hidden representations Z_1 … Z_L, by its public name."""
 
-from covopt.experiments.representations import *  # noqa: F403
-from covopt.experiments.representations import __all__  # noqa: F401
+from covopt.experiments.descent import DescentResult, projected_gradient_descent
+from covopt.experiments.forces import Forces, Stationarity, forces, gradient, stationarity
+from covopt.experiments.images import LayerImage
+from covopt.experiments.representations import RepresentationProblem
+
+__all__ = [
+    "DescentResult", "Forces", "LayerImage", "RepresentationProblem", "Stationarity", "forces", "gradient",
+    "projected_gradient_descent", "stationarity",
+]  # fmt: skip

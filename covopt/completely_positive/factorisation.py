@@ -15,7 +15,7 @@ from covopt.checks.speaking import tell
 from covopt.completely_positive.lower import edge_clique_cover
 from covopt.completely_positive.matrix import DEFAULT_TOL, Pattern, support_pattern
 from covopt.limits import checkpoint, now
-from covopt.sparsify.caratheodory import caratheodory as spend
+from covopt.sparsify.reduction import caratheodory as spend
 
 DENSE = 3e5  # entries of a Jacobian: larger ones stay sparse
 LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and every start costs seconds

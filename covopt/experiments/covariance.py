@@ -22,8 +22,8 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.experiments.representations.images import LayerImage
-from covopt.experiments.representations.problem import RepresentationProblem
+from covopt.experiments.images import LayerImage
+from covopt.experiments.representations import RepresentationProblem
 
 LOSSES = ("sum", "mean")
 OUTSIDE = 1e-9  # share of Tr K_ℓ that passes for rounding

@@ -14,7 +14,7 @@ from covopt.checks.timing import stage
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
-from covopt.sparsify.caratheodory import caratheodory
+from covopt.sparsify.reduction import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without

@@ -25,7 +25,7 @@ from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.line import FULL, LEFT, RIGHT, Line
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.points import Point
-from covopt.sparsify.caratheodory import caratheodory
+from covopt.sparsify.reduction import caratheodory
 from covopt.status import Status
 
 ACCURACY = 1e-11  # of the cone programs, in their own units

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.sparsify.caratheodory import caratheodory
+from covopt.sparsify.reduction import caratheodory
 
 
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 40), st.integers(1, 12))

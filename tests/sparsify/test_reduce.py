@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.network import ReLUNetwork
-from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.merging import cells, merge_in_cells, merge_planar
+from covopt.sparsify.reduction import caratheodory
 
 
 def covariances(network, X):

@@ -31,8 +31,8 @@ from scipy.optimize import lsq_linear
 
 from covopt.checks.validation import check_number
 from covopt.errors import InputError
-from covopt.experiments.representations.images import LayerImage
-from covopt.experiments.representations.problem import RepresentationProblem
+from covopt.experiments.images import LayerImage
+from covopt.experiments.representations import RepresentationProblem
 
 
 @dataclass(frozen=True, eq=False)

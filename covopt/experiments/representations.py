@@ -22,7 +22,7 @@ import numpy as np
 from covopt.checks.validation import check_bias, check_choice, check_number, check_positive
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError, PrecisionWarning
-from covopt.experiments.representations.images import LayerImage, as_matrices
+from covopt.experiments.images import LayerImage, as_matrices
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_count, check_positive
 from covopt.errors import InputError
-from covopt.experiments.representations.forces import measure
-from covopt.experiments.representations.images import LayerImage
-from covopt.experiments.representations.problem import RepresentationProblem
+from covopt.experiments.forces import measure
+from covopt.experiments.images import LayerImage
+from covopt.experiments.representations import RepresentationProblem
 
 DIRECTIONS = ("along", "plain")
 ARMIJO = 1e-4
