@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
-from covopt.api.rounds import Callback
+from covopt.api.run import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
 from covopt.api.task import FOR_CHOICE, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covopt.api.cone import solve_by_frank_wolfe
-from covopt.api.rounds import Callback
+from covopt.api.run import Callback
 from covopt.api.task import GENERATION, Task
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_time_limit

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from covopt.api.generation import GENERATION, other_solvers, sharpened
-from covopt.api.rounds import Callback, Watch
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
-from covopt.checks.speaking import tell_result
+from covopt.checks.speaking import round_line, tell, tell_result
 from covopt.checks.timing import timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
@@ -29,6 +30,7 @@ from covopt.solution import Solution
 from covopt.solvers.finish import Network, finish_network, with_few_neurons
 from covopt.solvers.generation import MANY_ROWS
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
+from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
 
@@ -37,6 +39,49 @@ if TYPE_CHECKING:
 
 INSIDE = 0.5  # share of the tolerance that fits and several outputs aim at: bounds not exact need room
 ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
+Callback = Callable[[Any], Any]
+
+
+class Watch:
+    """What a solver calls after each round.
+
+    Parameters
+    ----------
+    scale : float
+        From the solver's bounds to the user's.
+    callback : callable or None
+        The user's; a true answer stops.
+    began : float
+    so_far : callable
+        Makes a solution of a point; None where there is none.
+
+    Attributes
+    ----------
+    history : list of dict
+    """
+
+    def __init__(
+        self,
+        scale: float,
+        callback: Callback | None,
+        began: float,
+        so_far: Callable[[Any], Any] | None = None,
+    ):
+        self.scale, self.callback, self.began, self.so_far = scale, callback, began, so_far
+        self.history: list[dict[str, float]] = []
+
+    def __call__(self, state: RoundState, point: Any) -> bool:
+        """Note a round; whether to stop."""
+        state = state.scaled(self.scale, now() - self.began)
+        seen = {k: v for k, v in vars(state).items() if (np.isfinite(v) if isinstance(v, int | float) else v)}
+        tell(logging.DEBUG, round_line(state), "round", **seen)
+        if state.note:
+            note = f"round {state.round}: {state.note}"
+            tell(logging.INFO, note, "note", round=state.round, note=state.note)
+        self.history.append(seen)
+        if self.so_far is not None and np.isfinite(point.upper_bound):
+            state = dataclasses.replace(state, best=partial(self.so_far, dataclasses.replace(point)))
+        return self.callback is not None and bool(self.callback(state))
 
 
 class Run:

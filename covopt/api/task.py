@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.generation import GENERATION
 from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
-from covopt.api.rounds import Callback
-from covopt.api.run import Run
+from covopt.api.run import Callback, Run
 from covopt.api.selection import GRID, HeldOut, held_out
 from covopt.checks.validation import (
     check_choice,
@@ -46,6 +44,7 @@ SOLVERS = (
     *GENERATION, RELAXATION, "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
     *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
 )  # fmt: skip
+ROOM = (1e-140, 1e140)  # of targets, whose squares losses are made of
 
 
 class Task:
@@ -303,3 +302,31 @@ class Task:
         """
         with one_blas_thread():  # more threads round differently, and compete with compiled ones
             return Run(self, lam, time_limit_s, callback, began).solve(start)
+
+
+def aligned(X: Any, Y: Any) -> Any:
+    """Return Y after a look at its length, so that the message is about the table and not about the loss."""
+    try:
+        rows, labels = len(X), len(Y)
+    except TypeError:
+        return Y
+    if rows != labels:
+        raise InputError(f"X has {rows} rows but Y has {labels}: give one target (row) for each sample.")
+    return Y
+
+
+def check_size(targets: np.ndarray) -> None:
+    """Refuse targets whose squares, which losses are made of, double precision has no room for."""
+    largest = float(np.abs(targets).max(initial=0.0))
+    if largest and not ROOM[0] <= largest <= ROOM[1]:
+        raise InputError(
+            f"Y: the largest target is {largest:.3g}, and its square is outside of what double precision has room "
+            f"for (targets from {ROOM[0]:g} to {ROOM[1]:g}). Choose other units."
+        )
+
+
+def name_of(Y: Any) -> str | None:
+    """Return the name of a column of labels: a Series has one, a frame of one column too."""
+    names = getattr(Y, "columns", None)
+    name = getattr(Y, "name", None) if names is None else (names[0] if len(names) == 1 else None)
+    return name if isinstance(name, str) and name else None

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covopt.api import lambda_max
-from covopt.api.fit_targets import aligned
 from covopt.api.lambdas import parse_lam
+from covopt.api.task import aligned
 from covopt.checks.validation import check_choice, check_positive
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
