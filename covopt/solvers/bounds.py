@@ -109,7 +109,7 @@ class Bounds:
             return point
         if rank > MOST_QUADRATIC_DIMENSIONS:
             self.offer(self.dual, gauge_bound(self.rows, self.asked))
-        boxes = problem.is_scalar and rank > MOST_DIMENSIONS
+        boxes = problem.is_scalar and (rank > MOST_DIMENSIONS or not problem.interpolates)
         ways: list[Callable[[], None]] = []
         if self.closes and not problem.interpolates and suits_search(*self.rows.shape):
             point.hoped = self.dual  # the certificate's fan ends, and takes all the time
@@ -195,6 +195,8 @@ class Bounds:
 
             deep = deep_gauge(self.rows, problem.asked(dual), point.neurons, time_s=spare, report=report)
             self.offer(dual, deep, claimed=True)
+        if self.rows.shape[1] <= MOST_DIMENSIONS:
+            self.point.hoped = self.dual
 
     def by_relaxation(self) -> None:
         """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""
