@@ -182,6 +182,7 @@ def row_space(rows: np.ndarray) -> np.ndarray:
     dimension = rows.shape[1]
     if not rows.any():
         return np.zeros((dimension, 0))
+    first, varies = rows[0], (rows != rows[0]).any(axis=0)
     _, exponent = np.frexp(np.abs(rows).max(axis=1))
     rows = np.ldexp(rows, -exponent[:, None])
     peak = np.abs(rows).max(axis=0)
@@ -190,6 +191,9 @@ def row_space(rows: np.ndarray) -> np.ndarray:
     rank = numerical_rank(values, of_given(rows.shape))
     if rank == dimension:
         return np.eye(dimension)
+    if rank == varies.sum() + 1:  # columns that are constant are one, beside the others as they are
+        constant = np.where(varies, 0.0, np.ldexp(first, -np.frexp(np.abs(first).max())[1]))
+        return np.column_stack([np.eye(dimension)[:, varies], constant / np.linalg.norm(constant)])
     span = right[:rank].T * (column_scale / column_scale.max())[:, None]
     # Rows sorted by size: then Householder QR is accurate row by row, whatever the columns' units.
     order = np.argsort(-np.abs(span).max(axis=1), kind="stable")

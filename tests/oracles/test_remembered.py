@@ -63,12 +63,12 @@ def test_an_interrupt_keeps_what_the_rounds_have_proved(command, monkeypatch):
     y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(n)
     known, searched = [], support.searched_gauge
 
-    def no_time(rows, dual, budget, claim):
+    def no_time(rows, dual, budget, *claim):
         if known:
             if budget >= 1.0:
                 raise TimeUp
             return support.GaugeBound(1e3, False, support.VALID)
-        return searched(rows, dual, budget, claim)
+        return searched(rows, dual, budget, *claim)
 
     def stop(state):
         if state.lower_bound > 0.0 and np.isfinite(state.upper_bound):
