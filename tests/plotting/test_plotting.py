@@ -310,6 +310,15 @@ def test_the_dual_of_a_year_is_drawn_against_the_place_where_a_neuron_bends():
     assert plot_dual(scaled).get_xlim() == pytest.approx((low, high))
 
 
+def test_a_neuron_is_on_the_line_of_the_side_on_which_it_is_active():
+    solution = covopt.fit(np.linspace(-1.0, 1.0, 12)[:, None], np.sin(np.arange(12.0)), lam="0.3max")
+    lines = {line.get_label(): line.get_data() for line in plot_dual(solution).lines}
+    values = dual_values(solution.dual, solution.data.lifted, solution.network.hidden_weights)
+    for w, value in zip(solution.network.hidden_weights, values, strict=True):
+        drawn = np.interp(-w[1] / w[0], *lines["active to the right" if w[0] > 0 else "active to the left"])
+        assert drawn == pytest.approx(value, abs=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["interpolation", "loss"])
 def test_a_dual_is_drawn_as_its_bound_uses_it(kind):
     solution = plane() if kind == "interpolation" else classified(3, 3)
