@@ -268,8 +268,12 @@ class Run:
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
-            asked = dual if hoped is None or effort == 0.0 else hoped
-            return conclude(data, network, asked, low=low, hold=hold, goal=goal, effort=effort, **options)
+            duals = [dual] if hoped is None else [dual, hoped] if effort == 0.0 else [hoped]
+            found = [
+                conclude(data, network, each, low=low, hold=hold, goal=goal, effort=effort, **options)
+                for each in duals
+            ]
+            return max(found, key=lambda made: made.certificate.lower_bound)
 
         if point.status is Status.INTERRUPTED and name == DESCENT:  # its dual is far from optimal
             return noting(clock, lambda: searched(0.0))
