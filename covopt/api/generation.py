@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.tight import sharpen
-from covopt.checks.memory import NoRoom
+from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import TimeUp
 from covopt.oracles.cascade import exact_oracle
 from covopt.potentials import LabelNoise
+from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.problem import Problem
+from covopt.solvers.generation import generate
 from covopt.solvers.improve import COLUMNS, RELAXATION, Improvement
 from covopt.solvers.label_noise import solve_label_noise
-from covopt.solvers.line import Line, is_one_input
-from covopt.solvers.one_input import OneInput
+from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.points import Point
-from covopt.solvers.quick import has_no_room, is_out_of_reach
+from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 CONIC = "conic:"
 GENERATION = ("auto", "column-generation")
-CLEAR = 1e-3  # sine of the angle between neighbours from which sums over rows tell neurons apart, too
+CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
@@ -55,22 +56,12 @@ def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] 
                 f'has {task.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
             )
         return _by_cells(problem, task, options["time_limit_s"])
-    return _by_one_input(loop, options) if task.solver != RELAXATION and is_one_input(problem) else None
+    plane = None if task.solver == RELAXATION else HalfPlane.of(problem)
+    return None if plane is None else _on_a_plane(problem, task, plane, loop, options)
 
 
 def _by_columns(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
     yield solve_label_noise(problem, task.oracle(problem), **options), COLUMNS
-
-
-def _by_one_input(loop: Improvement, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
-    """Solve with one input; faces come first where their rays are clear, for a dual with all its digits."""
-    if Line(loop.problem).sines.min() > CLEAR:
-        for point in loop.steps():
-            yield point, loop.name
-        if loop.point.status is not Status.GAP:
-            return
-    options.pop("warm", None)
-    yield OneInput(loop.problem, **options).solve(), COLUMNS
 
 
 def _by_rounds(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
@@ -91,6 +82,26 @@ def _by_cells(problem: Problem, task: Task, limit: float | None) -> Iterator[tup
         if limit is None:
             raise
         raise TimeUp from error  # a cone program that was stopped before its first point
+
+
+def _on_a_plane(
+    problem: Problem, task: Task, plane: HalfPlane, loop: Improvement, options: dict[str, Any]
+) -> Iterator[tuple[Point, str]]:
+    """Solve with one input; faces come first where rays are clear, or of both signs beside a small bias."""
+    if plane.is_clear and master_bytes(problem) <= memory_left():
+        for point in loop.steps():
+            yield point, loop.name
+        if loop.point.status is not Status.GAP:
+            return
+    options.pop("warm", None)
+    half = options["time_limit_s"] and 0.5 * options["time_limit_s"]
+    if not plane.is_clear and plane.opening <= CLEAR and not is_out_of_reach(problem, half):
+        with contextlib.suppress(TimeUp, NoRoom, BudgetError):
+            found = generate(problem, task.oracle(problem), **options | {"time_limit_s": half})
+            if found.gap < CLOSE:
+                yield found, COLUMNS
+                return
+    yield solve_one_input(plane, **options), COLUMNS
 
 
 def sharpened(problem: Problem, point: Point) -> Point:

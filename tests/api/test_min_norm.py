@@ -26,7 +26,7 @@ def table(seed: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
 def test_nothing_is_computed_of_bad_input(y, monkeypatch):
     """What is said of it stands in messages.txt."""
     for room, worker in (
-        ("generation", "exact_oracle"), ("generation", "OneInput"), ("run", "finish_network"),
+        ("generation", "exact_oracle"), ("generation", "solve_one_input"), ("run", "finish_network"),
         ("run", "conclude"),
     ):  # fmt: skip
         monkeypatch.setattr(f"covopt.api.{room}.{worker}", lambda *_, **__: pytest.fail("computed"))

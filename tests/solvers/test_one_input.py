@@ -10,9 +10,9 @@ import pytest
 import covopt
 from covopt.errors import InputError
 from covopt.oracles.support import in_integers
+from covopt.problems.half_plane import HalfPlane
 from covopt.problems.problem import Problem
-from covopt.solvers.line import is_one_input
-from covopt.solvers.one_input import OneInput
+from covopt.solvers.one_input import solve_one_input
 
 
 def column(kind: str, n: int) -> np.ndarray:
@@ -92,25 +92,28 @@ def test_far_away_the_cost_is_the_variation_of_the_slope(kind):
     assert least - room <= cost <= least * (1.0 + 1e-9) + 2.0 * np.abs(bends).max() * x[-1] + 1.0
 
 
-def test_rows_without_a_constant_are_left_to_others():
+def test_rows_that_are_no_half_plane_are_left_to_others():
     rows = np.array([[1.0, 0.0], [-1.0, 0.2], [-1.0, -0.2]])
-    assert not is_one_input(Problem.through(rows, np.ones(3)))
+    assert HalfPlane.of(Problem.through(rows, np.ones(3))) is None
     assert covopt.min_norm(rows, [1.0, 2.0, 3.0], bias=0.0).status.code == "certified"
 
 
 def test_equations_are_the_outputs():
     rng = np.random.default_rng(3)
     x = np.sort(rng.standard_normal(8))
-    problem = Problem.through(np.column_stack([x, np.ones(8)]), rng.standard_normal(8))
-    solver = OneInput(problem, tol=1e-8)
-    assert problem.missed(*solver.solve().network) < 1e-12
+    plane = HalfPlane.of(Problem.through(np.column_stack([x, np.ones(8)]), rng.standard_normal(8)))
+    assert plane is not None
+    point = solve_one_input(plane, tol=1e-8)
+    assert plane.problem.missed(*point.network) < 1e-12
     # a dual is known by its values: the local form gives what the sums over rows give
     unknowns = rng.standard_normal((8, 1))
-    dual = solver.dual_of(unknowns)
+    dual = plane.dual(unknowns)
     angles = np.linspace(0.0, 2.0 * np.pi, 4001)
-    sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ problem.rows.T, 0.0) @ dual
-    assert solver.price(unknowns)[0] == pytest.approx(np.abs(sums).max(), rel=1e-3)
-    assert np.vdot(dual, problem.targets) == pytest.approx(float(np.vdot(unknowns, solver.demands)), rel=1e-9)
+    sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ plane.problem.rows.T, 0.0) @ dual
+    assert plane.price(unknowns)[0] == pytest.approx(np.abs(sums).max(), rel=1e-3)
+    assert np.vdot(dual, plane.problem.targets) == pytest.approx(
+        float(np.vdot(unknowns, plane.demands)), rel=1e-9
+    )
 
 
 def test_arcs_see_what_cancels():
