@@ -62,7 +62,7 @@ ROWS: list[Row] = [
     ("kinks and noise", lambda: kinks(1000, 2), "squared", [0.03]),
     ("kinks and noise", lambda: kinks(200, 3), "squared", [0.03]),
     ("kinks and noise", lambda: kinks(200, 6), "squared", [0.1, 0.03]),
-    ("kinks and noise", lambda: kinks(300, 7), "squared", [0.1, 0.03]),
+    ("kinks and noise", lambda: kinks(300, 7), "squared", [0.03]),
     ("kinks and noise", lambda: kinks(10_000, 8), "squared", [0.5]),
     ("kinks and noise", lambda: kinks(400, 30), "squared", [0.03]),
     ("diabetes, bmi and s5", lambda: bundled("diabetes", columns=[2, 8]), "squared", [0.03]),
