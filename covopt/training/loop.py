@@ -13,11 +13,12 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.depth.layers import Layout
 from covopt.errors import BudgetError
 from covopt.limits import patiently
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
 from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
-from covopt.training.schedule import Architecture, Member, Phase
+from covopt.training.schedule import Member, Phase
 
 Tensor = Any
 CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
@@ -84,33 +85,29 @@ class Batch:
 
 @dataclass(frozen=True)
 class Problem:
-    """What batches are made from: architecture, members, inputs, loss."""
+    """What batches are made from: members, their layouts, inputs, loss."""
 
-    architecture: Architecture
     members: Sequence[Member]
+    layouts: Sequence[Layout]
     inputs: Tensor
     loss: BatchedLoss
 
-    def batch(self, index: Sequence[int], weights: Sequence[Sequence[np.ndarray]]) -> Batch:
-        """Return a batch of members; ``weights`` are the stored layers of all of them."""
-        members = [self.members[i] for i in index]
-        lams = torch.tensor([m.lam for m in members], dtype=self.inputs.dtype, device=self.inputs.device)
-        networks = BatchedNetworks(
-            self.architecture, [m.widths for m in members], self.inputs, self.loss, lams
-        )
+    def batch(self, index: Sequence[int], weights: Sequence[np.ndarray]) -> Batch:
+        """Return a batch of members; ``weights`` are those of all of them."""
+        lams = torch.as_tensor(np.array([self.members[i].lam for i in index])).to(self.inputs)
+        networks = BatchedNetworks([self.layouts[i] for i in index], self.inputs, self.loss, lams)
         return Batch(np.asarray(index, dtype=int), networks, networks.pack([weights[i] for i in index]))
 
-    def bytes_of(self, member: Member, samples: int | None, copies: int) -> int:
+    def bytes_of(self, i: int, samples: int | None, copies: int) -> int:
         """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
-        rows = len(self.inputs) if samples is None else samples
-        layers = 1 + (len(member.widths) > 1 or self.architecture.n_outputs > 1)  # and what flows back
-        weights = sum(r * c for r, c in self.architecture.shapes(member.widths))
-        return self.inputs.element_size() * (rows * sum(member.widths) * layers + copies * weights)
+        rows, own = len(self.inputs) if samples is None else samples, self.layouts[i]
+        flows = 2 * rows * sum(own.widths[1:-1])  # forth and back
+        return self.inputs.element_size() * (flows + copies * own.size)
 
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
         """Cut members into batches of similar widths that fit, as many as keep all workers busy."""
         order = sorted(index, key=lambda i: self.members[i].widths)
-        sizes = {i: self.bytes_of(self.members[i], samples, copies) for i in order}
+        sizes = {i: self.bytes_of(i, samples, copies) for i in order}
         total, limit = sum(sizes.values()), self.limit
         rounds = -(-total // (workers * limit))
         limit = min(limit, max(CPU_LEAST_BYTES, -(-total // (workers * rounds))))
@@ -134,7 +131,7 @@ class Problem:
 
         In pieces that fit: the batches of phases with small minibatches are larger.
         """
-        size = max(self.bytes_of(self.members[i], None, 2) for i in batch.index)
+        size = max(self.bytes_of(i, None, 2) for i in batch.index)
         pieces = torch.arange(len(batch.index), device=batch.now.device).split(max(1, self.limit // size))
         with self.memory_refused(batch):
             found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
@@ -153,10 +150,11 @@ class Problem:
         except (RuntimeError, MemoryError) as error:
             if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
                 raise
+            widths = batch.networks.padded.widths[1:-1]
             raise BudgetError(
-                f"{counted(len(batch.index), 'network')} of widths {batch.networks.padded} on {len(self.inputs)} "
-                "samples do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
-                "batch_size, or device='cpu'."
+                f"{counted(len(batch.index), 'network')} of widths {widths} on {len(self.inputs)} samples do "
+                "not fit into the memory of the device; train fewer at a time, use dtype='float32', a batch_size, or "
+                "device='cpu'."
             ) from error
 
 
@@ -176,7 +174,7 @@ class Runner:
         self,
         problem: Problem,
         schedule: tuple[Phase, ...],
-        weights: list[list[np.ndarray]],
+        weights: list[np.ndarray],
         *,
         tol_gradient: float,
         random_state: int,
@@ -317,8 +315,8 @@ class Runner:
             self._store(batch, torch.where(finite, batch.now, batch.theta))
 
     def _store(self, batch: Batch, theta: Tensor) -> None:
-        for i, layers in zip(batch.index, batch.networks.unpack(theta), strict=True):
-            self.weights[i] = layers
+        for i, weights in zip(batch.index, batch.networks.unpack(theta), strict=True):
+            self.weights[i] = weights
 
     def record(self) -> None:
         """Note the objectives of the networks in the batches."""

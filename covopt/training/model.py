@@ -1,9 +1,8 @@
 r"""Many networks as one tensor of weights, their objective and its gradient; the device, the precision, threads.
 
-Layers are stored transposed, inputs by outputs: W₁ is (D, n₁) with the bias as its last row, W_ℓ is
-(n_{ℓ−1} + 1, n_ℓ), or (n_{ℓ−1}, n_ℓ) without biases, the last one (n_{L−1}, k), and then b (1, k) where there is an
-output bias. Narrower networks are padded with zeros. Padding never moves: a silent neuron (zero row and zero column)
-has a zero gradient in both, because each is multiplied by the other, and weight decay of zero is zero.
+The weights of a network are one vector (see :class:`covopt.depth.layers.Layout`). Narrower networks are padded with
+zeros. Padding never moves: a silent neuron (zero row and zero column) has a zero gradient in both, because each is
+multiplied by the other, and weight decay of zero is zero.
 
 Outputs F are (B, N, k). The targets and the weights s come from an encoded loss of covopt, so that
 
@@ -12,23 +11,21 @@ Outputs F are (B, N, k). The targets and the weights s come from an encoded loss
 is the number that ``covopt.fit`` minimises. With minibatches the rows of F belong to samples drawn with equal
 chances, different ones for each network: the gradient is N/m Σ s_i ∇ℓ over the m of them, which is right on average.
 
-Gradients are automatic, but for two layers and one output, where that takes three times as long (3.1 to 3.8 for 20 to
-100 neurons on 30 to 200 points; several layers and outputs 1.0 to 1.9).
+Slopes are pulled back through the layers by hand: to let torch record them takes up to twice as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.depth.layers import Layout
 from covopt.errors import InputError
 from covopt.losses import Loss
-from covopt.training.schedule import Architecture, Widths
 
 required("torch", "covopt.training", "train")
 
@@ -134,9 +131,8 @@ class BatchedNetworks:
 
     Parameters
     ----------
-    architecture : Architecture
-    widths : sequence of tuple of int
-        Hidden widths of each network.
+    layouts : sequence of Layout
+        Of each network.
     inputs : Tensor of shape (N, D)
         X̃, with its bias column.
     loss : BatchedLoss
@@ -148,66 +144,44 @@ class BatchedNetworks:
         True where a weight is a weight and no padding.
     """
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        widths: Sequence[Widths],
-        inputs: Tensor,
-        loss: BatchedLoss,
-        lams: Tensor,
-    ) -> None:
-        self.architecture, self.widths, self.loss, self.lams = architecture, list(widths), loss, lams
-        self.inputs = inputs
-        self.padded: Widths = tuple(max(w[i] for w in widths) for i in range(architecture.depth - 1))
-        self.shapes = architecture.shapes(self.padded)
-        ends = list(accumulate((rows * columns for rows, columns in self.shapes), initial=0))
-        self._places = list(pairwise(ends))
-        free = architecture.output_bias == "free"
-        self.n_decayed = self._places[-1][0] if free else ends[-1]
-        mask = np.zeros((len(widths), ends[-1]), dtype=bool)
-        for row, own in zip(mask, widths, strict=True):
-            for index, (rows, columns) in enumerate(architecture.shapes(own)):
-                first, last = self._places[index]
-                room = row[first:last].reshape(self.shapes[index])
-                biased = architecture.bias > 0 and index < architecture.depth - 1
-                room[: rows - biased, :columns] = True
-                if biased:  # its row stays the last one under padding
-                    room[-1, :columns] = True
+    def __init__(self, layouts: Sequence[Layout], inputs: Tensor, loss: BatchedLoss, lams: Tensor) -> None:
+        self.layouts, self.inputs, self.loss, self.lams = list(layouts), inputs, loss, lams
+        widths = zip(*(own.widths for own in layouts), strict=True)
+        self.padded = Layout(tuple(map(max, widths)), layouts[0].bias, layouts[0].output_bias)
+        mask = np.zeros((len(layouts), self.padded.size), dtype=bool)
+        for row, own in zip(mask, layouts, strict=True):
+            for ell, room in enumerate(self.padded.split(row)):
+                (rows, columns), biased = own.shapes[ell], own.has_bias(ell)
+                room[:rows, : columns - biased] = True
+                if biased:  # its column stays the last one under padding
+                    room[:rows, -1] = True
         self.mask = torch.as_tensor(mask, device=inputs.device)
-        self._hidden: Tensor = None
+        self._charged = torch.as_tensor(self.padded.charged).to(inputs)
 
     def take(self, rows: Tensor) -> BatchedNetworks:
         """Return some of the networks, padded as they are."""
         part = copy(self)
-        part.widths = [self.widths[k] for k in rows.tolist()]
+        part.layouts = [self.layouts[k] for k in rows.tolist()]
         part.lams, part.mask = self.lams[rows], self.mask[rows]
         return part
 
     # ------------------------------------------------------------------ weights in and out
-    def pack(self, networks: Sequence[Sequence[np.ndarray]]) -> Tensor:
-        """Return the weights of B networks (a list of stored layers each) as a tensor (B, P), padded."""
+    def pack(self, networks: Sequence[np.ndarray]) -> Tensor:
+        """Return the weights of B networks, a vector each, as a tensor (B, P), padded."""
         theta = np.zeros(self.mask.shape)
-        theta[self.mask.cpu().numpy()] = np.concatenate([part.ravel() for one in networks for part in one])
-        return torch.as_tensor(theta, dtype=self.inputs.dtype, device=self.inputs.device)
+        theta[self.mask.cpu().numpy()] = np.concatenate(networks)
+        return torch.as_tensor(theta).to(self.inputs)
 
-    def unpack(self, theta: Tensor) -> list[list[np.ndarray]]:
+    def unpack(self, theta: Tensor) -> list[np.ndarray]:
         """Inverse of :meth:`pack`, in double precision."""
-        found = []
-        for row, mask, own in zip(
-            theta.detach().to("cpu", torch.float64).numpy(), self.mask.cpu().numpy(), self.widths, strict=True
-        ):
-            shapes = self.architecture.shapes(own)
-            ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
-            parts = np.split(row[mask], ends)
-            found.append([part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)])
-        return found
+        both = theta.detach().to("cpu", torch.float64).numpy(), self.mask.cpu().numpy()
+        return [row[mask] for row, mask in zip(*both, strict=True)]
 
     def views(self, theta: Tensor) -> list[Tensor]:
-        """Return W₁ … W_L (and b) as views (b, rows, columns) of weights (b, P)."""
-        return [
-            theta[:, first:last].view(len(theta), *shape)
-            for (first, last), shape in zip(self._places, self.shapes, strict=True)
-        ]
+        """Return W₁ … W_L as views (b, rows, columns) of weights (b, P)."""
+        sizes = [rows * columns for rows, columns in self.padded.shapes]
+        parts = zip(theta.split(sizes, dim=1), self.padded.shapes, strict=True)
+        return [part.view(len(theta), *shape) for part, shape in parts]
 
     # ------------------------------------------------------------------ the objective
     def value_and_gradient(
@@ -229,48 +203,27 @@ class BatchedNetworks:
         noise : Tensor of shape (b, m, k), optional
             What is added to their targets: the squared loss sees the difference only.
         """
-        signal = self.inputs.expand(len(theta), *self.inputs.shape) if rows is None else self.inputs[rows]
-        if self.architecture.depth == 2 and self.architecture.n_outputs == 1:
-            values, slopes = self._in_closed_form(self.views(theta), signal, rows, noise)
-        else:
-            with torch.enable_grad():
-                leaves = [layer.detach().requires_grad_() for layer in self.views(theta)]
-                outputs = self.forward(leaves, signal)
-                values = self.loss.value(outputs if noise is None else outputs - noise, rows)
-                slopes = list(torch.autograd.grad(values.sum(), leaves))
-            values = values.detach()
+        layers, beta, padded = self.views(theta), self.padded.bias, self.padded
+        signals = [self.inputs.expand(len(theta), *self.inputs.shape) if rows is None else self.inputs[rows]]
+        for ell, weights in enumerate(layers):
+            if ell and padded.has_bias(ell):
+                inner, own = weights[:, :, :-1].mT, weights[:, None, :, -1]
+                signals.append(torch.baddbmm(own, signals[ell], inner, beta=beta))
+            else:  # the inputs have their column of biases
+                signals.append(torch.bmm(signals[ell], weights.mT))
+            if ell + 1 < padded.depth:
+                signals[-1].relu_()
+        outputs = signals[-1]
+        values, back = self.loss.value_and_gradient(outputs if noise is None else outputs - noise, rows)
+        slopes: list[Tensor] = []
+        for ell in range(padded.depth - 1, -1, -1):
+            slope = torch.bmm(back.mT, signals[ell])
+            if ell and padded.has_bias(ell):
+                slope = torch.cat([slope, beta * back.sum(1)[:, :, None]], 2)
+            slopes.insert(0, slope.flatten(1))
+            if ell:
+                back = torch.bmm(back, layers[ell][:, :, : padded.widths[ell]]).mul_(signals[ell].sign_())
         lams = self.lams if indices is None else self.lams[indices]
-        gradient, counted = torch.cat([slope.flatten(1) for slope in slopes], 1), theta[:, : self.n_decayed]
-        gradient[:, : self.n_decayed].addcmul_(counted, 2.0 * lams[:, None])
+        gradient, counted = torch.cat(slopes, 1), theta * self._charged
+        gradient.addcmul_(counted, 2.0 * lams[:, None])
         return values + lams * torch.linalg.vector_norm(counted, dim=1) ** 2, gradient
-
-    def forward(self, layers: Sequence[Tensor], signal: Tensor) -> Tensor:
-        """Return the outputs of all networks on inputs (b, m, D)."""
-        beta, depth = self.architecture.bias, self.architecture.depth
-        for index, weights in enumerate(layers[: depth - 1]):
-            if index == 0 or beta == 0:
-                signal = torch.bmm(signal, weights).relu_()
-            else:
-                signal = torch.baddbmm(weights[:, -1:], signal, weights[:, :-1], beta=beta).relu_()
-        outputs = torch.bmm(signal, layers[depth - 1])
-        return outputs if self.architecture.output_bias == "none" else outputs.add(layers[depth], alpha=beta)
-
-    def _in_closed_form(
-        self, layers: list[Tensor], inputs: Tensor, rows: Tensor | None, noise: Tensor | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Two layers, one output: with g_j = Σ_i r_i σ'(z_ij) x̃_i, ∇w_j = v_j g_j and ∇v_j = w_j·g_j.
-
-        The last one because σ(z) = zσ'(z): the output layer needs no product of its own.
-        """
-        first, last, *offset = layers
-        shape = (*inputs.shape[:2], first.shape[2])
-        if self._hidden is None or self._hidden.shape != shape:
-            self._hidden = inputs.new_empty(shape)
-        hidden = torch.bmm(inputs, first, out=self._hidden).relu_()
-        outputs = torch.bmm(hidden, last)
-        for shift in offset:
-            outputs.add_(shift, alpha=self.architecture.bias)
-        values, residual = self.loss.value_and_gradient(outputs if noise is None else outputs - noise, rows)
-        pull = torch.bmm((inputs * residual).mT, hidden.sign_())
-        slopes = [pull * last.mT, (pull * first).sum(1)]
-        return values, slopes + [self.architecture.bias * residual.sum(1) for _ in offset]

@@ -18,7 +18,7 @@ from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.training.schedule import Architecture, Member, Phase
+from covopt.training.schedule import Member, Phase
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +44,9 @@ class TrainingRun(Brief):
 
     X: np.ndarray
     loss: Loss
-    architecture: Architecture
     members: list[Member]
-    weights: list[list[np.ndarray]] = field(repr=False)
+    layouts: list[Layout]
+    weights: list[np.ndarray] = field(repr=False)
     status: list[str]
     steps: np.ndarray
     times: np.ndarray = field(repr=False)
@@ -66,7 +66,9 @@ class TrainingRun(Brief):
         """Return a trained network: a ``ReLUNetwork`` for two layers of ReLU, else a ``DeepReLUNetwork``."""
         if not -len(self) <= index < len(self):
             raise InputError(f"network {index} is not there; the run has {len(self)} (0 to {len(self) - 1}).")
-        return as_network(self.architecture, self.weights[index])
+        layout = self.layouts[index]
+        chain = layout.to_network(self.weights[index])
+        return as_shallow(chain, layout.bias, layout.output_bias) if layout.depth == 2 else chain
 
     def describe(self) -> str:
         """Return how the networks came about, to repeat it."""
@@ -146,26 +148,7 @@ def error_rate(loss: Loss, outputs: np.ndarray) -> float:
     return float((outputs.argmax(axis=1) != loss.targets.argmax(axis=1)).mean())
 
 
-def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetwork | DeepReLUNetwork:
-    """Return stored layers (inputs by outputs, bias rows last) as a network."""
-    depth, bias, output_bias = architecture.depth, architecture.bias, architecture.output_bias
-    matrices = [layer.T for layer in (*layers[: depth - 1], np.vstack(layers[depth - 1 :]))]
-    layout, theta = Layout.of_layers(matrices, architecture.n_inputs, bias, output_bias)
-    chain = layout.to_network(theta)
-    return as_shallow(chain, bias, output_bias) if depth == 2 else chain
-
-
-def as_layers(architecture: Architecture, network: DeepReLUNetwork) -> list[np.ndarray]:
-    """Return a network of some depth as stored layers (see :func:`as_network`)."""
-    layout, theta = Layout.of_network(network, architecture.bias, architecture.output_bias)
-    *hidden, last = (matrix.T for matrix in layout.split(theta))
-    own = layout.has_bias(layout.depth - 1)
-    return [*hidden, last[:-1], last[-1:]] if own else [*hidden, last]
-
-
-def floors_of(
-    reference: Any, task: Task, members: Sequence[Member], architecture: Architecture
-) -> np.ndarray:
+def floors_of(reference: Any, task: Task, members: Sequence[Member]) -> np.ndarray:
     """Return a certified lower bound of each member's objective; NaN where the reference says nothing.
 
     Raises
@@ -178,7 +161,7 @@ def floors_of(
         return floors
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
-    if architecture.depth != 2:
+    if len(members[0].widths) > 1:
         raise InputError("reference bounds two-layer networks only; leave it out for deep ones.")
     if not solves(reference, task):
         raise InputError(f"reference is a solution of another problem: {DIFFER}; train on its own table.")

@@ -23,7 +23,7 @@ from covopt.checks.validation import (
     check_positive,
     check_random_state,
 )
-from covopt.depth.layers import as_chain
+from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -32,8 +32,8 @@ from covopt.solution import Solution
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
 from covopt.training.optimisers import PAIRS, shown_rate
-from covopt.training.results import TrainingRun, as_layers, floors_of
-from covopt.training.schedule import Architecture, Member, Phase, initial_weights, make_grid, make_schedule
+from covopt.training.results import TrainingRun, floors_of
+from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
 
 
 @contextmanager
@@ -163,26 +163,25 @@ def train(
         check_count("record_every", record_every)
     checked = check_random_state(random_state)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
-    architecture = Architecture(
-        task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias
-    )  # fmt: skip
+    ends = task.data.n_features, task.loss.targets.shape[1]
+    layouts = [Layout((ends[0], *m.widths, ends[1]), task.data.bias, output_bias) for m in members]
     if task.loss.name != "squared" and any(phase.optimiser == "label-noise-sgd" for phase in phases):
         raise InputError(
             f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
             f"loss={task.loss.name!r}."
         )
-    floors = floors_of(reference, task, members, architecture)
+    floors = floors_of(reference, task, members)
     problem = Problem(
-        architecture,
         members,
+        layouts,
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
         BatchedLoss(task.loss, where, precision),
     )
     copies = max(COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":
-        needed = float(sum(problem.bytes_of(member, 0, copies) for member in members))
+        needed = float(sum(problem.bytes_of(i, 0, copies) for i in range(len(members))))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
-    weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
+    weights = _starting_weights(start, layouts, members, seed, check_positive("scale", scale))
     runner = Runner(
         problem, phases, weights, tol_gradient=tol_gradient, random_state=seed, record_every=record_every
     )
@@ -203,7 +202,7 @@ def train(
     with progress_bar(progress, planned) as show:
         runner.run(on_event)
     return TrainingRun(
-        task.data.X, task.loss, architecture, members, runner.weights,
+        task.data.X, task.loss, members, layouts, runner.weights,
         ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
         runner.gradient_norms(), floors, [shown_rate(phases, member) for member in members], phases,
         runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
@@ -211,10 +210,11 @@ def train(
 
 
 def _starting_weights(
-    start: Any, architecture: Architecture, members: Sequence[Member], random_state: int, scale: float
-) -> list[list[np.ndarray]]:
+    start: Any, layouts: Sequence[Layout], members: Sequence[Member], random_state: int, scale: float
+) -> list[np.ndarray]:
     if start is None:
-        return [initial_weights(architecture, m.widths, m.seed, random_state, scale) for m in members]
+        both = zip(layouts, members, strict=True)
+        return [initial_weights(own, m.seed, random_state, scale) for own, m in both]
     if isinstance(start, TrainingRun):
         given = [start.network(i) for i in range(len(start))]
     elif isinstance(start, ReLUNetwork | DeepReLUNetwork):
@@ -230,31 +230,27 @@ def _starting_weights(
             f"start has {len(given)} networks for {len(members)}; give one for all, or one for each."
         )
     found = []
-    for i, (network, member) in enumerate(zip(given, members, strict=True)):
+    for i, (network, own) in enumerate(zip(given, layouts, strict=True)):
         if not isinstance(network, ReLUNetwork | DeepReLUNetwork):
             raise InputError(f"start must hold networks; entry {i} is {type(network).__name__}.")
         chain = as_chain(network)
-        _check_same_kind(i, chain, architecture)
-        layers = as_layers(architecture, chain)
-        shapes = [layer.shape for layer in layers]
-        if shapes != architecture.shapes(member.widths):
+        _check_same_kind(i, chain, own)
+        layout, theta = Layout.of_network(chain, own.bias, own.output_bias)
+        if layout.widths != own.widths:
             raise InputError(
-                f"start {i} has layers of shapes {shapes} but widths {member.widths} need "
-                f"{architecture.shapes(member.widths)} (inputs by outputs, biases as last rows)."
+                f"start {i} has widths {layout.widths}, inputs and outputs among them; {own.widths} are asked for."
             )
-        found.append(layers)
+        found.append(theta)
     return found
 
 
-def _check_same_kind(i: int, chain: DeepReLUNetwork, architecture: Architecture) -> None:
+def _check_same_kind(i: int, chain: DeepReLUNetwork, own: Layout) -> None:
     """Refuse a start whose weights would mean another function here."""
     bias = chain.bias if any(b is not None for _, b in chain.layers) else 0.0
     offset = chain.layers[-1][1]
-    if bias not in (0.0, architecture.bias):
-        raise InputError(
-            f"start {i} has bias {bias:g} but bias={architecture.bias:g} is asked for; use its own."
-        )
+    if bias not in (0.0, own.bias):
+        raise InputError(f"start {i} has bias {bias:g} but bias={own.bias:g} is asked for; use its own.")
     if chain.slope != 0.0:
         raise InputError(f"start {i} has slope {chain.slope:g}; networks are trained with ReLUs, of slope 0.")
-    if architecture.output_bias == "none" and offset is not None and np.any(offset):
+    if own.output_bias == "none" and offset is not None and np.any(offset):
         raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")

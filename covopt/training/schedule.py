@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_choice, check_count, check_number, check_positive, is_whole
+from covopt.depth.layers import Layout
 from covopt.errors import InputError
 
 Widths = tuple[int, ...]
@@ -147,42 +148,6 @@ def make_schedule(schedule: Any) -> tuple[Phase, ...]:
 
 
 # ---------------------------------------------------------------------- networks
-@dataclass(frozen=True)
-class Architecture:
-    """What all networks of a run share.
-
-    Parameters
-    ----------
-    n_inputs, n_outputs, depth : int
-        d, k and the number L of weight layers.
-    bias : float
-        β.
-    output_bias : {"none", "penalized", "free"}
-    """
-
-    n_inputs: int
-    n_outputs: int
-    depth: int
-    bias: float = 1.0
-    output_bias: str = "none"
-
-    def shapes(self, widths: Widths) -> list[tuple[int, int]]:
-        """Return the shapes of W₁ … W_L and of b where there is one, as they are stored.
-
-        Examples
-        --------
-        >>> Architecture(2, 1, 3, output_bias="free").shapes((5, 4))
-        [(3, 5), (6, 4), (4, 1), (1, 1)]
-        """
-        extra = 1 if self.bias > 0 else 0
-        sizes = (self.n_inputs, *widths)
-        found = [(sizes[i] + extra, sizes[i + 1]) for i in range(len(widths))]
-        found.append((sizes[-1], self.n_outputs))
-        if self.output_bias != "none":
-            found.append((1, self.n_outputs))
-        return found
-
-
 # streams of one network's generator: where it starts, and what it draws on the way
 INIT, DRAWS = 0, 1
 
@@ -296,23 +261,23 @@ def generator(random_state: int, seed: int, widths: Widths, *stream: int) -> np.
     return np.random.Generator(np.random.PCG64(key))
 
 
-def initial_weights(
-    architecture: Architecture, widths: Widths, seed: int, random_state: int, scale: float
-) -> list[np.ndarray]:
-    r"""Draw the stored layers of a network: normal, of variance scale² · 2/fan-in, output biases zero.
+def initial_weights(layout: Layout, seed: int, random_state: int, scale: float) -> np.ndarray:
+    r"""Draw the weights of a network: normal, of variance scale² · 2/fan-in, output biases zero.
 
     The fan-in counts the bias column, whose weights are drawn like the others, so that kinks are spread over the
     inputs from the start.
 
     Examples
     --------
-    >>> [w.shape for w in initial_weights(Architecture(2, 1, 2), (5,), 0, 0, 1.0)]
-    [(3, 5), (5, 1)]
+    >>> layout = Layout((2, 5, 1), 1.0, "none")
+    >>> [w.shape for w in layout.split(initial_weights(layout, 0, 0, 1.0))]
+    [(5, 3), (1, 5)]
     """
-    random = generator(random_state, seed, widths, INIT)
-    shapes = architecture.shapes(widths)
-    layers = [
-        scale * math.sqrt(2.0 / max(rows, 1)) * random.standard_normal((rows, columns))
-        for rows, columns in shapes[: architecture.depth]
-    ]
-    return layers + [np.zeros(shape) for shape in shapes[architecture.depth :]]
+    random = generator(random_state, seed, layout.widths[1:-1], INIT)
+    found = []
+    for ell, (rows, columns) in enumerate(layout.shapes):
+        own = int(layout.has_bias(ell) and ell + 1 == layout.depth)
+        drawn = random.standard_normal((columns - own, rows)).T
+        layer = scale * math.sqrt(2.0 / max(columns - own, 1)) * drawn
+        found.append(np.pad(layer, ((0, 0), (0, own))).ravel())
+    return np.concatenate(found)

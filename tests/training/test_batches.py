@@ -5,10 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from covopt.depth.layers import Layout  # noqa: E402
 from covopt.losses import make_loss  # noqa: E402
 from covopt.training import Phase, loop  # noqa: E402
 from covopt.training.model import BatchedLoss  # noqa: E402
-from covopt.training.schedule import Architecture, initial_weights, make_grid  # noqa: E402
+from covopt.training.schedule import initial_weights, make_grid  # noqa: E402
 
 WIDTHS = [40, 3, 200, 3, 17, 90]
 
@@ -18,12 +19,9 @@ def make(widths, seeds=5, n=20):
     loss = make_loss("squared")
     loss.encode_targets(rng.standard_normal(n))
     twin = BatchedLoss(loss, torch.device("cpu"), torch.float64)
-    return loop.Problem(
-        Architecture(2, 1, 2),
-        make_grid(widths, 0.1, None, seeds),
-        torch.tensor(rng.standard_normal((n, 3))),
-        twin,
-    )
+    members = make_grid(widths, 0.1, None, seeds)
+    layouts = [Layout((2, *member.widths, 1), 1.0, "none") for member in members]
+    return loop.Problem(members, layouts, torch.tensor(rng.standard_normal((n, 3))), twin)
 
 
 @pytest.mark.parametrize("limit", [1, 30_000, 200_000, 2**30])
@@ -35,7 +33,7 @@ def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
     groups = problem.cut(range(30), samples=None, copies=6, workers=workers)
     assert sorted(i for group in groups for i in group) == list(range(30))
     for group in groups:
-        sizes = [problem.bytes_of(problem.members[i], None, 6) for i in group]
+        sizes = [problem.bytes_of(i, None, 6) for i in group]
         assert len(group) == 1 or len(group) * max(sizes) <= limit
     order = [problem.members[i].widths for group in groups for i in group]
     assert order == sorted(order)  # similar widths together: little padding
@@ -57,7 +55,10 @@ def test_equal_networks_are_shared_equally(monkeypatch):
 @pytest.mark.parametrize("optimiser", ["adam", "sgd", "lbfgs"])
 def test_a_part_of_a_batch_takes_the_steps_it_takes_in_the_whole(optimiser):
     problem, phase = make([3, 9], seeds=2), Phase(optimiser, 300)
-    weights = [initial_weights(problem.architecture, m.widths, m.seed, 0, 1.0) for m in problem.members]
+    weights = [
+        initial_weights(*of, 0, 1.0)
+        for of in zip(problem.layouts, [m.seed for m in problem.members], strict=True)
+    ]
     runner = loop.Runner(problem, (phase,), weights, tol_gradient=0.0, random_state=0, record_every=None)  # fmt: skip
     for keep in ([0, 1], [3], [1, 2]):
         whole, part = (problem.batch(range(4), weights) for _ in range(2))
@@ -70,6 +71,5 @@ def test_a_part_of_a_batch_takes_the_steps_it_takes_in_the_whole(optimiser):
         for batch in (whole, part):
             runner.advance(batch, phase, 40)
         expected = whole.networks.unpack(whole.now)
-        for k, layers in zip(keep, part.networks.unpack(part.now), strict=True):
-            for one, other in zip(layers, expected[k], strict=True):
-                np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+        for k, found in zip(keep, part.networks.unpack(part.now), strict=True):
+            np.testing.assert_allclose(found, expected[k], rtol=0, atol=1e-12)

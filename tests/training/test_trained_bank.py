@@ -70,23 +70,21 @@ def encoded(loss, k, name):
     return bound
 
 
-def outputs(layers, architecture, rows):
-    """f of stored layers, in torch: biases are last rows, times β."""
-    beta, signal = architecture.bias, torch.tensor(X)[rows]
-    for layer in layers[: architecture.depth - 1]:
-        ones = torch.full((len(signal), int(beta > 0)), beta, dtype=torch.float64)
-        signal = torch.relu(torch.cat([signal, ones], 1) @ layer)
-    f = signal @ layers[architecture.depth - 1]
-    return f if architecture.output_bias == "none" else f + beta * layers[architecture.depth]
+def outputs(theta, layout, rows):
+    """f of a vector of weights, in torch: biases are last columns, times β."""
+    signal = torch.tensor(X)[rows]
+    for ell, layer in enumerate(layout.split(theta)):
+        ones = torch.full((len(signal), int(layout.has_bias(ell))), layout.bias, dtype=torch.float64)
+        signal = torch.cat([torch.relu(signal) if ell else signal, ones], 1) @ layer.T
+    return signal
 
 
-def objective(layers, architecture, lam, bound, rows=None, noise=0.0):
+def objective(theta, layout, lam, bound, rows=None, noise=0.0):
     """C(f) + λ‖W‖², or its estimate: N/m Σ s_i ℓ over the drawn rows, of targets with noise."""
     rows = np.arange(N) if rows is None else rows
     y, s = torch.tensor(bound.targets)[rows] + noise, torch.tensor(bound.weights[:, 0])[rows]
-    loss = (s * LOSSES[bound.name](outputs(layers, architecture, rows), y)).sum() * N / len(rows)
-    counted = layers[:-1] if architecture.output_bias == "free" else layers
-    return loss + lam * sum((layer**2).sum() for layer in counted)
+    loss = (s * LOSSES[bound.name](outputs(theta, layout, rows), y)).sum() * N / len(rows)
+    return loss + lam * (torch.tensor(layout.charged) * theta**2).sum()
 
 
 def drawn(member, phase, k):
@@ -107,7 +105,7 @@ def drawn(member, phase, k):
 
 def steps_of_torch(phase, leaves):
     """The functions below ``torch.optim.SGD`` and ``Adam``: to make one of these imports a compiler, up to 16 s."""
-    first, second = ([torch.zeros_like(layer) for layer in leaves] for _ in range(2))
+    first, second = ([torch.zeros_like(leaf) for leaf in leaves] for _ in range(2))
     options = {"foreach": False, "weight_decay": 0.0, "maximize": False}
     if phase.optimiser == "adam":
         options |= {"beta1": BETAS[0], "beta2": BETAS[1], "eps": phase.eps, "amsgrad": False}
@@ -122,17 +120,17 @@ def test_steps_are_those_of_the_objective_written_out_and_of_torch(loss, k, widt
     """With SP20's Algorithm 1 among them: one random row, one noisy target, the gradient of (f − ỹ)²."""
     found, bound = run(loss, k, name, phase, widths=widths), encoded(loss, k, name)
     begun = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300)
-    for member, start, end in list(zip(found.members, begun.weights, found.weights, strict=True))[::3]:
-        leaves = [torch.tensor(layer, requires_grad=True) for layer in start]
-        step = steps_of_torch(phase, leaves)
+    every = zip(found.members, found.layouts, begun.weights, found.weights, strict=True)
+    for member, layout, start, end in list(every)[::3]:
+        theta = torch.tensor(start, requires_grad=True)
+        step = steps_of_torch(phase, [theta])
         draws = drawn(member, phase, k) if phase.samples else iter([(None, 0.0)] * phase.steps)
         for t in range(phase.steps):
             rows, noise = next(draws)
-            value = objective(leaves, found.architecture, member.lam, bound, rows, torch.as_tensor(noise))
+            value = objective(theta, layout, member.lam, bound, rows, torch.as_tensor(noise))
             with torch.no_grad():
-                step(torch.autograd.grad(value, leaves), 0.02 * phase.factor(t))
-        for ours, theirs in zip(end, leaves, strict=True):
-            np.testing.assert_allclose(ours, theirs.detach(), rtol=0, atol=1e-11)
+                step(torch.autograd.grad(value, [theta]), 0.02 * phase.factor(t))
+        np.testing.assert_allclose(end, theta.detach(), rtol=0, atol=1e-11)
 
 
 @bank
@@ -144,9 +142,9 @@ def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, p
         assert row.loss == pytest.approx(bound.value(said), rel=1e-12)
         assert row.objective == pytest.approx(bound.value(said) + row.lam * network.squared_norm, rel=1e-12)
         assert row.width == (member.widths[0] if len(member.widths) == 1 else member.widths)
-        leaves = [torch.tensor(layer, requires_grad=True) for layer in found.weights[i]]
-        value = objective(leaves, found.architecture, row.lam, bound)
-        norm = sum((g**2).sum() for g in torch.autograd.grad(value, leaves)) ** 0.5
+        theta = torch.tensor(found.weights[i], requires_grad=True)
+        value = objective(theta, found.layouts[i], row.lam, bound)
+        norm = torch.autograd.grad(value, theta)[0].norm()
         assert (row.objective, row.gradient_norm) == pytest.approx(
             (float(value.detach()), float(norm)), rel=1e-9
         )
@@ -161,8 +159,7 @@ def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, p
     again = run(loss, k, name, phase, widths=widths)  # bitwise, and what is recorded changes nothing
     assert again.history is None and list(found.history.columns) == ["network", "step", "phase", "objective"]
     assert found.history[found.history.network == 0].step.tolist()[:3] == [0, 5, 10]
-    for one, other in zip(found.weights, again.weights, strict=True):
-        assert all((a == b).all() for a, b in zip(one, other, strict=True))
+    assert all((a == b).all() for a, b in zip(found.weights, again.weights, strict=True))
 
 
 @bank
@@ -177,11 +174,9 @@ def test_networks_are_their_own_in_any_batch_and_starts_are_taken_as_they_are(
     parts = run(loss, k, name, phase, widths=widths)
     frozen = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300, start=many)
     for one, part, still in zip(many.weights, parts.weights, frozen.weights, strict=True):
-        for a, b, c in zip(one, part, still, strict=True):
-            np.testing.assert_allclose(a, b, rtol=0, atol=atol)
-            np.testing.assert_allclose(a, c, rtol=0, atol=1e-290)
-    for a, b in zip(many.weights[-1], alone.weights[0], strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+        np.testing.assert_allclose(one, part, rtol=0, atol=atol)
+        np.testing.assert_allclose(one, still, rtol=0, atol=1e-290)
+    np.testing.assert_allclose(many.weights[-1], alone.weights[0], rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
