@@ -169,75 +169,86 @@ FONT = dict(family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif", size=13, 
 SAYS = "%{customdata[1]}<extra></extra>"
 
 
-def figure_of(pictures: Sequence[Picture]) -> Any:
-    """Return a figure of pictures one above the other, over one x axis.
+BETWEEN = 0.05  # pictures, of the height of the page
+
+
+def figure_of(pictures: Sequence[Picture]) -> dict[str, Any]:
+    """Return a figure of pictures one above the other, over one x axis, as plotly's JavaScript takes it.
 
     Parameters
     ----------
     pictures : sequence of Picture
 
-    Returns
-    -------
-    plotly.graph_objects.Figure
+    Examples
+    --------
+    >>> figure = figure_of([Picture([Line(np.array([0.0, 1.0]), np.array([1.0, 2.0]))], "x", "y")])
+    >>> figure["data"][0]["mode"], figure["layout"]["yaxis"]["title"]["text"]
+    ('lines', 'y')
     """
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(len(pictures), 1, shared_xaxes=True, vertical_spacing=0.05)
-    figure.update_layout(
-        template="none", paper_bgcolor="white", plot_bgcolor="white", font=FONT, margin=dict(l=62, r=18, t=30, b=88),
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = dict(
+        paper_bgcolor="white", plot_bgcolor="white", font=FONT, margin=dict(l=62, r=18, t=30, b=88),
         height=430 if len(pictures) < 4 else 740, hovermode="closest",
         hoverlabel=dict(bgcolor="white", bordercolor=INK, align="left", font=FONT),
         legend=dict(orientation="h", yref="container", yanchor="bottom", y=0, x=0, xanchor="left"),
-        meta=pictures[0].title, showlegend=bool(pictures[0].columns) or len(pictures) > 1,
+        meta=pictures[0].title, showlegend=bool(pictures[0].columns) or len(pictures) > 1, shapes=[], annotations=[],
     )  # fmt: skip
-    for row, picture in enumerate(pictures, 1):
-        readings = []
+    for row, picture in enumerate(pictures):
+        suffix = str(row + 1) if row else ""
+        traces = [trace for layer in picture.layers for trace in _TRACES[type(layer)](layer)]
+        if len(picture.layers) == 1 < len(pictures):  # the axis says what it is
+            traces[-1]["showlegend"] = False
+        traces += [
+            _reading(each, picture) for each in picture.layers if isinstance(each, Line) and each.reads
+        ]
+        data += [{**trace, "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"} for trace in traces]
         if not picture.layers and picture.empty:
-            figure.add_annotation(
-                text=picture.empty, showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5
-            )
-        alone = len(picture.layers) == 1 < len(pictures)  # the axis says what it is
-        for layer in picture.layers:
-            traces = _TRACES[type(layer)](layer)
-            figure.add_traces(traces, rows=row, cols=1)
-            if alone:
-                figure.data[-1].showlegend = False
-            if isinstance(layer, Line) and layer.reads:
-                readings.append(_reading(layer, picture))
-        figure.add_traces(readings, rows=row, cols=1)
-        for bound in picture.bounds:
-            figure.add_hline(y=bound, line=dict(color=GREY, dash="dash", width=1.2), row=row, col=1)
-        for wall in picture.walls:
-            figure.add_vline(x=wall, line=dict(color=GREY, width=1), row=row, col=1)
-        plane = any(isinstance(layer, Surface | Regions) for layer in picture.layers)
-        for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, picture.yticks)):
-            axis: dict[str, Any] = dict(
-                range=lim, tickvals=None if ticks is None else list(ticks), showgrid=not plane, showline=True,
-                linecolor=INK, ticks="outside", tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
-            )  # fmt: skip
-            if name in picture.whole and lim is not None:
-                axis |= dict(dtick=max(1, round((lim[1] - lim[0]) / 8)))
-            if name in picture.logs:
-                axis |= dict(type="log", exponentformat="power")
-            if name == "y" or row == len(pictures):
-                axis |= dict(title_text=escape(getattr(picture, name)))
-            getattr(figure, f"update_{name}axes")(**axis, row=row, col=1)
-    return figure
+            middle = dict(xref="paper", yref="paper", x=0.5, y=0.5)
+            layout["annotations"].append(dict(text=picture.empty, showarrow=False, **middle))
+        across = dict(type="line", xref=f"x{suffix} domain", x0=0, x1=1, yref=f"y{suffix}")
+        up = dict(type="line", yref=f"y{suffix} domain", y0=0, y1=1, xref=f"x{suffix}")
+        dashed = dict(color=GREY, dash="dash", width=1.2)
+        layout["shapes"] += [dict(across, y0=bound, y1=bound, line=dashed) for bound in picture.bounds]
+        layout["shapes"] += [
+            dict(up, x0=wall, x1=wall, line=dict(color=GREY, width=1)) for wall in picture.walls
+        ]
+        layout |= _axes(picture, row, len(pictures))
+    return {"data": data, "layout": layout}
 
 
-def _scatter(**settings: Any) -> Any:
-    import plotly.graph_objects as go
+def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
+    """Return both axes of a picture in its row."""
+    suffix, last = str(row + 1) if row else "", row + 1 == count
+    height = (1.0 - BETWEEN * (count - 1)) / count
+    top = 1.0 - row * (height + BETWEEN)
+    plane, found = any(isinstance(layer, Surface | Regions) for layer in picture.layers), {}
+    for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, picture.yticks)):
+        axis: dict[str, Any] = dict(
+            range=lim, tickvals=ticks, showgrid=not plane, showline=True, linecolor=INK, ticks="outside",
+            tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
+            anchor=f"{'y' if name == 'x' else 'x'}{suffix}",
+        )  # fmt: skip
+        if name in picture.whole and lim is not None:
+            axis |= dict(dtick=max(1, round((lim[1] - lim[0]) / 8)))
+        if name in picture.logs:
+            axis |= dict(type="log", exponentformat="power")
+        if name == "y":
+            axis |= dict(domain=[max(top - height, 0.0), top])
+        elif not last:
+            axis |= dict(matches=f"x{count}", showticklabels=False)
+        if name == "y" or last:
+            axis |= dict(title=dict(text=escape(getattr(picture, name))))
+        found[f"{name}axis{suffix}"] = axis
+    return found
 
-    return go.Scatter(**settings)
 
-
-def _reading(line: Line, picture: Picture) -> Any:
+def _reading(line: Line, picture: Picture) -> dict[str, Any]:
     """Let a curve be read under the mouse, except where marks are: there a line would speak in their place."""
     places = np.linspace(line.x[0], line.x[-1], 201)
     marked = np.concatenate([[np.inf], *(layer.x for layer in picture.layers if isinstance(layer, Points))])
     free = np.abs(places[:, None] - marked[:MOST_MARKS]).min(axis=1) > 0.012 * np.ptp(places)
     said = "<br>".join(escape(part) for part in line.reads.split("<br>"))
-    return _scatter(
+    return dict(
         x=places[free], y=np.interp(places[free], line.x, line.y), mode="markers", showlegend=False,
         marker=dict(size=6, opacity=0, color=INK), hovertemplate=f"{said}<extra></extra>",
     )  # fmt: skip
@@ -248,7 +259,7 @@ def _line(line: Line) -> list[Any]:
     symbols = [MARKS[line.symbol] + ("" if full else "-open") for full in filled] if line.symbol else None
     kink = line.which is not None
     return [
-        _scatter(
+        dict(
             x=line.x, y=line.y, mode="lines+markers" if line.symbol else "lines", name=escape(line.name),
             showlegend=bool(line.name), marker=dict(symbol=symbols, size=7, color=line.color),
             line=dict(color=line.color, width=1.4 * line.width, dash=DASHES[line.dash % 4]),
@@ -274,7 +285,7 @@ def _points(points: Points) -> list[Any]:
         )
     size = np.asarray(points.size)[shown] if np.ndim(points.size) else points.size
     return [
-        _scatter(
+        dict(
             x=points.x[shown], y=points.y[shown], mode="lines+markers" if points.joined else "markers",
             name=escape(points.name), showlegend=bool(points.name), customdata=tags, hovertemplate=tags and SAYS,
             line=dict(color=GREY, width=1), cliponaxis=False,
@@ -287,13 +298,11 @@ def _points(points: Points) -> list[Any]:
 
 
 def _surface(surface: Surface) -> list[Any]:
-    import plotly.graph_objects as go
-
     levels, (low, high), name = surface.levels(), surface.scale, escape(surface.name)
     step = levels[1] - levels[0]
     return [
-        go.Contour(
-            x=surface.first, y=surface.second, z=np.clip(surface.values, low, high), colorscale=SCALE,
+        dict(
+            type="contour", x=surface.first, y=surface.second, z=np.clip(surface.values, low, high), colorscale=SCALE,
             zmin=low, zmax=high, line=dict(width=0.4, color=GREY), autocontour=False,
             contours=dict(start=levels[1], end=levels[-2], size=step),
             colorbar=dict(title=dict(text=name, side="right"), thickness=14, outlinewidth=0, dtick=2 * step, tick0=0),
@@ -303,8 +312,6 @@ def _surface(surface: Surface) -> list[Any]:
 
 
 def _regions(regions: Regions) -> list[Any]:
-    import plotly.graph_objects as go
-
     names, best = np.array([escape(name) for name in regions.names]), regions.codes()
     said, count = names[best], len(names)
     if regions.sure:
@@ -312,16 +319,16 @@ def _regions(regions: Regions) -> list[Any]:
         said = np.char.add(np.char.add(said, ", P "), shares)
     tones = [[edge / count, CLASS_TONES[k % len(CLASS_TONES)]] for k in range(count) for edge in (k, k + 1)]
     found: list[Any] = [
-        go.Heatmap(
-            x=regions.first, y=regions.second, z=best.astype(np.uint8), zmin=-0.5, zmax=count - 0.5,
+        dict(
+            type="heatmap", x=regions.first, y=regions.second, z=best.astype(np.uint8), zmin=-0.5, zmax=count - 0.5,
             colorscale=tones, showscale=False, text=said, hovertemplate="%{text}<extra></extra>",
         )
     ]  # fmt: skip
     for k, ahead in enumerate(regions.boundaries()):
-        found.append(go.Contour(
-            x=regions.first, y=regions.second, z=ahead.astype(np.float32), autocontour=False, showscale=False,
-            contours=dict(start=0, end=0, size=1, coloring="none"), hoverinfo="skip", line=dict(width=3, color=INK),
-            name="boundary", showlegend=k == 0,
+        found.append(dict(
+            type="contour", x=regions.first, y=regions.second, z=ahead.astype(np.float32), autocontour=False,
+            showscale=False, contours=dict(start=0, end=0, size=1, coloring="none"), hoverinfo="skip",
+            line=dict(width=3, color=INK), name="boundary", showlegend=k == 0,
         ))  # fmt: skip
     return found
 

@@ -309,8 +309,6 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
 
 def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
     """Return one panel: a figure of a stack of pictures for each step of the slider, or one for all."""
-    from plotly.io import to_json
-
     first = [pictures[0] for pictures in steps]
     layers = [layer for picture in first for layer in picture.layers]
     if all(p.ylim is None and not p.logs for p in first) and len(steps) > 1 and layers:
@@ -319,14 +317,31 @@ def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
             picture.ylim = heights
     figures = [figure_of(pictures) for pictures in steps]
     if key == "progress" and "x" in first[0].logs:
-        figures[0].update_xaxes(autorange="reversed")
-        figures[0].add_shape(
+        layout = figures[0]["layout"]
+        for axis in [name for name in layout if name.startswith("xaxis")]:
+            layout[axis]["autorange"] = "reversed"
+        layout["shapes"].append(dict(
             type="line", x0=0, x1=0, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
             name="cursor",
-        )  # fmt: skip
+        ))  # fmt: skip
     caption = next((p.caption for p in first if p.layers), "")
-    drawn = [json.loads(to_json(figure, validate=False)) for figure in figures]
-    return {"key": key, "title": first[-1].title, "caption": caption, "figures": drawn}
+    return {"key": key, "title": first[-1].title, "caption": caption, "figures": _written(figures)}
+
+
+CODES = {"float32": "f4", "uint8": "u1"}  # plotly's, of types of numbers; others are written as double
+
+
+def _written(value: Any) -> Any:
+    """Return a figure as JSON types: arrays of numbers as their bytes, nothing where nothing is said."""
+    if isinstance(value, dict):
+        return {key: _written(part) for key, part in value.items() if part is not None}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        code = CODES.get(value.dtype.name, "f8")
+        coded = base64.b64encode(np.ascontiguousarray(value, dtype=f"<{code}").tobytes()).decode()
+        return {"dtype": code, "bdata": coded, "shape": ", ".join(map(str, value.shape))}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_written(part) for part in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _panel_html(panel: dict[str, Any]) -> str:

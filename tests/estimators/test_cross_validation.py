@@ -62,7 +62,7 @@ def test_regression_agrees_with_a_search_over_cold_fits():
 
 
 def test_classification_takes_the_largest_of_equal_lams():
-    X, y = noisy()
+    X, y = noisy(12)
     labels = np.where(y > 0.5, "out", "in")
     splitter = StratifiedKFold(3, shuffle=True, random_state=1)
     found = ReLUClassifierCV(n_lams=4, cv=splitter).fit(X, labels)
@@ -71,8 +71,8 @@ def test_classification_takes_the_largest_of_equal_lams():
     means = search.cv_results_["mean_test_score"]
     assert found.lam_ == found.lams_[np.flatnonzero(means == means.max())[0]]
     assert set(found.predict(X)) == {"in", "out"}
-    assert found.predict_proba(X).shape == (20, 2)
-    losses = ReLUClassifierCV(n_lams=3, cv=2, scoring="neg_log_loss").fit(X, labels)
+    assert found.predict_proba(X).shape == (12, 2)
+    losses = ReLUClassifierCV(n_lams=2, cv=2, scoring="neg_log_loss").fit(X, labels)
     assert (losses.scores_ < 0).all()
 
 
@@ -112,7 +112,7 @@ def test_lam_by_cross_validation():
     share = found.lam / covopt.lambda_max(X, y)
     assert 1e-3 <= share <= 0.5
     assert ReLURegressor(lam="cv").fit(X, y).solution_.lam == found.lam
-    held = covopt.path(X, y, lams=found.held_out.lams, folds=5).held_out  # the same folds
+    held = covopt.path(X, y, lams=found.held_out.lams, folds=5, tol=0.1).held_out  # the same folds
     at = int(held.losses.mean(axis=1).argmin())
     assert held.best == found.lam
     said = f"R² {held.qualities[at].mean():.4f}, loss {held.losses[at].mean():.6g}: means over 5 folds"

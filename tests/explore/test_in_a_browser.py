@@ -9,6 +9,7 @@ import covopt
 from covopt.explore import write_page
 from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
+from covopt.plotting.pictures import short
 from tests.browser import chromium
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -20,23 +21,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 X = np.linspace(-1, 1, 7)[:, None]
 Y = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.5, 0.2])
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium(1200, 2300) as found:
-        yield found
-
-
-def open_page(browser, found, folder):
-    write_page(found, folder / "page.html")
-    browser.set_window_size(1200, 2300)
-    browser.get((folder / "page.html").as_uri())
-    ready(browser)
-
-
-def ready(browser):
-    wait(browser, lambda b: b.execute_script("return document.body.dataset.ready") == "yes")
 
 
 def wait(browser, condition):
@@ -92,11 +76,18 @@ def errors(browser):
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-def test_a_solution(browser, tmp_path):
-    solution = covopt.min_norm(X, Y, tol=1e-9)
-    open_page(browser, solution, tmp_path)
-    assert structure(browser) == [["function-0"], ["agreement", "dual"], ["points", "progress"]]
-    neurons = describe(solution)
+def test_a_path_by_keyboard_by_mouse_and_on_a_small_window(tmp_path):
+    path = covopt.path(X, Y, n_lams=3)
+    write_page(path, tmp_path / "page.html")
+    with chromium(1200, 2300) as browser:
+        browser.get((tmp_path / "page.html").as_uri())
+        wait(browser, lambda b: b.execute_script("return document.body.dataset.ready") == "yes")
+        look_around(browser, path)
+
+
+def look_around(browser, path):
+    assert structure(browser) == [["progress"], ["function-0", "agreement"], ["dual", "points"]]
+    neurons = describe(path[-1])
 
     # by keyboard: into the table, and down one neuron; every picture says what the neuron is
     row = browser.find_element(By.CSS_SELECTOR, "#neurons tr")
@@ -107,8 +98,8 @@ def test_a_solution(browser, tmp_path):
         said = hovered(browser, "dual")
         w, v = neurons.hidden[neuron], neurons.outputs[neuron, 0]
         for part in (
-            f"neuron {neuron + 1}; ", f"w: x0 {w[0]:.4g}; w: bias {w[1]:.4g}".replace("-", "−"),
-            f"v: y {v:.4g}".replace("-", "−"), f"cell {neurons.cell[neuron]}; active on", "slack",
+            f"neuron {neuron + 1}; ", f"w: x0 {short(w[0])}; w: bias {short(w[1])}", f"v: y {short(v)}",
+            f"cell {neurons.cell[neuron]}; active on", "slack",
         ):  # fmt: skip
             assert part in said
         browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
@@ -133,19 +124,11 @@ def test_a_solution(browser, tmp_path):
     mouse = ActionChains(browser, duration=0)
     mouse.w3c_actions.pointer_action.move_to_location(*(round(p) for p in place))
     mouse.perform()
-    said = f"point {chosen + 1}; x0 {X[chosen, 0]:.4g}; y {Y[chosen]:.4g}; f {Y[chosen]:.4g}".replace(
-        "-", "−"
-    )
+    value = path[-1].network.predict(X)[chosen]
+    said = f"point {chosen + 1}; x0 {short(X[chosen, 0])}; y {short(Y[chosen])}; f {short(value)}"
     wait(browser, lambda b: said in hovered(b, "function-0"))
 
-    assert not browser.find_element(By.CSS_SELECTOR, ".control").is_displayed()
-    assert errors(browser) == []
-
-
-def test_a_path_on_a_small_window(browser, tmp_path):
-    path = covopt.path(X, Y, n_lams=3)
-    open_page(browser, path, tmp_path)
-    assert structure(browser) == [["progress"], ["function-0", "agreement"], ["dual", "points"]]
+    # the slider
     slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
     rows = "return document.querySelectorAll('#neurons tr').length"
     curve = "return Array.from(document.getElementById('function-0').calcdata[0], (p) => p.y)"

@@ -308,6 +308,7 @@ def test_the_dual_of_a_year_is_drawn_against_the_place_where_a_neuron_bends():
     assert 1988 < low < high < 2003
     scaled = covopt.fit(pd.DataFrame({"year": year}), y, lam="0.01max", standardise=True)
     assert plot_dual(scaled).get_xlim() == pytest.approx((low, high))
+    assert "of standardised columns" in plot_solution(scaled).get_suptitle()
 
 
 def test_a_neuron_is_on_the_line_of_the_side_on_which_it_is_active():
