@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from covopt.arrangement import count_cells, enumerate_cells, interior_point, iter_cells
+from covopt.arrangement.exact import as_integers, dependent, eliminate_mod, primes_below, primes_for
 from covopt.errors import InputError, PrecisionWarning
 from tests.arrangement import families as fam
 from tests.bank.arrangement import all_cells
 
+matrices = st.integers(1, 5).flatmap(
+    lambda n: st.integers(1, 5).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-4, 4)))
+)
 small_tables = st.integers(1, 8).flatmap(
     lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
 )
@@ -140,3 +144,36 @@ def test_patterns_do_not_depend_on_which_rows_are_repeated_or_turned(n, integer)
     order = rng.permutation(n)
     again = enumerate_cells(X[order]).patterns[:, np.argsort(order)]
     assert {np.ascontiguousarray(row).tobytes() for row in again} == patterns
+
+
+# ---------------------------------------------------------------------- what is exact
+@settings(max_examples=40, deadline=None)
+@given(matrices)
+def test_rank_modulo_a_prime(matrix):
+    p = primes_below(2**31, 1)[0]
+    assert len(eliminate_mod(matrix % p, p)) == np.linalg.matrix_rank(matrix)
+
+
+@settings(max_examples=40, deadline=None)
+@given(matrices)
+def test_dependence_is_exact(matrix):
+    n, d = matrix.shape
+    primes = primes_for(matrix, d)
+    residues = matrix[None] % primes[:, None, None]
+    work = np.empty((n, d), dtype=np.int64)
+    assert dependent(residues, primes, np.arange(n), n, work) == (np.linalg.matrix_rank(matrix) < n)
+
+
+def test_enough_primes():
+    rows = np.array([[10**9, 1, 0], [0, 10**9, 1], [1, 0, 10**9]])
+    assert np.prod([float(p) for p in primes_for(rows, 3)]) > 10.0**27
+
+
+def test_what_counts_as_integers():
+    assert np.array_equal(as_integers(np.array([[0.1], [0.3]])), [[1], [3]])
+    assert np.array_equal(as_integers(np.array([[0.1], [0.3]], dtype=np.float32)), [[1], [3]])
+    assert np.array_equal(as_integers(np.array([[2.0**-20], [0.5]])), [[1], [2**19]])
+    assert as_integers(np.array([[np.pi], [1.0]])) is None
+    assert as_integers(np.array([[1e300], [1e-3]])) is None
+    assert as_integers(np.array([[2**63]], dtype=np.uint64)) is None
+    assert np.array_equal(as_integers(np.array([[True], [False]])), [[1], [0]])

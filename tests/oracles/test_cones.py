@@ -5,13 +5,9 @@ from math import isqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from benchmarks.adversary.exactly import fractions
-from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import transfer
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, question
@@ -27,59 +23,6 @@ def test_plane_and_line_and_nothing():
     assert box_gauge(lines, np.array([2.0, -1.0, 3.0, -1.0])).upper_bound <= 1e-13
     assert box_gauge(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 0.0])).closed
     assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0
-
-
-def boxes(random, r, depth):
-    """A random box that the search can meet."""
-    a = int(random.integers(r))
-    u0, s = np.zeros(r), np.ones(r)
-    for _ in range(depth):
-        j = int(random.integers(r))
-        s[j] /= 2
-        u0[j] += random.choice([-1, 1]) * s[j]
-    u0[a], s[a] = random.choice([-1.0, 1.0]), 0.0
-    return a, u0, s
-
-
-def undecided(rows, weights, u0, s):
-    """NumPy twin of ``enter``: indices, centres, radii of the undecided rows, and the gradient of the active ones."""
-    centre, radius = rows @ u0, np.abs(rows) @ s
-    active = centre >= radius
-    index = np.flatnonzero(~active & (centre > -radius)).astype(np.int32)  # as a stack holds them
-    return index, centre[index], radius[index], weights[active] @ rows[active]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6))
-def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
-    random = np.random.default_rng(seed)
-    r = int(random.integers(2, 5))
-    rows = random.standard_normal((9, r))
-    weights = random.choice([-1.0, 1.0], 9)
-    a, u0, s = boxes(random, r, int(random.integers(0, 3 * r)))
-    index, centre, radius, g = undecided(rows, weights, u0, s)
-    H = float(random.uniform(0.2, 4.0))
-    theta = random.uniform(0, 1, len(index))
-    q, u = np.zeros(r), np.zeros(r)
-    room = make_room(9, r)
-    samples = u0 + s * random.uniform(-1, 1, (400, r))
-    samples[:60] = u0 + s * random.choice([-1.0, 1.0], (60, r))
-    true = np.maximum(samples @ rows.T, 0) @ weights - H * np.linalg.norm(samples, axis=1)
-    for _ in range(3):
-        f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
-        convex = weights[index] > 0
-        slope = np.where(convex, (centre + radius) / (2 * radius), -theta)
-        np.testing.assert_allclose(q, g + slope @ rows[index], atol=1e-13)
-        height = np.where(convex, (centre + radius) / 2, -theta * centre).sum() + g @ u0
-        assert f == pytest.approx(height, abs=1e-13)
-        norm = touch(q, u0, s, H, u)
-        assert norm == pytest.approx(np.linalg.norm(u)) and (np.abs(u - u0) <= s + 1e-15).all()
-        bound = affine_bound(f, q, u0, s, H, u, norm)
-        p = u / norm
-        assert bound == pytest.approx(f - H * p @ u0 + s @ np.abs(q - H * p), abs=1e-12)
-        assert bound >= true.max() - 1e-12
-        tighten(rows, weights, index, theta, f, q, u0, a, H, room)
-        assert (theta >= 0).all() and (theta <= 1).all()
 
 
 @pytest.mark.parametrize("kind", [*CLEAR, *AWKWARD, "too big"])

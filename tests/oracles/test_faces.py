@@ -1,4 +1,4 @@
-"""The exact oracle in three dimensions: the compiled walk against a plain one, all its maxima, rows that meet."""
+"""The exact oracle in three dimensions: the walk beside boxes, all its maxima, rows that meet."""
 
 import numpy as np
 import pytest
@@ -7,54 +7,13 @@ from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.base import Oracle
+from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.scalar.sphere import SphereSweep, circle_frames
 from covopt.oracles.support import bound_gauge
 from tests.oracles.table import CLEAR, question
 
 EPS = np.finfo(float).eps
-
-
-def plain_walk(rows: np.ndarray, mu: np.ndarray, linear: np.ndarray) -> float:
-    """The sphere's maximum, circle by circle, as :mod:`covopt.oracles.scalar.sphere` tells it, without its tricks.
-
-    Every arc's pattern is read off at its middle instead of carried along; every cell beside it is
-    tested on all rows.
-    """
-    best = 0.0
-    norms = np.linalg.norm(rows, axis=1)
-    first, second = circle_frames(rows / norms[:, None])
-    for i in range(len(rows)):
-        frame = np.array([first[i], second[i]])
-        flat = np.delete(rows, i, axis=0) @ frame.T
-        angle = np.arctan2(-flat[:, 0], flat[:, 1])
-        angle = np.sort(np.concatenate([angle, angle + np.pi]) % (2 * np.pi))
-        for low, high in zip(angle, [*angle[1:], angle[0] + 2 * np.pi], strict=True):
-            ends = np.array([[np.cos(low), np.sin(low)], [np.cos(high), np.sin(high)]]) @ frame
-            middle = np.array([np.cos((low + high) / 2), np.sin((low + high) / 2)]) @ frame
-            active = rows @ middle > 0
-            active[i] = False
-            gradient = linear + (mu * active) @ rows
-            values = np.abs(ends @ gradient)
-            best = max(best, *values)
-            along = frame.T @ (frame @ gradient)
-            for sign in (1.0, -1.0):
-                # inside the arc: between its ends, which are less than half a circle apart
-                left = np.cross(ends[0], sign * along) @ np.cross(first[i], second[i])
-                right = np.cross(sign * along, ends[1]) @ np.cross(first[i], second[i])
-                if left >= 0 and right >= 0:
-                    best = max(best, np.linalg.norm(along))
-            if high - low < 1e-12:
-                continue
-            for own in (0.0, 1.0):
-                inner = gradient + own * mu[i] * rows[i]
-                for sign in (1.0, -1.0):
-                    signs = np.where(active, 1.0, -1.0)
-                    signs[i] = 1.0 if own else -1.0
-                    if (signs * (rows @ inner) * sign >= -1e-13 * norms * np.linalg.norm(inner)).all():
-                        best = max(best, np.linalg.norm(inner))
-    return float(best)
 
 
 def bundles(rng, n, r):
@@ -78,20 +37,19 @@ KINDS = {
     ("kind", "n"),
     [*((kind, 8) for kind in KINDS if kind != "bundles"), pytest.param("bundles", 5, marks=pytest.mark.slow)],
 )
-def test_the_compiled_walk_is_the_plain_one(kind, n):
+def test_the_walk_over_the_sphere_finds_what_boxes_find(kind, n):
     for seed in range(2):
         rng = np.random.default_rng(seed)
         rows, _, _ = merge_lines(KINDS[kind](rng, n, 3))
         assert np.linalg.matrix_rank(rows / np.abs(rows).max(axis=0)) == 3
-        rows = rows / np.linalg.norm(rows, axis=1).max()
-        mu, linear = rng.standard_normal(len(rows)), rng.standard_normal(3)
-        mu[: 4 * (kind == "bundles")] = 0.0
-        sweep = SphereSweep(rows)
-        _, values, bound = sweep.price(mu, linear, 0.0, n_threads=1)
-        expected = plain_walk(rows, mu, linear)
-        assert bound == pytest.approx(expected, rel=1e-9)
-        assert sweep.price(mu, linear, np.inf, n_threads=1)[2] == pytest.approx(expected, rel=1e-9)
-        assert np.abs(values).max() == pytest.approx(expected, rel=1e-9)
+        dual, oracle = rng.standard_normal(len(rows)), FaceOracle(rows)
+        dual[: 4 * (kind == "bundles")] = 0.0
+        expected = box_gauge(rows, dual, rtol=1e-10, max_nodes=10**6)
+        assert expected.closed
+        for threshold in (0.0, np.inf):
+            found = oracle.price(dual, threshold=threshold)
+            assert found.upper_bound == pytest.approx(expected.upper_bound, rel=2e-9)
+            assert np.abs(found.values).max() == pytest.approx(expected.upper_bound, rel=2e-9)
 
 
 def nearest(neurons, found):

@@ -11,38 +11,6 @@ from covopt.oracles.local_search import LocalSearchOracle, approach, climb, clim
 from tests.oracles.table import face_oracle, functions
 
 
-def climb_slowly(rows, mu, linear, start):
-    """The same climb in NumPy: tangents of the convex rows, projected gradient on the box."""
-    w = start
-    value = -np.inf
-    concave = mu < 0
-    a = mu[concave, None] * rows[concave]
-    while True:
-        active = (rows @ w > 0).astype(float)
-        b = linear + (mu * active * ~concave) @ rows
-        theta = active[concave]
-        step = 1.0 / max(np.linalg.norm(a, 2) ** 2, 1e-300) if len(a) else 0.0
-        for _ in range(2000):
-            theta = np.clip(theta - step * a @ (b + theta @ a), 0, 1)
-        ell = b + theta @ a
-        v = ell / np.linalg.norm(ell)
-        new = linear @ v + mu @ np.maximum(rows @ v, 0)
-        if new <= value + 1e-9 * abs(new):
-            return w, value
-        w, value = v, new
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_kernel_against_numpy_twin(seed):
-    rng = np.random.default_rng(seed)
-    rows, mu, linear = rng.standard_normal((10, 4)), rng.standard_normal(10), rng.standard_normal(4)
-    starts = rng.standard_normal((5, 4))
-    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
-    _, values = climb(rows, mu, linear, starts)
-    for start, value in zip(starts, values, strict=True):
-        assert climb_slowly(rows, mu, linear, start)[1] == pytest.approx(value, rel=1e-5)
-
-
 def test_points_are_local_maxima_of_the_exact_list():
     rng = np.random.default_rng(5)
     rows, dual = rng.standard_normal((15, 4)), rng.standard_normal(15)

@@ -7,12 +7,10 @@ from scipy.stats import special_ortho_group
 from benchmarks.adversary import dual_norms, tables
 from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
-from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import climb_outputs
-from covopt.oracles.vector.face_kernel import visit
-from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, pack, sum_maps, unpack
+from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
 from tests.oracles import table
 
@@ -121,65 +119,6 @@ def test_counts_in_general_position():
     assert count_vector_faces(6, 3) > count_lattice(6, 3) == 122
     assert count_lattice(5, 5) == 3**5 - 1
     assert count_lattice(3000, 1500) == count_vector_faces(3000, 1500) == np.inf
-
-
-def test_faces_are_what_they_claim():
-    rng = np.random.default_rng(4)
-    rows = merge_lines(np.concatenate([rng.integers(-1, 2, (6, 4)).astype(float), np.eye(4)]))[0]
-    lattice = build_lattice(rows)
-    for level, above in zip(lattice.levels[:-1], lattice.levels[1:], strict=True):
-        vanishing = unpack(level.members, len(rows))
-        height = np.abs(np.einsum("nr,frd->fnd", rows, level.bases)).max(axis=2)
-        assert (height[vanishing] < 1e-13).all()
-        assert (height[~vanishing] > 1e-3).all()
-        # a face's parent has the same cell and lies in a flat with fewer rows
-        assert np.array_equal(level.cell, above.cell[level.parent])
-        outer = unpack(above.members, len(rows))[above.flat[level.parent]]
-        assert (outer <= vanishing[level.flat]).all()
-
-
-def test_packing_round_trip():
-    flags = np.random.default_rng(0).random((5, 131)) < 0.5
-    assert pack(flags).shape == (5, 3)
-    assert np.array_equal(unpack(pack(flags), 131), flags)
-
-
-@pytest.mark.parametrize(("n", "r", "k"), [(8, 2, 1), (9, 3, 2), (8, 4, 3), (8, 4, 6), (7, 5, 2)])
-def test_kernels_against_numpy(n, r, k):
-    rng = np.random.default_rng(n * r + k)
-    rows, dual = rng.standard_normal((n, r)), rng.standard_normal((n, k))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    lattice = build_lattice(rows)
-    steps = (dual[:, :, None] * rows[:, None, :]).reshape(n, k * r)
-    linear = rng.standard_normal(k * r)
-    maps = sum_maps(lattice.cells, steps, linear)
-    assert np.allclose(maps, linear + unpack(lattice.cells, n) @ steps, rtol=0, atol=1e-13)
-    maps = maps.reshape(-1, k, r)
-    for level in lattice.levels:
-        m, d = len(level.flat), level.bases.shape[2]
-        tops = np.full(m, np.inf)
-        face, neuron = np.empty(m, dtype=np.int64), np.empty((m, r))
-        first, second, error, outside, margin = (np.empty(m) for _ in range(5))
-        slips = np.full(len(level.bases), 4e-15)
-        count = visit(
-            np.arange(m), level.flat, level.cell, lattice.cells, maps, level.bases, level.members,
-            slips, rows, tops, 0.0, 1e-15, 1.0, 1e-14,
-            face, neuron, first, second, error, outside, margin,
-        )  # fmt: skip
-        images = maps[level.cell] @ level.bases[level.flat]
-        singular, right = np.linalg.svd(images)[1:]
-        assert np.allclose(tops, singular[:, 0] ** 2, rtol=1e-12)
-        signs = 2.0 * unpack(lattice.cells[level.cell], n) - 1.0
-        signed = signs * (np.einsum("frd,fd->fr", level.bases[level.flat], right[:, 0]) @ rows.T)
-        signed[unpack(level.members[level.flat], n)] = np.nan
-        most = np.fmax(np.nanmin(signed, axis=1), -np.nanmax(signed, axis=1))
-        expected = np.flatnonzero(most >= 0.0) if d > 1 else np.arange(m)
-        assert np.array_equal(face[:count], expected)
-        if d > 1:
-            assert np.allclose(margin[:count], most[expected], rtol=0, atol=1e-10)
-            assert not outside[:count].any()
-        if min(k, d) > 1:
-            assert np.allclose(second[:count], singular[expected, 1] ** 2, rtol=1e-9, atol=1e-12)
 
 
 def test_the_last_faces_serve_rows_in_the_same_directions_only(monkeypatch):
