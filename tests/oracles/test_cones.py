@@ -5,9 +5,13 @@ from math import isqrt
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks.adversary.exactly import fractions
+from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import transfer
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, question
@@ -23,6 +27,34 @@ def test_plane_and_line_and_nothing():
     assert box_gauge(lines, np.array([2.0, -1.0, 3.0, -1.0])).upper_bound <= 1e-13
     assert box_gauge(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 0.0])).closed
     assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_bound_of_a_leaf_lies_above_samples(seed):
+    """Of a box that the search can meet, whatever θ is, before and after it is improved."""
+    random = np.random.default_rng(seed)
+    r, H = int(random.integers(2, 5)), float(random.uniform(0.2, 4.0))
+    rows, weights = random.standard_normal((9, r)), random.choice([-1.0, 1.0], 9)
+    a, u0, s = int(random.integers(r)), np.zeros(r), np.ones(r)
+    for j in random.integers(r, size=int(random.integers(0, 3 * r))):
+        s[j] /= 2
+        u0[j] += random.choice([-1, 1]) * s[j]
+    u0[a], s[a] = random.choice([-1.0, 1.0]), 0.0
+    centre, radius = rows @ u0, np.abs(rows) @ s
+    index = np.flatnonzero(np.abs(centre) < radius).astype(np.int32)  # as a stack holds them
+    active = centre >= radius
+    sides, g = (centre[index], radius[index]), weights[active] @ rows[active]
+    theta, q, u = random.uniform(0, 1, len(index)), np.zeros(r), np.zeros(r)
+    samples = u0 + s * random.uniform(-1, 1, (400, r))
+    samples[:60] = u0 + s * random.choice([-1.0, 1.0], (60, r))
+    true = np.maximum(samples @ rows.T, 0) @ weights - H * np.linalg.norm(samples, axis=1)
+    for _ in range(3):
+        f = relax(rows, weights, index, *sides, theta, g, u0, q)
+        norm = touch(q, u0, s, H, u)
+        assert affine_bound(f, q, u0, s, H, u, norm) >= true.max() - 1e-12
+        tighten(rows, weights, index, theta, f, q, u0, a, H, make_room(9, r))
+        assert (theta >= 0).all() and (theta <= 1).all()
 
 
 @pytest.mark.parametrize("kind", [*CLEAR, *AWKWARD, "too big"])
