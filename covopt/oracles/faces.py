@@ -25,6 +25,11 @@ PIECE = 1000  # neurons evaluated at a time
 ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
 
 
+def few_lines(n_lines: int, rank: int) -> str:
+    """Say why rows have no faces where rounding alone keeps those of one line apart."""
+    return f"rows on {n_lines} lines in dimension {rank} are too near to dependent for faces"
+
+
 def count_faces(n_lines: int, rank: int) -> float:
     """Return the number of faces that one pricing looks at: each arc, and the 3^(r−2) − 1 faces that meet it.
 
@@ -67,7 +72,6 @@ class FaceOracle:
                 f"faces are walked in at most {MOST_FACED} dimensions; received rows in {self.rows.shape[1]}"
             )
         lengths = np.linalg.norm(self.rows, axis=1)
-        self._span: np.ndarray | None = None
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
         moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         shared = np.bincount(self._line_of)[self._line_of] > 1
@@ -80,10 +84,7 @@ class FaceOracle:
                 "reduce them with covopt.oracles.coordinates.restrict."
             )
         if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # the plane takes a single line
-            # rows that rounding alone keeps apart are one line: F then depends on the span of the lines only
-            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
-            self.lines = np.ascontiguousarray(self.lines @ self._span)
-            self._merging = self._merging + ROUNDING * lengths
+            raise BudgetError(few_lines(*self.lines.shape))
         self.rank = self.lines.shape[1]
         self.n_threads = n_threads
         self.n_faces = count_faces(len(self.lines), self.rank)
@@ -119,8 +120,6 @@ class FaceOracle:
             allowance = 4 * ROUNDING * float(np.abs(dual) @ self._lengths)
             below = max(0.0, bound * (1 - 1e-9) - allowance)
             neurons, _, bound = self._candidates(mu, linear, below, complete)
-        if self._span is not None:
-            neurons = neurons @ self._span.T
         bound += float(np.abs(dual) @ self._merging)
         values = self.evaluate(dual, neurons)
         neurons, values = ranked(neurons, values)

@@ -36,8 +36,6 @@ measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides wheth
    (:mod:`covopt.oracles.vector.doubts`); this settles ties, where eigenvectors mean nothing.
 4. μ_i and L are sums over the rows of one line, off by γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|, and a row that is only nearly a
    multiple of its line is paid for by their distance.
-5. Lines z of a grid that rounding has moved (:mod:`covopt.oracles.vector.grids`) stand for those of the grid, at most
-   ν away: the flats are theirs, so h and every s_j grow by Σ \|μ_i\|ν_i and ν_j, and a by twice the sum, once for L.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import ROUNDING, Pricing, ranked
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import visit
@@ -60,7 +58,6 @@ from covopt.oracles.vector.face_lattice import (
     sum_maps,
     unpack,
 )
-from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
@@ -99,7 +96,13 @@ class VectorFaceOracle:
     Raises
     ------
     BudgetError
-        When the arrangement has more faces than ``budget`` allows; nothing has been computed by then.
+        When the arrangement has more faces than ``budget`` allows, or rounding alone keeps rows from depending on
+        each other; nothing has been computed by then.
+
+    Attributes
+    ----------
+    proved : bool
+        Whether the bound is one in exact arithmetic; otherwise it is a hint.
 
     Examples
     --------
@@ -120,19 +123,12 @@ class VectorFaceOracle:
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
         self._lengths = lengths_up(self.rows)
         # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
-        rounded = np.where(
-            np.abs(np.frexp(self._ratio)[0]) == 0.5, 0.0, 2.0 * UNIT
-        )  # a power of two is exact
+        is_exact = np.abs(np.frexp(self._ratio)[0]) == 0.5  # a power of two
         self._slack = lengths_up(self.rows - self._ratio[:, None] * self.lines[self._line_of])
-        self._slack += rounded * self._lengths
-        self._seen, self._span = self.rows, None
-        if len(self.lines) < self.rows.shape[1]:
-            # rows that rounding alone keeps apart are one line: G then depends on the span of the lines only
-            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
-            self.lines = np.ascontiguousarray(self.lines @ self._span)
-            self._slack += ROUNDING * np.linalg.norm(self.rows, axis=1)
-            self._seen = np.ascontiguousarray(self._ratio[:, None] * self.lines[self._line_of])
+        self._slack += np.where(is_exact, 0.0, 2.0 * UNIT) * self._lengths
         self.rank = self.lines.shape[1]
+        if len(self.lines) < self.rank:
+            raise BudgetError(few_lines(*self.lines.shape))
         self.n_faces = count_vector_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
             raise BudgetError(
@@ -141,18 +137,11 @@ class VectorFaceOracle:
                 f"budget of {budget:.3g}"
             )
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
-        self._moved = np.zeros(len(self.lines))  # ν, of lines of length one
         self._lattice = _lattice_of(self._units)
         proof = prove_lattice(self.lines, self._lattice)
-        grid = None if proof.proved else grid_of(self.lines)
-        if grid is not None:  # rounding alone keeps rows of a grid from depending on each other
-            moved = grid.moved / np.linalg.norm(self.lines, axis=1) * (1.0 + gamma(4 * self.rank))
-            again = prove_lattice(self.lines, self._lattice, unsure=moved, given=grid.integers)
-            if again.proved:
-                proof, self._moved = again, moved
-        self._faces_known = proof.proved
+        self.proved = proof.proved
         slack = proof.slack if proof.proved else self._lattice.slack
-        self._slack += (slack + 2.0 * self._moved)[self._line_of] * self._lengths
+        self._slack += slack[self._line_of] * self._lengths
         if proof.proved:
             self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
             self.widest = 2.0 * proof.widest
@@ -161,11 +150,6 @@ class VectorFaceOracle:
             self.widest = 0.0
         self.forget()
 
-    @property
-    def proved(self) -> bool:
-        """Whether the bound is one in exact arithmetic; otherwise it is a hint."""
-        return self._span is None and self._faces_known
-
     def forget(self) -> None:
         """Drop what earlier pricings found, so that the next answer depends on its question alone."""
         self._warm = np.empty((0, self.rank))
@@ -173,10 +157,6 @@ class VectorFaceOracle:
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """‖G‖ at each neuron, from the rows as given."""
         return np.linalg.norm(np.maximum(neurons @ self.rows.T, 0.0) @ dual, axis=1)
-
-    def evaluate_inside(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """‖G‖ at neurons of the lines' span."""
-        return np.linalg.norm(np.maximum(neurons @ self._seen.T, 0.0) @ dual, axis=1)
 
     def price(
         self,
@@ -202,7 +182,7 @@ class VectorFaceOracle:
             return Pricing(np.eye(1, self.rows.shape[1]), np.zeros(1), 0.0, exact=True)
         search = _Search(self, dual, lipschitz, threshold)
         neurons = search.run()
-        values = self.evaluate_inside(dual, neurons)
+        values = self.evaluate(dual, neurons)
         if len(neurons) == 0 or values.max() < search.best * (1 - 1e-12):
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
@@ -217,8 +197,7 @@ class VectorFaceOracle:
         if self.proved:
             remember(self.rows, dual, bound)
         attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
-        raised = neurons if self._span is None else neurons @ self._span.T
-        return Pricing(raised[keep], values[keep], bound, exact=bool(attained))
+        return Pricing(neurons[keep], values[keep], bound, exact=bool(attained))
 
 
 class _Search:
@@ -237,10 +216,7 @@ class _Search:
         self.size = float(np.linalg.norm(self.linear)) + total_up(
             lengths_up(self.mu), lengths_up(oracle.lines)
         )
-        moved = total_up(lengths_up(self.mu), lengths_up(oracle.lines) * oracle._moved)
-        self.error = up(
-            gamma(4 * (r + 2) ** 2 + 2 * (n + 2)) * self.size + 2.0 * moved
-        )  # of M_s on the basis of a flat
+        self.error = up(gamma(4 * (r + 2) ** 2 + 2 * (n + 2)) * self.size)  # of M_s on the basis of a flat
         self.worst = self.error + min(oracle.widest, 1.0) * self.size
         # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
         # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
@@ -255,7 +231,7 @@ class _Search:
 
     def _climb(self) -> None:
         """Make a few power steps w ← M_sᵀM_s w, for a value to prune with: until one reaches the threshold."""
-        rows = self.oracle._seen
+        rows = self.oracle.rows
         w = self.oracle._warm
         if len(w):
             self._note(w, np.linalg.norm(np.maximum(w @ rows.T, 0.0) @ self.dual, axis=1))
@@ -321,7 +297,7 @@ class _Search:
         face, w, top, second, error = face[:count], neuron[:count], top[:count], second[:count], error[:count]
         if count == 0:
             return w
-        values = oracle.evaluate_inside(self.dual, w)
+        values = oracle.evaluate(self.dual, w)
         self._note(w, values)
         settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():

@@ -11,6 +11,7 @@ from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
+from covopt.oracles.vector_faces import VectorFaceOracle
 from tests.oracles.table import CLEAR, question
 
 EPS = np.finfo(float).eps
@@ -119,18 +120,11 @@ def test_budget_is_refused_before_anything_is_computed():
     assert oracle.price(np.ones(50)).exact
 
 
-@pytest.mark.parametrize("n_lines", [1, 2])
-def test_fewer_lines_than_columns_are_looked_at_in_their_span(n_lines):
-    rng = np.random.default_rng(n_lines)
-    lines = rng.standard_normal((n_lines, 3))
-    rows = np.concatenate([lines, 2.0 * lines, -0.5 * lines, lines[:1], 3.0 * lines])
-    dual, oracle = rng.standard_normal(len(rows)), FaceOracle(rows)
-    found, span = oracle.price(dual), np.linalg.qr(lines.T)[0]
-    np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, rtol=1e-12)
-    witness = best_neuron(rows @ span, dual, rng).value
-    assert found.upper_bound == pytest.approx(witness, rel=1e-9)
-    assert found.upper_bound == pytest.approx(np.abs(found.values).max(), rel=1e-9)
-    assert oracle.bound(dual) == pytest.approx(found.upper_bound, rel=1e-9)
+@pytest.mark.parametrize("oracle", [FaceOracle, VectorFaceOracle])
+def test_fewer_lines_than_columns_are_no_arrangement_of_faces(oracle):
+    lines = np.random.default_rng(0).standard_normal((2, 3))
+    with pytest.raises(BudgetError, match="on 2 lines in dimension 3"):
+        oracle(np.concatenate([lines, 2.0 * lines, -0.5 * lines]))
 
 
 @pytest.mark.parametrize("seed", range(12))
