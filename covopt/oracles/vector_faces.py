@@ -312,6 +312,8 @@ class _Search:
     def _are_peaks(self, level: FaceLevel, faces: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Whether ‖G‖ does not ascend out of the face; not asked where rows are in special position.
 
+        Without it 200 × 2 points of three outputs take twice as long: columns that are none.
+
         Along u the slope is p·M u without the face's normals z_j, plus Σ (p·μ_j) σ(z_j·u), p = G/‖G‖. For independent
         normals it is never positive if and only if the gradient is h w + Σ c_j z_j with c_j ≥ 0 ≥ c_j + p·μ_j.
         """
