@@ -109,17 +109,18 @@ class Bounds:
             return point
         if rank > MOST_QUADRATIC_DIMENSIONS:
             self.offer(self.dual, gauge_bound(self.rows, self.asked))
-        boxes = problem.is_scalar and (rank > MOST_DIMENSIONS or not problem.interpolates)
+        # what boxes with chords have ended with, columns have asked for: through the points they may ask again
+        tried = problem.is_scalar and (rank > MOST_DIMENSIONS or not problem.interpolates)
         ways: list[Callable[[], None]] = []
         if self.closes and not problem.interpolates and suits_search(*self.rows.shape):
             point.hoped = self.dual  # the certificate's fan ends, and takes all the time
         elif rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar:
             ways.append(self.by_relaxed_dual)
-        if not boxes and self.is_searched and self.asked.any():
+        if not tried and self.is_searched and self.asked.any():
             ways.append(self.by_policy)
-        if problem.interpolates and (not boxes or suits_signs(*self.rows.shape)):
+        if problem.interpolates and (not tried or suits_signs(*self.rows.shape)):
             ways.append(self.by_few_points)
-        if boxes and rank <= MOST_QUADRATIC_DIMENSIONS:
+        if tried and rank <= MOST_QUADRATIC_DIMENSIONS:
             ways.append(self.by_quadratics)
         for number, way in enumerate(ways):
             share = WITHIN / (len(ways) - number)
@@ -195,7 +196,9 @@ class Bounds:
 
             deep = deep_gauge(self.rows, problem.asked(dual), point.neurons, time_s=spare, report=report)
             self.offer(dual, deep, claimed=True)
-        if self.rows.shape[1] <= MOST_DIMENSIONS:
+        if (
+            self.rows.shape[1] <= MOST_DIMENSIONS
+        ):  # the certificate's boxes may yet end with the dual of the search
             self.point.hoped = self.dual
 
     def by_relaxation(self) -> None:

@@ -34,10 +34,7 @@ STARTS = 4  # random networks where no columns follow
 SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
 HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit
 DESCENDING = 0.3  # of the time, for a network that columns follow
-SEARCHING, SEARCHING_WIDE = (
-    0.6,
-    0.5,
-)  # of it for columns where bounds follow; beyond boxes and signs these are dear
+SEARCHING, SEARCHING_WIDE = 0.6, 0.5  # for columns where bounds follow; beyond boxes and signs these are dear
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from covopt.solvers.master.columns import Columns
-from covopt.solvers.master.folding import WORTH, WORTH_ROWS, Folding
+from covopt.solvers.master.folding import Folding
+
+N_ROWS = 100
 
 
 def _columns(seed: int, r: int, pairs: int, singles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    rows, some = rng.standard_normal((WORTH_ROWS, r)), rng.standard_normal((pairs + singles, r))
+    rows, some = rng.standard_normal((N_ROWS, r)), rng.standard_normal((pairs + singles, r))
     some /= np.linalg.norm(some, axis=1, keepdims=True)
     neurons = np.concatenate([some, -some[:pairs]])[rng.permutation(2 * pairs + singles)]
     return rows, neurons, np.maximum(neurons @ rows.T, 0.0)
@@ -25,12 +27,11 @@ def test_folded_products_are_the_plain_ones(r, pairs, singles):
     rng = np.random.default_rng(0)
     weights = 10.0 ** rng.uniform(-8.0, 8.0, len(atoms))
     folding = Folding(atoms, neurons, rows, weights)
-    folds = pairs if 2 * pairs + singles >= WORTH else 0
-    assert len(folding.atoms) == len(atoms) - folds
-    x, y = rng.standard_normal((WORTH_ROWS, 2)), rng.standard_normal((len(atoms), 2))
+    assert len(folding.atoms) == len(atoms) - pairs
+    x, y = rng.standard_normal((N_ROWS, 2)), rng.standard_normal((len(atoms), 2))
     assert np.allclose(folding.times(x), atoms @ x, rtol=0, atol=1e-12)
     assert np.allclose(folding.transposed(y), atoms.T @ y, rtol=0, atol=1e-11)
-    beside = rng.standard_normal((3, WORTH_ROWS))
+    beside = rng.standard_normal((3, N_ROWS))
     plain = (atoms * weights[:, None]).T @ atoms
     found = np.tril(folding.gram(weights, beside))
     assert np.allclose(found, np.tril(plain + beside.T @ beside), rtol=0, atol=1e-13 * plain.max())

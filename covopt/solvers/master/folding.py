@@ -19,8 +19,6 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 
 from covopt.solvers.master.grouping import grouped_gram
 
-WORTH = 128  # columns from which on looking for pairs pays
-WORTH_ROWS = 100  # the same for rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
 NEAR = 1e-14  # the same for a product with a fixed vector
@@ -52,7 +50,7 @@ class Folding:
 
     def __init__(self, atoms: np.ndarray, neurons: np.ndarray, rows: np.ndarray, weights: np.ndarray):
         self.rows, self.count = rows, len(atoms)
-        kept, mates, owner = _pairs(neurons, weights, worth=len(rows) >= WORTH_ROWS)
+        kept, mates, owner = _pairs(neurons, weights)
         self.kept, self._mates, self._owner = kept, mates, owner
         self._every, self._neurons = atoms, neurons
         self._groups = len(rows) >= GROUPED and rows.shape[1] <= 3 and bool(neurons.any(axis=1).all())
@@ -140,14 +138,9 @@ class Folding:
         return grouped_gram(self.rows, self._every, self._neurons, owner, vectors, both)
 
 
-def _pairs(
-    neurons: np.ndarray, weights: np.ndarray, *, worth: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return columns that are kept, those that are not, and which kept one is the opposite of each of these."""
     m = len(neurons)
-    every, none = np.arange(m), np.zeros(0, dtype=np.int64)
-    if m < WORTH or not worth:
-        return every, none, none
     # opposites are neighbours in the order of |w·v|; strangers that part them cost a pair, and are rare
     place = np.abs(neurons @ np.sin(1.0 + np.arange(neurons.shape[1])))
     order = np.argsort(place, kind="stable")
@@ -160,7 +153,7 @@ def _pairs(
     lighter = (weights[one] < weights[two]) | ((weights[one] == weights[two]) & (one > two))
     goes, stays = np.where(lighter, one, two), np.where(lighter, two, one)
     mates, stays = np.sort(goes), stays[np.argsort(goes)]
-    kept = np.delete(every, mates)
+    kept = np.delete(np.arange(m), mates)
     return kept, mates, np.searchsorted(kept, stays)
 
 

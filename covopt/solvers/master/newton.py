@@ -31,9 +31,9 @@ from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
-# products stay above this share of what pricing still misses, far from the end and near it: centred duals find better
-# columns, and below a gap of 1e-5 too small a share ends single steps early
-MISSING, MISSING_LATE, LATE = 0.03, 0.1, 1e-5
+MISSING = (
+    0.03  # products stay above this share of what pricing still misses: centred duals find better columns
+)
 REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
@@ -220,9 +220,7 @@ class Master:
             reached += edges.reached(affine[3], primal, far)
             count += edges.count
         centring = max(CENTRING, float(np.clip(reached / max(count * level, 1e-300), 0.0, 1.0)) ** 3)
-        late = gap <= LATE and problem.interpolates and bool(columns.live.any())
-        missing = MISSING_LATE if late else MISSING
-        goal = max(centring * level, min(level, missing * gap * value / max(count, 1)))
+        goal = max(centring * level, min(level, MISSING * gap * value / max(count, 1)))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
         primal, far = longest(found)
