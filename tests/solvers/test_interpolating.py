@@ -66,7 +66,7 @@ def test_duals_of_fits_bound_networks_through_points(monkeypatch):
     found = []
     monkeypatch.setattr(bounds, "FITS", (0.1,))
     for way in (Bounds.by_few_points, Bounds.by_relaxed_dual):
-        raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=3.0)
+        raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=1.0)
         way(raised)
         found.append(raised.point)
     few, relaxed = found

@@ -246,9 +246,9 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
         bounds, "SUBSET_BUDGET", 300
     )  # the arrangement of few points is a small part of the whole
     monkeypatch.setattr(bounds, "SUBSET_BUDGET_VECTOR", 300)
-    problem = lifted(k, 9, 2, offset_cost)
+    problem = lifted(k, 7, 2, offset_cost)
     if k > 1:
-        targets = np.random.default_rng(k).uniform(-1, 1, (9, k))
+        targets = np.random.default_rng(k).uniform(-1, 1, (7, k))
         problem = Problem.through(problem.rows, targets, offset_cost)
     oracle = exact_oracle(problem.rows, 0 if k == 1 else k)
     exact = generate(problem, oracle, tol=1e-6)
@@ -263,11 +263,11 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
 
 
 def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
-    """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 3, 2, 1."""
-    targets = np.repeat(np.eye(3), [3, 2, 1], axis=0)
-    found = bracketed(Problem.through(np.eye(6), targets))
+    """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 2, 1, 1."""
+    targets = np.repeat(np.eye(3), [2, 1, 1], axis=0)
+    found = bracketed(Problem.through(np.eye(4), targets))
     assert found.status is Status.CERTIFIED
-    assert found.upper_bound == pytest.approx(np.sqrt(3) + np.sqrt(2) + 1, rel=1e-6)
+    assert found.upper_bound == pytest.approx(np.sqrt(2) + 2, rel=1e-6)
 
 
 def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
@@ -369,7 +369,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
 def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
     monkeypatch.setattr(bounds, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
     monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
-    point = bracketed(of_classes("squared", 56, 9, lam=0.03), tol=1e-3)
+    point = bracketed(of_classes("squared", 32, 9, lam=0.03), tol=1e-3)
     assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
     assert point.history[-1].note == (
         "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"
