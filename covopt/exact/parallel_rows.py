@@ -10,7 +10,7 @@ Rows are compared as unit vectors, and two answer as one where they differ by ro
   (:func:`merge_lines`). These rows are replaced by multiples of one and stay in the sums, so this is as narrow as
   rounding allows: every oracle's allowance for rounding is wider.
 
-Transfers to fewer lines (:mod:`covopt.oracles.coordinates`) merge further, and pay for it. The arrangement's own
+The arrangement's own
 merging (:mod:`covopt.arrangement.reduction`) is exact for integers, and reports how clear each decision was.
 """
 
@@ -154,11 +154,7 @@ def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def group_by(
-    key: np.ndarray,
-    same: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    apart: float,
-    *,
-    most: int | None = None,
+    key: np.ndarray, same: Callable[[np.ndarray, np.ndarray], np.ndarray], apart: float
 ) -> np.ndarray:
     """Return for each item the first item that it is the same as.
 
@@ -170,8 +166,6 @@ def group_by(
         Takes two arrays of indices and says for which pairs the items are the same.
     apart : float
         Items whose keys, sorted, have a wider step between them are not compared.
-    most : int, optional
-        Of groups among items of nearly equal keys: where there are more, items may stay by themselves.
 
     Examples
     --------
@@ -185,13 +179,12 @@ def group_by(
     pending = np.lexsort((np.arange(len(key)), chain))  # the first of a chain leads it
     chain = chain[pending]
     leader = np.arange(len(key))
-    while len(pending) and most != 0:
+    while len(pending):
         starts = np.concatenate([[True], chain[1:] != chain[:-1]])
         heads = pending[np.flatnonzero(starts)][np.cumsum(starts) - 1]
         alike = (pending == heads) | same(pending, heads)
         leader[pending[alike]] = heads[alike]
         pending, chain = pending[~alike], chain[~alike]
-        most = None if most is None else most - 1
     return leader
 
 

@@ -27,13 +27,10 @@ from math import fsum, inf
 
 import numpy as np
 
-from covopt.exact.parallel_rows import group_by
+from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import EPS, exponents, two_product, two_sum
 
-ON_ONE_LINE = 8 * EPS
-CHAIN = 64.0  # times the tolerance: projections closer than that are compared
-LINES_PER_CHAIN = 64
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
 NOISE = 8 * EPS  # directions that cost less than this of Σ|λ_i|‖x_i‖ are dropped
 
@@ -119,7 +116,11 @@ def transfer(rows: np.ndarray, dual: np.ndarray) -> Transfer:
     live, high, low = live[counts], high[counts], low[counts]
     V = _basis(high)
     y = high @ V
-    own, f = _lines(y)
+    own = merge_lines(rows[live])[1]
+    first = np.unique(own, return_index=True)[1][own]
+    squares = np.einsum("ij,ij->i", y, y)[first]
+    f = np.einsum("ij,ij->i", y, y[first]) / np.where(squares > 0.0, squares, 1.0)
+    f[first] = 1.0
     s = np.sign(dual[live])
     y, signs, linear, f = _merge(y, s, own, f)
     norm = _norm(V)
@@ -147,25 +148,6 @@ def _basis(high: np.ndarray) -> np.ndarray:
     lengths = np.sqrt(np.cumsum((high @ V[:, ::-1]) ** 2, axis=1)).sum(axis=0)
     drop = int(np.searchsorted(lengths, NOISE * total, side="right"))
     return np.ascontiguousarray(V[:, : max(V.shape[1] - drop, 1)])
-
-
-def _lines(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the line through the origin that each row is on, and its multiple of the line's first row."""
-    n, r = y.shape
-    lengths = np.linalg.norm(y, axis=1)
-    squares = np.where(lengths > 0.0, lengths, 1.0) ** 2
-    # rows on one line have one projection on a direction of no meaning, up to its sign
-    place = np.abs(y @ np.random.default_rng(0).standard_normal(r)) / np.sqrt(squares)
-
-    def multiple(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return np.einsum("ij,ij->i", y[i], y[j]) / squares[j]
-
-    def same(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(y[i] - multiple(i, j)[:, None] * y[j], axis=1) <= ON_ONE_LINE * lengths[i]
-
-    leader = group_by(place, same, CHAIN * ON_ONE_LINE, most=LINES_PER_CHAIN)
-    f = np.where(leader == np.arange(n), 1.0, multiple(np.arange(n), leader))
-    return np.unique(leader, return_inverse=True)[1].ravel(), f
 
 
 def _merge(y, s, own, f):
