@@ -22,7 +22,7 @@ from covopt.checks.wording import counted, listed
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left
-from covopt.parallel.blas import one_blas_thread
+from covopt.parallel import one_blas_thread
 from covopt.proofs import FirstProof, Proof
 from covopt.solution import Solution, load
 

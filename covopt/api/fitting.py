@@ -20,7 +20,7 @@ from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.limits import now
 from covopt.losses import Loss
-from covopt.parallel.blas import one_blas_thread
+from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
 from covopt.status import Status
 

@@ -25,7 +25,7 @@ from covopt.errors import InputError, NotCertifiedWarning
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.cascade import exact_oracle
-from covopt.parallel.blas import one_blas_thread
+from covopt.parallel import one_blas_thread
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import Whitening, check_label_noise, reduce_label_noise
 from covopt.problems.problem import Problem

@@ -11,7 +11,7 @@ face and is there a local minimum of Q on the unit sphere of the face's span, he
 eigenvalue λ with the face's signs. So the minimum is the smallest λ over the 3ᴺ − 1 faces that may hold their
 eigenvector. Ties, where eigenvectors mean nothing: if such a face holds a minimiser w*, the circle through w* in the
 plane of the two lowest eigenvectors has values ≤ λ + γ and leaves the pointed face on its way to −w*, so a face of
-lower dimension is as low up to the gap γ, and so on down (:mod:`covopt.oracles.vector.doubts`).
+lower dimension is as low up to the gap γ, and so on down (:func:`covopt.oracles.base.settle_doubts`).
 
 **Rounding.** With T = N(\|A\| + \|B\|), Frobenius, the computed λ is off by at most δ = δ₀ + γ(4(2N + 8)⌈√N⌉) T, δ₀
 what the decomposition leaves over (:func:`~covopt.exact.definite.spectrum_error_up`). A face is left out only where
@@ -36,7 +36,7 @@ from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
 from covopt.exact.rounding import UNIT, allowance, gamma, up
-from covopt.oracles.vector.doubts import settle_doubts
+from covopt.oracles.base import settle_doubts
 from covopt.widths.sigma_rank import descend
 
 DEFAULT_BUDGET = 300_000

@@ -26,7 +26,7 @@ from covopt.meter.report import Gap
 from covopt.meter.rival import LEAST_S, best_of
 from covopt.meter.tables import Strength, Table, read_table, strength_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.parallel.blas import one_blas_thread
+from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
 
 OUTPUT_BIASES = ("auto", "none", "penalized", "free")

@@ -16,7 +16,7 @@ from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import BOXES, bound_gauge
-from covopt.parallel.blas import one_blas_thread
+from covopt.parallel import one_blas_thread
 
 STARTS = 64
 

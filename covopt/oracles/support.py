@@ -8,7 +8,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - one coordinate or two: the arcs, in integers (:mod:`covopt.proofs.checker.faces`);
 - several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right,
   else a fan of output directions (:mod:`covopt.oracles.cones.fan`), each of which is bounded like one output;
-- faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
+- faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.sphere` has the proof;
 - faces in three dimensions in integers, of rows far from the origin and where nothing else ends, if they are not too
   many;
 - signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;

@@ -33,7 +33,7 @@ measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides wheth
    eigenvector of one of its own faces, which is not given up either. After at most r − 1 such descents one arrives at
    a face that counts, or at a ray, which holds itself: h² ≤ (largest κ₁ of the faces that count) + (r − 1)(γ + 2e +
    2e'), with the largest such gap that occurs and e' the e of the worst flat. The best choice is taken
-   (:mod:`covopt.oracles.vector.doubts`); this settles ties, where eigenvectors mean nothing.
+   (:func:`covopt.oracles.base.settle_doubts`); this settles ties, where eigenvectors mean nothing.
 4. μ_i and L are sums over the rows of one line, off by γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|, and a row that is only nearly a
    multiple of its line is paid for by their distance.
 """
@@ -45,10 +45,9 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import ROUNDING, Pricing, ranked
+from covopt.oracles.base import ROUNDING, Pricing, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
-from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import visit
 from covopt.oracles.vector.face_lattice import (
     FaceLattice,

@@ -1,21 +1,20 @@
-"""Independent tasks on one machine or on a cluster: the same call, through joblib."""
+"""Independent tasks on one machine or on a cluster: the same call, through joblib; and BLAS on one thread."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from threadpoolctl import ThreadpoolController
 
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = [
-    "available_threads",
-    "check_n_jobs",
-    "map_tasks",
-]
 
 
 def available_threads() -> int:
@@ -88,3 +87,20 @@ def map_tasks(
     # pre_dispatch bounds the results in flight, which is what keeps a streaming caller's memory bounded
     run = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
     yield from run(delayed(function)(*shared, *task) for task in tasks)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread in the block; looking for libraries, a millisecond or two, is done once.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Libraries come with modules: where none has been imported since, they are the same."""
+    return ThreadpoolController()

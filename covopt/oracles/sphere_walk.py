@@ -1,4 +1,4 @@
-"""The walk along great circles that :mod:`covopt.oracles.scalar.sphere` prices by: a compiled screen, and a look.
+"""The walk along great circles that :mod:`covopt.oracles.sphere` prices by: a compiled screen, and a look.
 
 Two passes over every circle are compiled. The first sums the gradient from arc to arc. The second asks of all arcs at
 once, in straight-line code, whether they can hold anything above the level that matters: a few products in the

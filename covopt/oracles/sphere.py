@@ -10,7 +10,7 @@ arc (Θ(1) per crossing) and sees
   cell is asked for at its edge of least index; there the edge's own row and the six circles that cross next to it
   rule out nearly all cells before the full sign test.
 
-Nearly everything is ruled out for all arcs of a circle at once (:mod:`covopt.oracles.scalar.sphere_walk`).
+Nearly everything is ruled out for all arcs of a circle at once (:mod:`covopt.oracles.sphere_walk`).
 
 The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ − S, w⟩ with S = Σ_{j≠i} μ_j z_j.
 
@@ -60,7 +60,7 @@ import numpy as np
 
 from covopt.limits import in_pieces
 from covopt.oracles.base import ROUNDING
-from covopt.oracles.scalar.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
+from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
 ETA = 200 * EPS  # times n(1 + q): η of the head
 WIDEST = 1e-4  # of η, for which the head's expansions hold

@@ -1,1 +1,0 @@
-"""Kernels of the face oracle for one output, by dimension."""
