@@ -40,7 +40,7 @@ def kernels():
     """Kernels that are loaded, so that their seconds are not those of an answer."""
     for d in (2, 3, 12):
         for question in ("solve", "fit"):
-            asked(question, *table(40, d), time_limit_s=0.5)
+            asked(question, *table(40, d), time_limit_s=0.1)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ class Interrupting:
 def test_a_signal_leaves_two_seconds_and_another_one_none(compiled, question, n, d, signals):
     """120 × 6 went on for 33 to 42 seconds; 3000 × 12 for 4.3, with a bound of 0 for a fit."""
     X, y = table(n, d)
-    with Interrupting(1.5 if n > 1000 else 0.7, signals) as interrupting:
+    with Interrupting(1.5 if n > 1000 else 0.3, signals) as interrupting:
         found = asked(question, X, y, tol=1e-9)
     assert now() - interrupting.last < BUSY * (2.0 if signals == 1 else 1.0)
     assert found.status.code == "interrupted"
@@ -125,7 +125,7 @@ def brackets(X, y, most_s):
 @posix
 @pytest.mark.parametrize(
     ("n", "limit"),
-    [(400, 0.5), *(pytest.param(n, s, marks=SLOW) for n in (1300, 2000, 3000, 5000) for s in (20.0, 60.0))],
+    [(400, 0.3), *(pytest.param(n, s, marks=SLOW) for n in (1300, 2000, 3000, 5000) for s in (20.0, 60.0))],
 )
 def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, processor_clock, n, limit):
     """5000 × 2 ended in half a second with the bound 0 and a network that missed its points."""

@@ -44,10 +44,10 @@ from covopt.limits import (
 from covopt.network.inputs import outputs
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
-from covopt.solvers.quick import is_out_of_reach, quick_network
+from covopt.solvers.quick import quick_network
 from tests.cases import cases
 
-LIMIT, NIGHT = 0.5, 1.0
+LIMIT, NIGHT = 0.2, 1.0
 LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of it where nothing else runs
 
 
@@ -56,7 +56,7 @@ def tables(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
     for name, rows in (("large", 40_000), ("small", 300)):
-        content = rng.standard_normal((max(rows, 100_000) if name == "large" else rows, 3))[:rows]
+        content = rng.standard_normal((rows, 3))
         np.savetxt(folder / f"{name}.csv", content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
         X, y = Named(content[:, :2].round(6), ("a", "b")), content[:, 2].round(6)
         with warnings.catch_warnings():  # 10¹⁰ faces do not fit
@@ -65,13 +65,7 @@ def tables(tmp_path_factory) -> Path:
         fitted.save(folder / f"{name}.json")
     factor = rng.integers(0, 5, (18, 9))
     rng = np.random.default_rng(0)
-    layers = {
-        "0.weight": (64, 2),
-        "0.bias": (64,),
-        "2.weight": (64, 64),
-        "2.bias": (64,),
-        "4.weight": (1, 64),
-    }
+    layers = {"0.weight": (64, 2), "0.bias": 64, "2.weight": (64, 64), "2.bias": 64, "4.weight": (1, 64)}
     save_file({k: rng.standard_normal(s) for k, s in layers.items()}, folder / "model.safetensors")
     np.savetxt(folder / "matrix.csv", factor.T @ factor, delimiter=",", fmt="%d")
     return folder
@@ -242,14 +236,6 @@ def test_ctrl_c_in_a_fold_or_before_lambda_max_is_known_keeps_a_network(monkeypa
             question(X, y)
 
 
-def test_a_deadline_is_raised_once_and_only_inside():
-    with pytest.raises(TimeUp), limited(0.05):
-        while True:
-            pass
-    assert seconds_left() == np.inf
-    time.sleep(0.1)
-
-
 def test_no_deadline_is_raised_where_a_weak_reference_is_dropped(monkeypatch):
     # Python would print it and go on
     class Rings:
@@ -272,11 +258,12 @@ def test_no_deadline_is_raised_where_a_weak_reference_is_dropped(monkeypatch):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_the_nearest_deadline_counts():
+@pytest.mark.parametrize("ask", [checkpoint, lambda: None], ids=["asking", "an alarm"])
+def test_the_nearest_deadline_counts_once_and_only_inside(ask):
     with limited(100.0):
         with pytest.raises(TimeUp), limited(0.02):
             while True:
-                checkpoint()
+                ask()
         assert 50.0 < seconds_left() <= 100.0
         with limited(1000.0):
             assert seconds_left() <= 100.0
@@ -284,6 +271,8 @@ def test_the_nearest_deadline_counts():
             assert seconds_left() > 1e200
         with unlimited():
             assert seconds_left() == np.inf
+    assert seconds_left() == np.inf
+    time.sleep(0.1)
 
 
 def test_pieces_stop_at_the_deadline():
@@ -317,7 +306,10 @@ def test_two_signals_are_patient_with_and_the_third_is_not():
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("count", [1, 2])
-def test_one_signal_leaves_a_second_and_two_leave_nothing(count):
+def test_one_signal_leaves_a_while_and_two_leave_nothing(count, monkeypatch):
+    hurry = 0.3
+    monkeypatch.setattr(limits, "HURRY_S", hurry)
+
     def work():
         for _ in range(count):
             signal.raise_signal(signal.SIGINT)
@@ -328,7 +320,7 @@ def test_one_signal_leaves_a_second_and_two_leave_nothing(count):
     assert in_time(clock, work, lambda: "other") == "other"
     took = now() - began
     assert clock.interrupted
-    assert HURRY_S <= took < HURRY_S + 5.0 if count == 1 else took < HURRY_S
+    assert hurry <= took < hurry + 5.0 if count == 1 else took < hurry
     assert clock.until_late() <= HURRY_S
     # what is finished after an interrupt ends at the next one
     began, work_again = now(), Clock(None, now()).hurry()
@@ -418,12 +410,6 @@ def test_compilation_is_announced_once_and_not_counted():
     assert now() >= before
 
 
-def test_late_results_are_replaced():
-    clock = Clock(1.0, now() - 100.0)
-    assert in_time(clock, lambda: time.sleep(5.0), lambda: "other") == "other"
-    assert in_time(Clock(None, now()), lambda: "this", lambda: "other") == "this"
-
-
 def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
     rng = np.random.default_rng(0)
     direction = rng.standard_normal(3)
@@ -476,7 +462,7 @@ def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-@pytest.mark.parametrize(("n", "d", "k", "bias"), [(400, 2, 1, True), (80, 3, 2, True), (300, 12, 2, False)])
+@pytest.mark.parametrize(("n", "d", "k", "bias"), [(120, 2, 1, True), (60, 3, 2, True), (100, 12, 2, False)])
 def test_a_network_along_a_line_and_one_that_bends_at_every_point_go_through_them(n, d, k, bias):
     rng = np.random.default_rng(1)
     rows, targets = rng.standard_normal((n, d + bias)), rng.standard_normal((n, k))
@@ -501,11 +487,3 @@ def test_a_path_that_there_is_no_time_for():
     late = covopt.verify(points, time_limit_s=1e-4)
     assert not late.in_time
     assert late.checks[-1].detail == "not verified: 0.0001 s were over when checked was: nothing"
-
-
-def test_what_is_out_of_reach():
-    rows = np.ones((5000, 3))
-    problem = Problem.through(rows, np.ones(5000))
-    assert is_out_of_reach(problem, 10.0)
-    assert not is_out_of_reach(problem, None)
-    assert not is_out_of_reach(Problem.through(rows[:100], np.ones(100)), 1.0)

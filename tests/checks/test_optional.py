@@ -75,7 +75,7 @@ print(json.dumps({
     "unique": solution.is_unique,
     "diabetes": [list(a) for a in (load_diabetes_table()[0].shape, load_diabetes_table()[2])],
     "verify": run("verify", folder / "solution.json"),
-    "demo": run("demo", "--out", folder / "demo.json", "--plot", folder / "demo.png", "--time-limit", "0.5"),
+    "demo": run("demo", "--out", folder / "demo.json", "--plot", folder / "demo.png", "--time-limit", "0.1"),
     "solve": run("solve", folder / "table.csv", "--target", "y"),
     "train": run("train", folder / "table.csv", "--target", "y", "--widths", "2", "--lam", "0.1"),
     "figure": run("solve", folder / "table.csv", "--target", "y", "--plot", folder / "f.png"),

@@ -94,10 +94,10 @@ def test_a_proof_of_nearly_the_bound_is_smaller(loss):
 
 def test_a_search_of_quadratics_ends_with_the_bound_that_is_wanted():
     rng = np.random.default_rng(0)
-    rows, signs = rng.normal(size=(20, 6)), np.sign(rng.normal(size=20))
-    whole = Curves(rows, signs, np.eye(6), 30)
+    rows, signs = rng.normal(size=(12, 4)), np.sign(rng.normal(size=12))
+    whole = Curves(rows, signs, np.eye(4), 30)
     wanted = 1.1 * whole.bound
-    part = Curves(rows, signs, np.eye(6), 30, wanted)
+    part = Curves(rows, signs, np.eye(4), 30, wanted)
     assert whole.bound < part.bound <= wanted
 
 
