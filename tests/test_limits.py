@@ -22,8 +22,6 @@ from covopt import limits
 from covopt.api import run
 from covopt.api.stopping import Clock, best_in_time, in_time
 from covopt.arrangement import iter_cells
-from covopt.certificates import certify
-from covopt.certificates.certify import outputs_of
 from covopt.cli import app
 from covopt.cli.report import Progress
 from covopt.data.tabular import Named
@@ -358,23 +356,6 @@ def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(mon
     assert found.status.code == "interrupted"
     assert 0.0 < found.lower_bound < found.objective
     assert covopt.verify(found).ok
-
-
-def test_outputs_are_computed_once_for_all_certificates(monkeypatch):
-    """Each of three certificates computed them, .8 s at 3000 × 2, and the bound of 0 was what there was time for."""
-    asked = []
-
-    def counted(*args):
-        asked.append(args)
-        return outputs_of(*args)
-
-    for module in (certify, run):
-        monkeypatch.setattr(module, "outputs_of", counted)
-    X = np.random.default_rng(0).standard_normal((20, 2))
-    y = np.abs(X).sum(axis=1)
-    assert covopt.min_norm(X, y, time_limit_s=60.0).status.code == "certified"
-    assert covopt.fit(X, y, lam=0.05, time_limit_s=60.0).status.code == "certified"
-    assert len(asked) == 2
 
 
 def test_certificates_take_what_is_left_of_a_limit():

@@ -92,26 +92,6 @@ def test_orthogonal_rows(name):
 # ---------------------------------------------------------------------- against one cone program
 
 
-def test_the_minimisers_differ():
-    rng = np.random.default_rng(3)
-    X, y = rng.standard_normal((8, 1)), rng.standard_normal(8)
-    printed, exact, norm = (covopt.min_norm(X, y, potential=p) for p in (*NAMES, "variation"))
-    rows = lift(X)
-
-    def cost(solution, potential):
-        network = solution.network
-        return float(np.abs(network.output_weights[:, 0]) @ potential.weigh(rows, network.hidden_weights))
-
-    for mine, potential in (
-        (printed, LabelNoise()),
-        (exact, LabelNoise(exact=True)),
-        (norm, VariationNorm()),
-    ):
-        for other in (printed, exact, norm):
-            if other is not mine:
-                assert cost(other, potential) > cost(mine, potential) * (1 + 1e-4)
-
-
 # ---------------------------------------------------------------------- invariances
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10**6))

@@ -13,7 +13,6 @@ from covopt.certificates.certify import certify, conclude, residual_of
 from covopt.data import Data
 from covopt.losses import Interpolation, make_loss
 from covopt.network import ReLUNetwork
-from covopt.potentials import LabelNoise
 from covopt.status import Status
 from tests.bank.arrangement import Arrangement
 
@@ -135,16 +134,6 @@ def test_interpolation_is_a_loss_like_the_others():
     np.testing.assert_array_equal(loss.conjugate_gradient(U)[:, 0], y)
     assert not loss.conjugate_hessian(U).any()
     assert loss.value(y * (1 + 1e-6)) == np.inf
-
-
-def test_label_noise_is_a_potential_of_the_same_certificate():
-    X, y = table(3)
-    for exact in (False, True):
-        potential = LabelNoise(exact=exact)
-        good = covopt.min_norm(X, y, potential=potential.name, output_bias="free")
-        found = certify(good.data, good.network, good.dual, output_bias="free", potential=potential)
-        assert found == good.certificate
-        assert found.bound.endswith(f"in the {potential.name} potential")
 
 
 def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():

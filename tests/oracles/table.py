@@ -4,7 +4,10 @@ import numpy as np
 
 from benchmarks.adversary import tables
 from covopt.oracles.base import Pricing
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.faces import MOST_FACED, FaceOracle
+from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.vector_faces import VectorFaceOracle
 
 
@@ -20,6 +23,14 @@ class Table(VectorFaceOracle):
 def face_oracle(rows):
     """Exact pricing of one output in any dimension."""
     return FaceOracle(rows) if rows.shape[1] <= MOST_FACED else Table(rows)
+
+
+def fan(rows, dual, rtol=1e-2, max_calls=60):
+    """A bound of several outputs by a fan whose scalar bounds come from boxes."""
+    dual = dual.reshape(len(dual), -1)
+    best = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
+    bounds = lambda one: box_gauge(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
+    return fan_gauge(rows, dual, bounds, best=best, rtol=rtol, max_calls=max_calls).upper_bound
 
 
 # rows of which every neuron found in integers is the best one, and rows of which it is a witness only

@@ -17,18 +17,6 @@ from covopt.oracles.coordinates import transfer
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, question
 
 
-def test_plane_and_line_and_nothing():
-    assert box_gauge(np.array([[2.0], [-1.0]]), np.array([1.5, -4.0])).upper_bound == pytest.approx(4.0)
-    assert box_gauge(np.zeros((2, 3)), np.ones(2)).upper_bound == 0.0
-    assert box_gauge(np.ones((2, 3)), np.zeros(2)).closed
-    cancelling = box_gauge(np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([2.0, -1.0]))
-    assert cancelling.upper_bound <= 1e-14
-    lines = np.array([[1.0, 2.0], [2.0, 4.0], [0.0, 1.0], [0.0, 3.0]])
-    assert box_gauge(lines, np.array([2.0, -1.0, 3.0, -1.0])).upper_bound <= 1e-13
-    assert box_gauge(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 0.0])).closed
-    assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_bound_of_a_leaf_lies_above_samples(seed):
@@ -159,6 +147,7 @@ def test_a_search_that_stops_has_a_point_and_a_valid_bound():
     assert not len(nothing.points) and nothing.finished and nothing.upper_bound == h * (1 + 1e-9)
 
 
-def test_many_dimensions_leave_the_norms():
+def test_many_dimensions_leave_the_norms_and_no_rows_nothing():
     found = box_gauge(np.eye(120), np.ones(120), max_nodes=1000)
     assert found.nodes == 0 and found.upper_bound == pytest.approx(120.0)
+    assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0

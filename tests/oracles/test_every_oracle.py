@@ -10,20 +10,12 @@ from covopt.exact.rounding import up
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cones import BoxOracle, box_gauge
-from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
 from covopt.proofs.checker.faces import square_above
-from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, full_rank, question
-
-
-def fan(rows, dual):
-    dual = dual.reshape(len(dual), -1)
-    best = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
-    bounds = lambda one: box_gauge(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
-    return fan_gauge(rows, dual, bounds, best=best, rtol=1e-2, max_calls=60).upper_bound
+from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, fan, full_rank, question
 
 
 def signs(**options):
@@ -103,6 +95,31 @@ def test_bounds_are_above_the_best_neuron_and_near_it(kind, k, seed):
                     assert bound <= witness.value * (1 + slack + 0.4 * (k > 1)) + noise, (name, dual_kind, r)
         assert not sharp or max(sharp) <= min(sharp) * (1 + 2e-6) + 2 * noise, (dual_kind, r)
     assert made
+
+
+LINES = np.array([[1.0, 2.0], [2.0, 4.0], [0.0, 1.0], [0.0, 3.0]])
+CLOSED_FORMS = [
+    ([[2.0], [-1.0]], [1.5, -4.0], 4.0),
+    (np.eye(3), [3.0, 4.0, 12.0], 13.0),
+    ([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1.0, -1.0, 0.0], 1.0),
+    ([[1.0, 1.0]], [[3.0, 4.0]], np.sqrt(50.0)),
+    # orthogonal rows and weights that are not negative: all rows are active where it is largest
+    (np.eye(3), dual := [[3.0, 0.0], [0.0, 4.0], [3.0, 1.0]], np.linalg.norm(dual, 2)),
+    *((rows, np.zeros(shape), 0.0) for rows, shape in ((np.ones((2, 3)), 2), (np.eye(3), (3, 2)))),
+    (np.zeros((2, 3)), np.ones(2), 0.0),
+    (LINES[:2], [2.0, -1.0], 0.0),  # what cancels leaves nothing
+    (LINES, [2.0, -1.0, 3.0, -1.0], 0.0),
+]
+
+
+@pytest.mark.parametrize(("rows", "dual", "h"), CLOSED_FORMS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_closed_forms(name, rows, dual, h):
+    (ask, _, several, slack), rows, dual = BOUNDS[name], np.array(rows), np.array(dual)
+    if dual.ndim == 1 or several:
+        bound = float(ask(rows, dual))
+        assert h * (1 - 1e-15) <= bound
+        assert bound <= h * (1 + slack) + 1e-13 or (slack > 0.1 and dual.any())
 
 
 SHARP = [name for name, (*_, slack) in ORACLES.items() if slack < 0.1]

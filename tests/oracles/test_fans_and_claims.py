@@ -17,32 +17,19 @@ from covopt.oracles.cones import box_gauge, deeper, moments
 from covopt.oracles.cones.deeper import deep_gauge
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
-from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds
 from covopt.solvers.points import Point
 from covopt.status import Status
-
-
-def fan(rows, dual, rtol=1e-3, max_calls=300, accuracy=1e-8, best=None):
-    """A fan whose scalar bounds come from boxes."""
-    best = (
-        LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
-        if best is None
-        else best
-    )
-    return fan_gauge(
-        rows, dual, lambda one: box_gauge(rows, one, rtol=accuracy).upper_bound, best=best, rtol=rtol,
-        max_calls=max_calls,
-    )  # fmt: skip
+from tests.oracles.table import fan
 
 
 def test_each_call_of_a_fan_only_lowers_its_bound():
     random = np.random.default_rng(0)
     rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
-    bounds = [fan(rows, dual, max_calls=calls).upper_bound for calls in (3, 6, 12, 24)]
+    bounds = [fan(rows, dual, max_calls=calls) for calls in (3, 6, 12, 24)]
     assert bounds == sorted(bounds, reverse=True) and bounds[-1] < 0.98 * bounds[0]
 
 
@@ -151,13 +138,7 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
         known_bounds.offer(dual[:, None], gauge, claimed=True)
         return known_bounds.report(note)
 
-    deep = deep_gauge(
-        rows,
-        dual,
-        known.best_neuron[None],
-        time_s=20.0,
-        report=report,
-    )
+    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=20.0, report=report)
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound
     assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual[:, None], deep)[1])
@@ -180,14 +161,8 @@ def test_a_fan_stops_where_no_direction_can_lower_its_bound():
     random = np.random.default_rng(0)
     rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
     h = float(VectorFaceOracle(rows).price(dual).values[0])
-    found = fan_gauge(
-        rows,
-        dual,
-        lambda one: 2.0 * box_gauge(rows, one, rtol=1e-8).upper_bound,
-        best=h,
-        rtol=1e-3,
-        max_calls=1500,
-    )
+    loose = lambda one: 2.0 * box_gauge(rows, one, rtol=1e-8).upper_bound  # noqa: E731
+    found = fan_gauge(rows, dual, loose, best=h, rtol=1e-3, max_calls=1500)
     assert 2.0 * h * (1.0 - 1e-6) <= found.upper_bound <= 2.0 * h * 1.0011 and found.calls < 150
 
 
