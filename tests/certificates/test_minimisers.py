@@ -137,53 +137,37 @@ def test_no_network_is_not_the_only_one():
 
 
 # ---------------------------------------------------------------------- the fewest neurons
-def fewest(
-    targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0, excess=0.0
-):
-    problem = Problem.through(rows, np.asarray(targets, float), offset_cost)
-    tight = TightSet(neurons, np.array(values, float), np.sign(np.array(values, float)))
-    return problem, sparsest_support(problem, tight, np.array([offset]), 10.0, excess=excess)
+ON_RING = np.maximum(RING @ QUADRANTS.T, 0)
+BENT = np.array([[1.0, 1.0], [0.0, 1.0]]) / np.sqrt([[2], [1]])  # x + 1 and 1 on the line
+OFF = [-1e-4, 1.0 - 1e-4, 2.0 - 1e-4]  # which x + 1 misses by an offset of 1e-4
+SPARSEST = {  # targets, values, what an offset costs, its value, how far it may move, and the answer: neurons, offset
+    "two opposite quadrants have the outputs of the other two": (
+        RING, QUADRANTS, ON_RING @ np.full(4, 0.5), (1, 1, 1, 1), np.inf, 0.0, 0.0, 2, 0.0),
+    "masses keep the sign of their column": (
+        RING, QUADRANTS, ON_RING @ [1, 0, 0, -1], (1, 1, 1, -1), np.inf, 0.0, 0.0, 2, 0.0),
+    "there are none": (
+        RING, QUADRANTS, ON_RING @ [1, 0, 0, -1], (1, 1, 1, 1), np.inf, 0.0, 0.0, None, 0.0),
+    "a free offset takes a neuron away": (LINE, KINKS, [4, 5, 6], (1, -1), 0.0, 0.0, 0.0, 1, None),
+    "a penalised one stays where it is": (LINE, KINKS, [4, 5, 6], (1, -1), 1.0, 4.0, 0.0, 1, 4.0),
+    "held at 0 it needs the second neuron": (LINE, BENT, OFF, (1, -1), 1.0, 0.0, 0.0, 2, 0.0),
+    "it moves within its error": (LINE, BENT, OFF, (1, -1), 1.0, 0.0, 1e-8, 1, -1e-4),
+}  # fmt: skip
 
 
-def test_the_fewest_of_a_dependent_set():
-    # two opposite quadrants have the outputs of the other two
-    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.full(4, 0.5)
-    problem, found = fewest(targets)
-    assert len(found.neurons) == 2
-    assert (found.lower_bound, found.proven) == (2, True)
-    np.testing.assert_allclose((problem.atoms(found.neurons) @ found.weights)[:, 0], targets, atol=1e-7)
-
-
-def test_masses_keep_the_sign_of_their_column():
-    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.array([1.0, 0, 0, -1.0])
-    _, found = fewest(targets, values=(1, 1, 1, -1))
-    assert sorted(np.sign(found.weights[:, 0])) == [-1, 1]
-    assert fewest(targets, values=(1, 1, 1, 1))[1] is None  # cannot be done with positive masses
-
-
-def test_a_free_offset_takes_a_neuron_away():
-    problem, found = fewest([4.0, 5.0, 6.0], (1, -1), 0.0, LINE, KINKS)
-    assert len(found.neurons) == 1
-    np.testing.assert_allclose(
-        problem.fitted(found.neurons, found.weights, found.offset)[:, 0], [4, 5, 6], atol=1e-6
-    )
-
-
-def test_a_penalised_offset_stays_where_it_is():
-    _, found = fewest([4.0, 5.0, 6.0], (1, -1), 1.0, LINE, KINKS, offset=4.0)
-    assert found.offset == 4.0
-    assert len(found.neurons) == 1
-
-
-def test_a_penalised_offset_moves_within_its_error():
-    # the neuron alone misses by an offset of 1e-4: held at 0, the second one has to make up for it
-    neurons = np.array([[1.0, 1.0], [0.0, 1.0]]) / np.sqrt([[2], [1]])
-    targets = np.array([0.0, 1.0, 2.0])
-    _, found = fewest(targets - 1e-4, (1, -1), 1.0, LINE, neurons, offset=0.0)
-    assert (len(found.neurons), found.lower_bound) == (2, 2)
-    _, found = fewest(targets - 1e-4, (1, -1), 1.0, LINE, neurons, offset=0.0, excess=1e-8)
-    assert (len(found.neurons), found.lower_bound) == (1, 1)
-    assert abs(found.offset + 1e-4) <= 2e-8
+@pytest.mark.parametrize("name", SPARSEST)
+def test_the_fewest_neurons(name):
+    rows, neurons, targets, values, cost, offset, excess, most, moved = SPARSEST[name]
+    problem, values = Problem.through(rows, np.array(targets, float), cost), np.array(values, float)
+    tight = TightSet(neurons, values, np.sign(values))
+    found = sparsest_support(problem, tight, np.array([offset]), 10.0, excess=excess)
+    if most is None:
+        assert found is None
+        return
+    assert (len(found.neurons), found.lower_bound, found.proven) == (most, most, True)
+    assert moved is None or found.offset == pytest.approx(moved, abs=2e-8)
+    assert {np.sign(v) for v in found.weights[:, 0]} <= set(np.sign(values))
+    fitted = problem.fitted(found.neurons, found.weights, found.offset)[:, 0]
+    np.testing.assert_allclose(fitted, targets, atol=1e-6)
 
 
 # ---------------------------------------------------------------------- the last digits

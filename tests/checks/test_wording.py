@@ -1,8 +1,13 @@
-"""One of anything is in the singular wherever people read it."""
+"""One of anything is in the singular wherever people read it; checks of options, and what passes."""
 
+import math
+from decimal import Decimal
+
+import numpy as np
 import pytest
 
 import covopt
+from covopt.checks import validation as checks
 from covopt.checks.wording import counted, listed
 from tests.cases import cases
 
@@ -31,3 +36,25 @@ def test_ten_columns_are_all_named():
     names = [f"column{j}" for j in range(10)]
     assert listed(names) == ", ".join(names)
     assert listed(names * 3).endswith("…, column9 (30 in all)")
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(0.5), np.int64(1)])
+def test_real_numbers_pass_as_floats(value):
+    assert type(checks.check_positive("lam", value)) is float
+    assert checks.check_bias(value) == checks.check_number("x", value, "small", lambda v: v < 2) == value
+
+
+def test_the_edges_are_inside():
+    assert checks.check_bias(0) == checks.check_slope(0) == 0.0
+    assert checks.check_time_limit(math.inf) is None
+    assert checks.check_time_limit(5e-324) == 5e-324
+    assert checks.check_tol(math.nextafter(1.0, 0.0)) < 1
+    assert not checks.is_number(Decimal(1))
+
+
+@pytest.mark.parametrize("value", [1, np.int8(1), np.uint64(1)])
+def test_integers_pass_as_ints(value):
+    assert type(checks.check_count("n", value)) is int
+    assert checks.check_random_state(value) == 1
+    assert checks.is_whole(value, 1)
+    assert not checks.is_whole(value, 2)
