@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from covopt.oracles.vector.grids import grid_of
 
 from benchmarks.adversary.neurons import best_neuron
 from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles import vector_faces
 from covopt.oracles.support import bound_gauge
 from covopt.oracles.vector.face_lattice import build_lattice
-from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle
 from tests.oracles.table import CLEAR
