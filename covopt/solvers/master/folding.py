@@ -19,6 +19,7 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 
 from covopt.solvers.master.grouping import grouped_gram
 
+WORTH = 128  # columns from which on pairs are worth the digits that folding takes from short rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
 NEAR = 1e-14  # the same for a product with a fixed vector
@@ -141,6 +142,8 @@ class Folding:
 def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return columns that are kept, those that are not, and which kept one is the opposite of each of these."""
     m = len(neurons)
+    if m < WORTH:
+        return np.arange(m), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     # opposites are neighbours in the order of |w·v|; strangers that part them cost a pair, and are rare
     place = np.abs(neurons @ np.sin(1.0 + np.arange(neurons.shape[1])))
     order = np.argsort(place, kind="stable")

@@ -31,16 +31,13 @@ from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
-MISSING = (
-    0.03  # products stay above this share of what pricing still misses: centred duals find better columns
-)
+MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
 REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
 LIGHT = 1e-5  # least mass of one, as a share of the largest
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 HALVINGS = 8
-FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,7 @@ class Master:
         primal = primal if primal >= 1.0 else DAMPING * primal
         far = far if far >= 1.0 else DAMPING * far
         if not problem.interpolates:
-            far = self._checked(found[0], demand, far)
+            far = self._checked(found[0], far)
         self.dual = dual + far * found[0]
         self.offset = self.offset + primal * found[1]
         cones.advance(found[2], primal, far)
@@ -283,12 +280,10 @@ class Master:
         outputs = self.columns.atoms.T @ weights + (rows.T @ moves).reshape(demand.shape) + moved
         return Candidate(weights, moves, moved, outputs, demand - outputs)
 
-    def _checked(self, change: np.ndarray, demand: np.ndarray, length: float) -> float:
-        """Shorten a step along which −∇Φ is far from its linear model."""
-        size = FAR * (float(np.abs(demand).max(initial=0.0)) + 1.0)
+    def _checked(self, change: np.ndarray, length: float) -> float:
+        """Shorten a step to where −∇Φ is finite."""
         for _ in range(HALVINGS):
-            found = self.problem.demand(self.dual + length * change)
-            if np.isfinite(found).all() and np.abs(found).max(initial=0.0) <= size:
+            if np.isfinite(self.problem.demand(self.dual + length * change)).all():
                 break
             length *= 0.5
         return length
