@@ -19,8 +19,13 @@ from covopt.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-_CURRENCY = re.compile(r"^(?:[A-Z]{3}|\w?\$|[€£¥₹₽¢₿])|(?:[A-Z]{3}|[$€£¥₹₽¢₿])$")
-_MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-"})
+_MONEY = r"(?:[A-Z]{3}|\w?\$|[€£¥₹₽¢₿])"
+_DRESSED = re.compile(
+    rf"(?P<bracket>\()?(?P<sign>[+-]?)'?{_MONEY}?\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?)"
+    rf"\s*(?:%|{_MONEY})?(?(bracket)\))"
+)
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)(?:[\s'’](?=\d{3}(?!\d))|_(?=\d))|[\u200b\ufeff]")
+_WRITTEN = str.maketrans(dict.fromkeys("\u2212\u2012\u2013\u2014\ufe63", "-") | {"\u066b": ".", "\u066c": ""})
 _DATES = ("date", "time", "period", "duration")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 _SAMPLE = 1000  # texts of which all must be dates
@@ -75,7 +80,7 @@ def content_of(series: pd.Series) -> Content:
     --------
     >>> import pandas as pd
     >>> content_of(pd.Series(["1", "$2"])).why
-    'it has a sign of money: write the number alone'
+    'write the number alone, as 2'
     >>> content_of(pd.Series(["no", "yes", "no"])).reason
     "two words, 'no' and 'yes': write 0 and 1 to use it"
     """
@@ -144,61 +149,21 @@ def _of_texts(texts: list[str], n_values: int) -> Content:
 
 
 def _oddity(text: str) -> str:
-    """Return what keeps a text from being the number that people read in it, an empty string where it is none."""
-    # the order matters: what is said first is what has to be repaired first
-    steps: tuple[tuple[str, Callable[[str], str]], ...] = (
-        ("its minus is not the ASCII one: write -", lambda t: t.translate(_MINUS)),
-        ("it has blanks that are not spaces, or spaces between digits: take them out", _without_blanks),
-        ("its digits are not the ASCII ones: write 0 to 9 and a point", _ascii_digits),
-        ("it has underscores: take them out", lambda t: re.sub(r"(?<=\d)_(?=\d)", "", t)),
-        (
-            "it is in percent: write the number alone",
-            lambda t: t.strip().removesuffix("%"),
-        ),
-        (
-            "it has a sign of money: write the number alone",
-            lambda t: re.sub(_CURRENCY, "", _signed(t)).strip(),
-        ),
-        (
-            "it has apostrophes: take them out",
-            lambda t: re.sub("(?<=\\d)['\u2019](?=\\d{3}(?!\\d))", "", t).removeprefix("'"),
-        ),
-        ("it stands in brackets: write -1 for (1)", lambda t: re.sub(r"^\((.*)\)$", r"-\1", t)),
-        ("its exponent is written with D: write E", lambda t: re.sub(r"(?<=[\d.])[dD](?=[+-]?\d)", "E", t)),
-        (
-            "it has commas: read decimal commas with --decimal , (decimal=','), and take out those between thousands",
-            lambda t: t.replace(",", ""),
-        ),
-    )
-    said, now = "", text.strip(" ")
-    for why, step in steps:
-        after = step(now)
-        if after != now and not said:
-            said = why
-        now = after
-    return said if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", now.strip(), re.ASCII) else ""
+    """Return what to do with a text in which people read a number, an empty string where they read none."""
+    plain = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text.translate(_WRITTEN))
+    found = _DRESSED.fullmatch(_BETWEEN_DIGITS.sub("", plain).replace(",", "").strip())
+    if found is None:
+        return ""
+    if "," in plain:
+        return "it has commas: read decimal commas with --decimal , (decimal=','), or take them out"
+    sign = "-" if found["bracket"] else found["sign"]
+    return f"write the number alone, as {sign}{found['number'].upper().replace('D', 'E')}"
 
 
 def _have_a_unit(texts: list[str]) -> bool:
     """Return whether all texts are numbers with a blank and the same letters after them, as in ``3 kg``."""
     found = [re.fullmatch(r"\s*[+-]?\d+\.?\d*\s+([^\W\d_][^\s\d]*)\s*", text) for text in texts[:_SAMPLE]]
     return len(found) > 1 and all(found) and len({match[1] for match in found if match}) == 1
-
-
-def _without_blanks(text: str) -> str:
-    return re.sub(r"(?<=\d)\s(?=\d{3}(?!\d))", "", re.sub(r"^\s+|\s+$|\u200b|\ufeff", "", text))
-
-
-def _ascii_digits(text: str) -> str:
-    plain = "".join(str(unicodedata.digit(c)) if c.isdecimal() and not c.isascii() else c for c in text)
-    if len(plain) == 1 and unicodedata.numeric(plain, None) is not None and not plain.isdigit():
-        return "0.5"  # a fraction in one letter
-    return plain.replace("\u066b", ".").replace("\u066c", "")
-
-
-def _signed(text: str) -> str:
-    """Bring the sign of ``$-5`` and ``-$5`` to the front, so that what follows is money, then digits."""
-    return text.strip().lstrip("+-").strip()
 
 
 def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str], remedy: str) -> np.ndarray:

@@ -12,10 +12,9 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,16 +35,10 @@ UNNAMED = "Unnamed: "  # how pandas calls a column without a name
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": None}
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
-EXCEL = (".xlsx", ".xls", ".ods")
+BY_PANDAS = {**ARROW, ".xlsx": "excel"}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
-OF_A_LETTER, OF_A_NUMBER, OF_NPZ, OF_EXCEL = (
-    2,
-    40,
-    3,
-    10,
-)  # bytes of memory, the last two for a byte of the file
+OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
 NEVER_ASKED = 1 << 20  # bytes below which every machine has room
-FIRST = 1 << 16  # letters, of which the fields are counted
 
 
 @dataclass(frozen=True)
@@ -110,15 +103,24 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
     InputError
         For a file that is missing or cannot be read.
     """
+    groups: dict[str, list[str]] = {}
     suffix = _suffix(path, text)
+    if suffix in ARROW:
+        required("pyarrow", str(path), "parquet")
+    if suffix == ".xlsx":
+        required("openpyxl", str(path), "excel")
+    pd = required("pandas", "reading a table", "tables")
+    if str(path) != STDIN:
+        _check_size(path, OF_A_BYTE * path.stat().st_size)
     try:
         if suffix in DELIMITERS:
-            return _read_text(path, suffix, text), {}
-        if suffix == ".npz":
-            return _read_npz(path)
-        if suffix in EXCEL:
-            return _read_excel(path), {}
-        return _read_arrow(path, ARROW[suffix]), {}
+            frame = _read_text(path, suffix, text)
+        elif suffix == ".npz":
+            frame, groups = _read_npz(path)
+        else:
+            frame = getattr(pd, f"read_{BY_PANDAS[suffix]}")(path).reset_index(drop=True)
+            if suffix == ".xlsx":
+                frame.index = pd.RangeIndex(2, len(frame) + 2, name="sheet row")
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -128,8 +130,11 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
             "utf-16."
         ) from None
     except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
-        kind = "Excel" if suffix in EXCEL else suffix[1:].upper()
-        raise InputError(f"{path} cannot be read as {kind}: {one_line(error)}") from None
+        raise InputError(f"{path} cannot be read as {suffix[1:].upper()}: {one_line(error)}") from None
+    frame.columns = [str(c).strip() for c in frame.columns]
+    check_unique(list(frame.columns), path)
+    _check_size(path, OF_A_NUMBER * frame.size)
+    return frame, groups
 
 
 def _suffix(path: Path, text: Text) -> str:
@@ -141,7 +146,7 @@ def _suffix(path: Path, text: Text) -> str:
     if path.suffix.lower() == ".zip" and inner.suffix.lower() not in DELIMITERS and zipfile.is_zipfile(path):
         inner = Path(_zipped_name(path))
     suffix = inner.suffix.lower()
-    if suffix not in DELIMITERS and (inner != path or suffix not in {*ARROW, *EXCEL, ".npz"}):
+    if suffix not in DELIMITERS and (inner != path or suffix not in {*BY_PANDAS, ".npz"}):
         known = suffix or path.suffix.lower() or "(no extension)"
         within = "" if inner.suffix == path.suffix else f" in {path.suffix.lower()}"
         raise InputError(f"{path}: unknown file type {known!r}{within}; use {KINDS}.")
@@ -163,33 +168,25 @@ def _check_size(path: Path, needed: float) -> None:
 
 # ---------------------------------------------------------------------- text
 def _read_text(path: Path, suffix: str, text: Text) -> pd.DataFrame:
-    packed = path.suffix.lower() in COMPRESSED
-    if str(path) != STDIN and not packed:
-        _check_size(path, OF_A_LETTER * path.stat().st_size)
-    with _opened(path) as stream:
-        raw = stream.read(MOST_INFLATED + 1 if packed else -1)
-    if packed and len(raw) > MOST_INFLATED:
+    raw = _bytes_of(path)
+    if len(raw) > MOST_INFLATED and path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
-    content = raw.decode("utf-8-sig" if text.encoding.lower() in ("utf-8", "utf8") else text.encoding)
-    head = content[:FIRST]
-    fields = max(map(head.count, (",", ";", "\t"))) + head.count("\n") + 1
-    _check_size(path, (OF_A_LETTER + OF_A_NUMBER * fields / max(1, len(head))) * len(content))
-    return _frame_of(path, suffix, content, text)
+    utf8 = text.encoding.lower() in ("utf-8", "utf8")
+    return _frame_of(path, suffix, raw.decode("utf-8-sig" if utf8 else text.encoding), text)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a table of text, standard input and compressed ones too."""
+def _bytes_of(path: Path) -> bytes:
+    """Return what a table of text, standard input or a compressed one holds; of these no more than is taken."""
+    packed, opener = path.suffix.lower(), COMPRESSED.get(path.suffix.lower())
     if str(path) == STDIN:
-        yield io.BytesIO(sys.stdin.buffer.read())
-    elif path.suffix.lower() == ".zip":
-        member = _zipped_name(path)
-        with zipfile.ZipFile(path) as archive, archive.open(member) as inner:
-            yield inner
-    else:
-        opener: Any = COMPRESSED.get(path.suffix.lower(), Path.open)
-        with opener(path, "rb") as stream:
-            yield stream
+        return sys.stdin.buffer.read()
+    if packed == ".zip":
+        with zipfile.ZipFile(path) as archive, archive.open(_zipped_name(path)) as stream:
+            return stream.read(MOST_INFLATED + 1)
+    if opener is None:
+        return path.read_bytes()
+    with opener(path) as stream:
+        return stream.read(MOST_INFLATED + 1)
 
 
 def _zipped_name(path: Path) -> str:
@@ -233,7 +230,6 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             said = _too_wide(content, delimiter, len(names)) or error
             raise InputError(f"{path}: {said}") from None
-    frame.columns = [str(c).strip() for c in frame.columns]
     if text.decimal == ",":
         _check_points(frame, path)
     if content.rstrip().count("\n") == len(frame) and content[:1] > "\r":  # each row is one line
@@ -277,62 +273,27 @@ def _check_points(frame: pd.DataFrame, path: Path) -> None:
             )
 
 
-# ---------------------------------------------------------------------- other files
-def _read_arrow(path: Path, kind: str) -> pd.DataFrame:
-    found = required("pyarrow.dataset", str(path), "parquet").dataset(path, format=kind)
-    pd = required("pandas", "reading a table", "parquet")
-    _check_size(path, OF_A_NUMBER * found.count_rows() * len(found.schema))
-    check_unique(list(found.schema.names), path)
-    frame = pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
-    frame.columns = [str(c) for c in frame.columns]
-    return frame.reset_index(drop=True)
-
-
-def _read_excel(path: Path) -> pd.DataFrame:
-    pd = required("pandas", "reading a table", "excel")
-    _check_size(path, OF_EXCEL * path.stat().st_size)
-    try:
-        frame = pd.read_excel(path)
-    except ImportError as error:
-        raise InputError(
-            f"{path} needs another package: {one_line(error)}; for .xlsx pip install '.[excel]' in the checkout"
-        ) from None
-    frame.columns = [str(c).strip() for c in frame.columns]
-    check_unique(list(frame.columns), path)
-    frame.index = pd.RangeIndex(2, len(frame) + 2, name="sheet row")
-    return frame
-
-
+# ---------------------------------------------------------------------- arrays
 def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     pd = required("pandas", "reading a table", "tables")
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
     check_archive(path)
-    with zipfile.ZipFile(path) as packed:
-        _check_size(path, OF_NPZ * sum(entry.file_size for entry in packed.infolist()))
     with np.load(path, allow_pickle=False) as archive:
         arrays = dict(archive)
-    given = {"X": arrays.pop("feature_names", None), "Y": arrays.pop("target_names", None)}
-    given["y"] = given["Y"]
     if any(a.ndim not in (1, 2) for a in arrays.values()) or len({len(a) for a in arrays.values()}) > 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(
             f"{path}: its arrays must be 1-D or 2-D and have the same number of rows; found {shapes}."
         )
-    columns: dict[str, Any] = {}
     groups: dict[str, list[str]] = {}
+    frames = []
     for name, array in arrays.items():
+        frame = pd.DataFrame(array)
         label = name.lower() if name in ("X", "Y") else name
-        table = array[:, None] if array.ndim == 1 else array
-        names = given.get(name)
-        if names is not None and len(np.atleast_1d(names)) == table.shape[1]:
-            groups[name] = [str(n) for n in np.atleast_1d(names)]
-        elif table.shape[1] == 1 and name != "X":
-            groups[name] = [label]
-        else:
-            groups[name] = [f"{label}{j}" for j in range(table.shape[1])]
-        check_unique([*columns, *groups[name]], path)
-        columns.update(zip(groups[name], table.T, strict=True))
+        one = frame.shape[1] == 1 and name != "X"
+        frame.columns = groups[name] = [label] if one else [f"{label}{j}" for j in frame.columns]
+        frames.append(frame)
     if "Y" in groups:
         groups.setdefault("y", groups["Y"])
-    return pd.DataFrame(columns), groups
+    return pd.concat(frames, axis=1), groups

@@ -9,7 +9,6 @@ import re
 import sys
 import warnings
 import zipfile
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -122,16 +121,11 @@ def test_compressed_tables(tmp_path, suffix):
     assert "cannot be read as CSV" in refused(path)
 
 
-def test_feather_and_excel(tmp_path, monkeypatch):
+def test_feather_and_excel(tmp_path):
     frame = pd.DataFrame({"a": [1, 2], "y": [3, 4]})
     frame.to_feather(tmp_path / "t.feather")
     assert read_table(tmp_path / "t.feather", target="y").X.tolist() == [[1], [2]]
     assert "is no text: sep, encoding and decimal" in refused(tmp_path / "t.feather", text=Text(sep=";"))
-    (tmp_path / "t.xlsx").write_bytes(b"")
-    monkeypatch.setattr(pd, "read_excel", lambda path: frame)
-    assert read_table(tmp_path / "t.xlsx", target="y").features.index.name == "sheet row"
-
-    monkeypatch.undo()
     pytest.importorskip("openpyxl")
     town = pd.DataFrame({"a": [0.1, 2.0], "town": ["Bern", None], "y": [3, 4]})
     town.to_excel(tmp_path / "t.xlsx", index=False)
@@ -139,13 +133,6 @@ def test_feather_and_excel(tmp_path, monkeypatch):
     assert (found.X.tolist(), found.left_out) == ([[0.1], [2.0]], {"town": "text, as in 'Bern'"})
     town.drop(columns="town").assign(a=[0.1, None]).to_excel(tmp_path / "t.xlsx", index=False)
     assert "X sheet row 3, column 'a' is NaN" in run("solve", tmp_path / "t.xlsx", "--target", "y").stderr
-
-    monkeypatch.setattr(
-        pd, "read_excel", Mock(side_effect=ImportError("Missing optional dependency 'openpyxl'."))
-    )
-    assert "t.xlsx needs another package: Missing optional dependency 'openpyxl'" in refused(
-        tmp_path / "t.xlsx"
-    )
 
 
 def test_a_whole_number_above_the_doubles_is_a_number():
