@@ -1,23 +1,29 @@
-"""What is wrong with a network, in words that somebody can act on."""
+"""What is wrong with a network, in words that somebody can act on, and in one figure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import KDTree
 
+from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top
 from covopt.oracles.base import heights
+from covopt.plotting import check_figure_path, save_figure
+from covopt.plotting.drawing import draw as draw_picture
+from covopt.plotting.pictures import GREY, INK, MOST_MARKS, PALE, SYMBOLS, Line, Picture, Points, label_of
 from covopt.sparsify.merging import drop_silent
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from covopt.meter.report import Gap
 
-TWINS = 1e-3  # angle within which two neurons are one
-SAID = 1e-3  # relative fall of the objective that is worth a sentence
-MANY = 4000  # neurons from which on twins are not looked for
+SAID = 1e-3  # relative fall of the objective that is worth a sentence, and distance of unit neurons that are not one
 SHOWN = 6  # coordinates of a direction
 
 
@@ -75,10 +81,9 @@ def twins(hidden: np.ndarray) -> int:
     """
     lengths = np.linalg.norm(hidden, axis=1)
     units = hidden[lengths > 0] / lengths[lengths > 0, None]
-    if not 1 < len(units) <= MANY:
+    if not len(units):
         return 0
-    near = units @ units.T > np.cos(TWINS)
-    return int(len(units) - len({tuple(np.flatnonzero(row)[:1]) for row in near}))
+    return len(units) - len({min(near) for near in KDTree(units).query_ball_point(units, SAID)})
 
 
 def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
@@ -91,3 +96,89 @@ def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
     reached = np.linalg.norm(heights(best.data.lifted, report.refit_dual, units), axis=1)
     worst = int((reached >= (1.0 - 1e-9) * reached.max()).argmax())  # of equals the first
     return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + SAID else None
+
+
+# ---------------------------------------------------------------------- the figure: ladder, outputs, dual
+def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draw a gap, and save it where a path is given.
+
+    Parameters
+    ----------
+    report : Gap
+    path : path-like, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure_class = required("matplotlib.figure", "drawing", "plot").Figure
+    if path is not None:
+        check_figure_path(os.fspath(path))
+    missing = missing_neuron(report)
+    columns = 2 if missing is None else 3
+    figure = figure_class(figsize=(5.2 * columns, 4.2), layout="constrained")
+    axes = figure.subplots(1, columns)
+    _ladder(report, axes[0])
+    draw_picture(_outputs(report), axes[1])
+    if missing is not None:
+        draw_picture(_dual(report, missing[0]), axes[2])
+    if path is not None:
+        save_figure(figure, os.fspath(path))
+    return figure
+
+
+def _ladder(report: Gap, ax: Axes) -> None:
+    steps = report.ladder
+    *names, below = steps
+    bound = steps[below]
+    is_bounded = bound > 0.0
+    values = [100.0 * (steps[name] - bound) / bound if is_bounded else steps[name] for name in names]
+    ax.barh(names[::-1], values[::-1], color="0.8", edgecolor=INK, lw=0.8)
+    for place, name in enumerate(names[::-1]):
+        ax.text(values[len(names) - 1 - place], place, f" {steps[name]:.6g}", va="center", fontsize="small")
+    ax.set_xlim(0.0, 1.3 * max(values, default=1.0) or 1.0)
+    ax.set_xlabel("above the lower bound (%), and the objective itself" if is_bounded else "objective")
+    said = f"no network is below {bound:.6g}" if is_bounded else "no lower bound yet"
+    ax.set_title(f"from your network to the best one\n{said}", fontsize="medium")
+
+
+def _outputs(report: Gap) -> Picture:
+    given = report.networks["as given"].representations(report.X)[-1]
+    best = np.asarray(report.best.network.predict(report.X)).reshape(given.shape)
+    chosen = np.linspace(0, len(given) - 1, min(len(given), MOST_MARKS)).astype(int)
+    ends = np.array([min(given.min(), best.min()), max(given.max(), best.max())])
+    names = [label_of(name) for name in report.best.data.target_names[: len(SYMBOLS)]]
+    marks = [
+        Points(best[chosen, j], given[chosen, j], name, SYMBOLS[j], 4.0, "white" if j else PALE)
+        for j, name in enumerate(names)
+    ]
+    return Picture(
+        [Line(ends, ends, color=GREY, dash=1, width=1.0), *marks], "output of the best network",
+        "output of your network", "both networks on the rows\n(dashed: equal)", columns=3 if len(names) > 1 else 0,
+    )  # fmt: skip
+
+
+def _dual(report: Gap, place: np.ndarray) -> Picture:
+    """Return ‖Λᵀσ(X̃w)‖ along the great circle from the missing neuron through the nearest that there is."""
+    last = next(network for name, network in reversed(report.networks.items()))
+    (w, b), _ = last.layers
+    hidden = w if b is None or not report.best.data.bias else np.column_stack([w, b])
+    lengths = np.linalg.norm(hidden, axis=1)
+    units = hidden[lengths > 0] / lengths[lengths > 0, None]
+    near = units[int((units @ place).argmax())] if len(units) else np.roll(place, 1)
+    other = near - (near @ place) * place
+    size = float(np.linalg.norm(other))
+    other = other / size if size > 1e-9 else np.linalg.svd(place[None])[2][-1]
+    angles = np.arange(-180.0, 181.0)
+    circle = np.cos(np.radians(angles))[:, None] * place + np.sin(np.radians(angles))[:, None] * other
+    value = np.linalg.norm(heights(report.best.data.lifted, report.refit_dual, circle), axis=1)
+    own = np.degrees(np.arctan2([near @ other], [near @ place]))
+    layers = [
+        Line(angles, value, width=1.4),
+        Points(np.zeros(1), value[angles == 0.0], "missing neuron", size=7.0),
+        Points(own, np.interp(own, angles, value), "nearest neuron you have", "s", 6.0, face=INK),
+    ]
+    return Picture(
+        layers, "angle from the missing neuron (degrees)", "dual function ‖Λᵀσ(X̃w)‖",
+        "a neuron above 1 lowers the objective", (-180, 180), bounds=(1,), xticks=range(-180, 181, 90),
+    )  # fmt: skip

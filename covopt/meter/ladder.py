@@ -22,18 +22,17 @@ from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing
 from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
 
-SWEEPS, EVEN = 300, 1e-13  # of balancing and refitting deep networks, and the relative fall that ends it
-ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
+ROUNDS, EVEN = (
+    500,
+    1e-13,
+)  # of what is done again and again, and the relative fall that ends it, or a cone program
 STEPS = 1000  # of L-BFGS
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
-RETURNS, ASKED, FRESH = (
-    8,
-    1e-6,
-    1e-3,
-)  # starts of a refit; excess of the pull, share of mass, of what comes back
-ACCURACY = 1e-13  # of a cone program
+RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
 MOST = 500_000  # pairs of a row and a neuron: some seconds
-LIGHT = 1e-9  # share of the largest mass below which a neuron is tried without
+LIGHT = (
+    1e-9  # share of the largest mass below which a neuron is tried without, and excess of a pull that counts
+)
 
 
 class Refitted(NamedTuple):
@@ -70,7 +69,7 @@ def rungs(
     network = balanced(with_top(network, merged))
     yield "merged", network
     before = np.inf
-    for _ in range(SWEEPS):
+    for _ in range(ROUNDS):
         layer = top(network, X)
         fitted = shortest(layer) if isinstance(loss, Interpolation) else refit(layer, loss, lam)
         network = balanced(with_top(network, fitted))
@@ -109,7 +108,7 @@ def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
     weights = [w.copy() for w in network.weights]
     biases = [None if b is None else b.copy() for b in network.biases or [None] * len(weights)]
     before = network.squared_norm
-    for _ in range(SWEEPS):
+    for _ in range(ROUNDS):
         for ell in range(len(weights) - 1):
             b = biases[ell]
             into = np.hypot(np.linalg.norm(weights[ell], axis=1), 0.0 if b is None else np.abs(b))
@@ -142,7 +141,7 @@ def shortest(layer: HiddenLayer) -> HiddenLayer:
         if not as_good(found, outputs, best.squared_norm):
             break
         best = found
-        if fall <= STILL * best.squared_norm:
+        if fall <= EVEN * best.squared_norm:
             break
     return best
 
@@ -249,7 +248,7 @@ class _Refit:
             size = np.linalg.norm(weights, axis=1)
             pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
             height = np.linalg.norm(pulls, axis=1)
-            back = (height > 2.0 * self.lam * (1.0 + ASKED)) & (size <= LIGHT * size.max(initial=0.0))
+            back = (height > 2.0 * self.lam * (1.0 + LIGHT)) & (size <= LIGHT * size.max(initial=0.0))
             if not back.any():
                 break
             size[back] = FRESH * size.max()
@@ -335,7 +334,7 @@ def solve_corners(
     linear = np.append(loss.conjugate_gradient(np.zeros((n, 1))), 0.0)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = ACCURACY
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = EVEN
     settings.time_limit = min(LONGEST_S, max(0.05, seconds_left()))
     cones = [clarabel.NonnegativeConeT(2 * (m + n)), clarabel.ZeroConeT(1)]
     answer = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()

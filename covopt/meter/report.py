@@ -21,7 +21,7 @@ from covopt.files.formats import check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
 from covopt.limits import seconds_left
 from covopt.losses import Interpolation, Loss
-from covopt.meter.findings import describe
+from covopt.meter.findings import describe, draw
 from covopt.meter.ladder import balanced, objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
 from covopt.problems.problem import Problem
@@ -282,8 +282,6 @@ class Gap:
         -------
         matplotlib.figure.Figure
         """
-        from covopt.meter.picture import draw
-
         return draw(self, path)
 
     # ------------------------------------------------------------------ checking and files
