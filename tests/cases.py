@@ -1,5 +1,6 @@
-"""Tables of cases as text: the sections of ``cases.txt``, an expression of Python in each line."""
+"""Tables of cases as text: the sections of ``cases.txt``, an expression of Python in each line; changes of JSON."""
 
+import copy
 import re
 from functools import cache
 from pathlib import Path
@@ -22,3 +23,24 @@ def cases(name, **names):
     """Return what the lines of a section say; ``names`` are those that they use beside np and pytest."""
     space = {"np": np, "pytest": pytest, **names}
     return [value for line in sections()[name] for value in eval(f"[{line}]", space)]
+
+
+def values(content, *, ends=False, at=()):
+    """Return the values in JSON with their places (names and numbers that lead there); of lists the ends alone."""
+    if isinstance(content, dict):
+        parts = content.items()
+    elif isinstance(content, list):
+        parts = [(k, part) for k, part in enumerate(content) if not ends or k in (0, len(content) - 1)]
+    else:
+        return [(at, content)]
+    return [found for key, part in parts for found in values(part, ends=ends, at=(*at, key))]
+
+
+def with_value(content, place, change):
+    """Return a copy with another value in a place; ``change`` makes it of the one before."""
+    again = inner = copy.deepcopy(content)
+    *way, last = place
+    for key in way:
+        inner = inner[key]
+    inner[last] = change(inner[last])
+    return again

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_matrices import HOFFMAN_PEREIRA, HORN, S7, quadratic_form
 
 from covopt.completely_positive.copositive import is_copositive_exact, scan_copositive
+from tests.completely_positive.bank import HOFFMAN_PEREIRA, HORN, S7, quadratic_form
 
 
 def symmetric(n: int, low: int, high: int):

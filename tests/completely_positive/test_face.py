@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from known_matrices import HORN, M7, M7_TILDE, M8, M9, M11, NOT_CP, S7, twelve
 
 from covopt.completely_positive.copositive import is_copositive_exact
 from covopt.completely_positive.face import (
@@ -21,6 +20,7 @@ from covopt.completely_positive.face import (
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
 from covopt.completely_positive.matrix import read_matrix
 from tests.cases import cases
+from tests.completely_positive.bank import HORN, M7, M7_TILDE, M8, M9, M11, NOT_CP, S7, twelve
 
 
 @pytest.fixture(scope="module")

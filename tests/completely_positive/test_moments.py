@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_matrices import M7, M7_TILDE, NOT_CP
 
 from covopt.completely_positive.moment_model import moment_model
 from covopt.completely_positive.moments import check_moment_bound, moment_bound, rigorous_value
 from covopt.errors import SolverError
+from tests.completely_positive.bank import M7, M7_TILDE, NOT_CP
 
 
 def gram(graph: nx.Graph) -> np.ndarray:

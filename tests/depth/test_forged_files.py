@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import covopt
-from benchmarks.adversary.mutate import places
 from covopt.data import Data
 from covopt.depth import DeepFit, DeepSolution
 from covopt.depth.bounds import (
@@ -30,7 +29,7 @@ from covopt.exact.rounding import above
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
-from tests.cases import cases
+from tests.cases import cases, values, with_value
 from tests.depth.bank.tables import BY_NAME, known, tree_bound, tree_of
 
 TREE = "3 x 1, positive 102, L = 3"
@@ -84,22 +83,12 @@ def test_a_file_is_read_back_and_every_number_of_its_proofs_may_be_changed(name)
     again = type(honest).from_dict(json.loads(json.dumps(content)))
     assert again.to_dict() == content and all(check.ok for check in again.claims())
     rng = np.random.default_rng(len(name))
-    numbers = []
-    for at in places(content["bounds"]):
-        value = content["bounds"]
-        for key in at:
-            value = value[key]
-        if isinstance(value, int | float):
-            numbers.append(at)
+    numbers = [("bounds", *at) for at, value in values(content["bounds"]) if isinstance(value, int | float)]
     for place in rng.permutation(len(numbers))[:CHANGES]:
-        forged = copy.deepcopy(content)
-        *way, last = numbers[place]
-        inner = forged["bounds"]
-        for key in way:
-            inner = inner[key]
-        inner[last] = type(inner[last])(inner[last] * FACTORS[rng.integers(len(FACTORS))])
+        factor = FACTORS[rng.integers(len(FACTORS))]
+        forged = with_value(content, numbers[place], lambda old, by=factor: type(old)(old * by))
         forged["lower_bound"] = max(bound["value"] for bound in forged["bounds"])
-        is_believed(forged, numbers[place][0], name)
+        is_believed(forged, numbers[place][1], name)
     forged = copy.deepcopy(content)  # a claim above what is proved
     forged["bounds"][0]["value"] = forged["lower_bound"] = honest.lower_bound * (1.0 + 1e-8)
     assert not is_believed(forged, 0, name)

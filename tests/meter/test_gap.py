@@ -17,6 +17,7 @@ from covopt.limits import HURRY_S, TimeUp
 from covopt.losses import LOSSES
 from covopt.meter.report import RUNGS
 from covopt.status import Status
+from tests.cases import values, with_value
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.standard_normal((20, 2)), RNG.standard_normal(20)
@@ -184,15 +185,11 @@ def test_ctrl_c_leaves_a_report_and_little_time(monkeypatch, signals):
 def test_a_number_that_was_changed_is_refused_and_a_damaged_file_is_one_sentence(bank, tmp_path):
     whole, file = json.dumps(bank["squared"].to_dict()), tmp_path / "forged.json"
     held, changed = json.loads(whole), 0
-    for place in numbers_of(
-        {name: part for name, part in held.items() if name not in ("schema", "best", "time_s")}
-    ):
-        content = json.loads(whole)
-        part = content
-        for key in place[:-1]:
-            part = part[key]
-        part[place[-1]] += 1e-5 * part[place[-1]] if place[0] == "networks" else 1e-6
-        file.write_text(json.dumps(content))
+    for place, value in values(held, ends=True):
+        if place[0] in ("best", "time_s") or not isinstance(value, float) or not value:
+            continue
+        step = 1e-5 * value if place[0] == "networks" else 1e-6
+        file.write_text(json.dumps(with_value(held, place, lambda old, step=step: old + step)))
         found = covopt.load(file).claims()
         assert any(not check.ok for check in found), place  # before those of the best network, which are long
         changed += 1
@@ -213,18 +210,6 @@ def test_a_number_that_was_changed_is_refused_and_a_damaged_file_is_one_sentence
         file.write_text(json.dumps(content))
         with pytest.raises(SolutionFileError):
             covopt.load(file)
-
-
-def numbers_of(content, place=()):
-    """Yield the places of numbers: of lists that of the first and the last."""
-    if isinstance(content, dict):
-        for name, part in content.items():
-            yield from numbers_of(part, (*place, name))
-    elif isinstance(content, list):
-        for at in {0, len(content) - 1} if content else ():
-            yield from numbers_of(content[at], (*place, at))
-    elif isinstance(content, float) and content:
-        yield place
 
 
 def best_of(report):
