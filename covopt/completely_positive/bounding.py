@@ -154,10 +154,8 @@ class Component:
             self.say("approximate", len(B), "factor", {"factor": B.tolist()})
 
 
-QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
+SHARE = 0.25  # of the time left goes to a step that dearer ones follow
 MOMENT_SIZE = {1: 40, 2: 9}
-MOMENT_SHARE = 0.4
-CARATHEODORY_ROWS = 400
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 
 
@@ -255,8 +253,7 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
         )  # fmt: skip
         taken = False
         if factor is not None:
-            reduced = [caratheodory(factor)] if rows <= CARATHEODORY_ROWS else []
-            taken = any(piece.take(B) for B in [*reduced, factor])
+            taken = any(piece.take(B) for B in (caratheodory(factor), factor))
             unproved += not taken
         if taken:
             most, known = rows - 1, True
@@ -310,7 +307,7 @@ def _moment(piece: Component, method: str, level: int, kind: str) -> None:
 
     with _noting(piece, f"moment bound of level {level}"):
         found = moment_bound(
-            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE),
+            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(SHARE),
             tol=piece.options.tol if piece.matrix.exact is None else 0.0,
         )  # fmt: skip
         if not automatic or found.integer > piece.lower:
@@ -319,7 +316,7 @@ def _moment(piece: Component, method: str, level: int, kind: str) -> None:
 
 STEPS: tuple[Callable[[Component], None], ...] = (
     _comparison, _rank, *(partial(_moment, method=f"moment-{t}", level=t, kind="plain") for t in (1, 2)), _cliques,
-    partial(_search, share=QUICK_SHARE, n_starts=4), _cap, _boundary,
+    partial(_search, share=SHARE, n_starts=4), _cap, _boundary,
     *(partial(_moment, method="auto", level=t, kind="strong") for t in (1, 2)),
     partial(_search, share=1.0, n_starts=64), _cap,
 )  # fmt: skip

@@ -22,16 +22,14 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
-from covopt.completely_positive.matrix import Matrix
+from covopt.completely_positive.matrix import NEAR, Matrix
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rounding import gamma
 
 CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
 STEPS = 6
-CLEARLY = 1e-9  # smallest eigenvalue (unit diagonal) above which X is sought on all rows: a hint
-MOST_EQUATIONS = 1000
 MOST_UNKNOWNS = 6000
-SLACK = 1.0 + 2.0**-29  # above γ(n) of norms of up to n = MOST_EQUATIONS · MOST_UNKNOWNS entries
+SLACK = 1.0 + 2.0**-27  # above γ(n) of norms of up to n = MOST_UNKNOWNS² entries
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
@@ -73,7 +71,7 @@ def _span(A: Matrix) -> tuple[list[int], np.ndarray]:
     """Return rows I, and C with A = CᵀA_II C: the reduced echelon form of a symmetric matrix has it in its rows."""
     values = np.array(A, dtype=float)
     roots = np.sqrt(np.diag(values))
-    if np.linalg.eigvalsh(values / np.outer(roots, roots))[0] > CLEARLY:
+    if np.linalg.eigvalsh(values / np.outer(roots, roots))[0] > NEAR:  # then X is sought on all rows
         return list(range(len(A))), np.array(
             [[Fraction(int(i == j)) for j in range(len(A))] for i in range(len(A))]
         )
@@ -88,7 +86,7 @@ def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np
     if any(not len(basis) for basis in bases) or sum(map(len, bases)) > MOST_UNKNOWNS:
         return False
     pairs = _pairs(A, rows, bases)
-    if not 0 < len(pairs) <= MOST_EQUATIONS:
+    if not 0 < len(pairs) <= MOST_UNKNOWNS:
         return False
     # the last entry of each basis vector is its own, and one
     t = [row[rows][[int(np.flatnonzero(v)[-1]) for v in basis]] for row, basis in zip(B, bases, strict=True)]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve
 
 from covopt.checks.optional import required
-from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, NEAR, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
 
 
@@ -164,7 +164,7 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
     found = [Fraction(x) for x in np.where(np.isfinite(d), d, 0.0).tolist()]
     if dominance_rows(matrix, found) is not None:
         return found
-    return _solved(matrix) if n <= EXACT_SIZE and smallest_comparison(matrix.values) >= -1e-7 else None
+    return _solved(matrix) if n <= EXACT_SIZE and smallest_comparison(matrix.values) >= -NEAR else None
 
 
 def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:

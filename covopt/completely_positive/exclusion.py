@@ -11,12 +11,10 @@ import numpy as np
 from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
-from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, NEAR, SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import negative_direction
 from covopt.files.schema import fractions
-
-NEAR = 1e-7  # eigenvalues above are not worth looking at: a choice of what is tried, every answer is checked exactly
 
 
 def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:

@@ -26,7 +26,7 @@ from covopt.completely_positive.copositive import (
 )
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
 from covopt.completely_positive.face_recovery import candidate_matrices, coprime, minimise_over_k1
-from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
+from covopt.completely_positive.matrix import NEAR, SymmetricMatrix, read_matrix
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError
 from covopt.files.schema import fractions
@@ -34,7 +34,6 @@ from covopt.files.schema import fractions
 logger = logging.getLogger(__name__)
 
 TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
-BELOW = 1e-7
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
 
@@ -201,12 +200,12 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     limit = check_time_limit(time_limit_s)
     matrix = _read(A)
     point = minimise_over_k1(matrix.values, time_limit_s=limit)
-    if point is None or point.value > -BELOW:
+    if point is None or point.value > -NEAR:
         return None
     goal = float(np.sum(point.S * matrix.values))
     for scale in ROUNDING_SCALES:
         # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
-        for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + 1e-7))):
+        for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + NEAR))):
             whole = rounded.astype(np.int64).astype(object)
             below = inner(matrix.fractions(), whole) < Fraction(scale * goal) / 4
             if below and is_copositive_exact(whole):

@@ -9,11 +9,10 @@ from math import ceil
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from covopt.completely_positive.matrix import Matrix
+from covopt.completely_positive.matrix import NEAR, Matrix
 from covopt.exact.elimination import row_reduce
 
 MILP_SECONDS = 20.0
-POSITIVE = 1e-7
 
 Atoms = Sequence[Sequence[int]]
 
@@ -156,4 +155,4 @@ def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]
         np.r_[np.zeros(m), np.ones(m)], constraints=[equal, switch], bounds=Bounds(0, 1),
         integrality=np.r_[np.zeros(m), np.ones(m)], options={"time_limit": time_limit_s},
     )  # fmt: skip
-    return [] if found.x is None else np.flatnonzero(found.x[:m] > POSITIVE).tolist()
+    return [] if found.x is None else np.flatnonzero(found.x[:m] > NEAR).tolist()

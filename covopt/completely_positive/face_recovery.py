@@ -26,8 +26,9 @@ SCALINGS = 6
 CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
 SETTLED = 1e-6
 SOLVER_TOL = 1e-10
-SINGULAR = 1e-3  # smallest eigenvalue of a block of S (unit diagonal) that holds a zero
-POSITIVE = 1e-3
+SINGULAR = (
+    1e-3  # smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
+)
 LARGEST_DENOMINATOR = 5000
 NAMED = 1e-8  # a zero within this of a rational with a small denominator is taken for it
 GRIDS = (4, 16, 64, 1024, 2**16)
@@ -239,7 +240,7 @@ def _zeros_of(S: np.ndarray) -> list[np.ndarray]:
             values, vectors = np.linalg.eigh(S[np.ix_(support, support)])
             u = vectors[:, 0] * np.sign(vectors[:, 0].sum())
             alone = size == 1 or values[1] > 10 * max(values[0], 1e-6)
-            if values[0] < SINGULAR and alone and u.min() > POSITIVE:
+            if values[0] < SINGULAR and alone and u.min() > SINGULAR:
                 full = np.zeros(n)
                 full[list(support)] = u / u.sum()
                 zeros.append(full)

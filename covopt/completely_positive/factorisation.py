@@ -12,14 +12,13 @@ from scipy.sparse import csr_array
 
 from covopt.checks.optional import required
 from covopt.checks.speaking import tell
-from covopt.completely_positive.lower import edge_clique_cover
+from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
 from covopt.completely_positive.matrix import DEFAULT_TOL, Pattern, support_pattern
 from covopt.limits import checkpoint, now
 from covopt.sparsify.reduction import caratheodory as spend
 
 DENSE = 3e5  # entries of a Jacobian: larger ones stay sparse
 LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and every start costs seconds
-SUPPORTS = 500  # maximal cliques that rows are drawn from
 RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
 
 
@@ -108,7 +107,7 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]]:
     cover = edge_clique_cover(pattern.vertices, pattern.edges)[1]
     graph = nx.Graph(pattern.edges)
     graph.add_nodes_from(pattern.vertices)
-    cliques = islice(nx.find_cliques(graph), SUPPORTS)
+    cliques = islice(nx.find_cliques(graph), CLIQUE_BUDGET)
     return [np.array(c) for c in cover], [np.array(sorted(c)) for c in cliques]
 
 

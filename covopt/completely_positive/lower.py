@@ -107,7 +107,7 @@ def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> 
     return found, "the support graph has a triangle" if found is None else "recomputed"
 
 
-CLIQUE_BUDGET = 5_000
+CLIQUE_BUDGET = 5_000  # maximal cliques that are looked at
 # sets times elements: larger programs take minutes; never a time limit, so that checks repeat
 MILP_SIZE = 20_000
 

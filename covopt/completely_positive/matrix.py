@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from covopt.exact.elimination import integer_row
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the entry: more than that is no rounding
 LARGEST = 1e300
-FLOAT_DIGITS = 15
-MOST_LETTERS = 4000  # of an entry in a file; Python writes no longer integers
-MOST_BITS = 13_000  # of a numerator or denominator: as many digits
+MOST_DIGITS = (
+    3900  # of an entry in a file, a numerator or a denominator: Python writes no integers much longer
+)
 EXACT_SIZE = 40  # rows that are eliminated in integers
+NEAR = 1e-7  # of size one, what doubles take for zero: a choice of what is tried, every answer is checked exactly
 Exact = np.ndarray  # of fractions, shape (n, n)
 Matrix = Sequence[Sequence[Fraction]] | Exact
 
@@ -192,8 +194,8 @@ def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix
     else:
         differ, lost = exact != exact.T, (exact != 0) & (values == 0)
         different = {id(entry): entry for entry in exact.flat}.values()
-        if any(max(x.numerator.bit_length(), x.denominator.bit_length()) > MOST_BITS for x in different):
-            raise InputError("A has a fraction of more than 3900 digits; round its entries.")
+        if any(max(abs(x.numerator), x.denominator) >= 10**MOST_DIGITS for x in different):
+            raise InputError(f"A has a fraction of more than {MOST_DIGITS} digits; round its entries.")
     for i, j in np.argwhere(differ)[:1]:
         raise InputError(
             f"A must be symmetric; received A[{i}, {j}] = {values[i, j]!r} and A[{j}, {i}] = {values[j, i]!r}. "
@@ -264,7 +266,7 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
             raise InputError(f"{path} must hold a matrix of at most {MOST_ROWS} rows and columns.")
         rows.append([_entry(f"{path}, line {number}: {one_line(word, 60)!r}", word) for word in words])
         written_by_floats |= any(
-            len(_digits(word)) >= FLOAT_DIGITS for word in words if set(word) & set(".eE")
+            len(_digits(word)) >= sys.float_info.dig for word in words if set(word) & set(".eE")
         )
     if {len(row) for row in rows} != {len(rows)}:
         entries = len(rows[0]) if rows else "no"
@@ -275,7 +277,7 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
 def _entry(where: str, word: str) -> Fraction:
     plain = word.replace(" ", "")
     try:
-        size = abs(float("nan" if len(plain) > MOST_LETTERS else 1.0 if "/" in plain else plain))
+        size = abs(float("nan" if len(plain) > MOST_DIGITS else 1.0 if "/" in plain else plain))
         # 1e99999999 as a fraction would fill the memory
         if size > LARGEST or (size == 0.0 and _digits(plain)):
             raise InputError(

@@ -20,11 +20,11 @@ import numpy as np
 from scipy import sparse
 
 from covopt.checks.optional import required
+from covopt.completely_positive.lower import CLIQUE_BUDGET
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import gamma
 
 MAX_BLOCK = 80
-MAX_CLIQUES = 2000
 METHODS = ("strong", "plain")
 
 Monomial = tuple[int, ...]
@@ -216,9 +216,9 @@ def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
     found: list[_Clique] = []
     start = 0
     for vertices in nx.find_cliques(graph):
-        if len(found) == MAX_CLIQUES:
+        if len(found) == CLIQUE_BUDGET:
             raise BudgetError(
-                f"the support graph has more than {MAX_CLIQUES} maximal cliques, too many for the moment bound; "
+                f"the support graph has more than {CLIQUE_BUDGET} maximal cliques, too many for the moment bound; "
                 "use the combinatorial bounds of cp_rank."
             )
         ordered = tuple(sorted(vertices))

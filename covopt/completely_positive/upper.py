@@ -27,7 +27,7 @@ from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 
-DENOMINATORS = (12, 1000)  # that entries of rows, against the largest of their row, are recognised with
+LARGEST_DENOMINATOR = 1000  # that entries of rows, against the largest of their row, are recognised with
 MOST_WEIGHTS = 60
 PROOFS = {
     "product": "BᵀB = A in rational arithmetic",
@@ -61,18 +61,20 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     rows = np.array(table[0], dtype=object).reshape(B.shape)
     if (rows.T @ rows == A * table[1] ** 2).all():
         return "product"
-    if max(B.shape) <= MOST_WEIGHTS and any(_has_weights(A, B, largest) for largest in DENOMINATORS):
+    if max(B.shape) <= MOST_WEIGHTS and _has_weights(A, B):
         return "weights"
     if len(A) <= EXACT_SIZE and completes(A, B):
         return "completion"
     return None
 
 
-def _has_weights(A: np.ndarray, B: np.ndarray, largest: int) -> bool:
+def _has_weights(A: np.ndarray, B: np.ndarray) -> bool:
     """Whether the rows are multiples of rows with small denominators whose only combination to A has no sign."""
     i, j = np.triu_indices(len(A))
     U = B[B.any(1)] / B[B.any(1)].max(axis=1, keepdims=True)
-    atoms = np.array([[Fraction(x).limit_denominator(largest) for x in row] for row in U.tolist()])
+    atoms = np.array(
+        [[Fraction(x).limit_denominator(LARGEST_DENOMINATOR) for x in row] for row in U.tolist()]
+    )
     if len(U) > len(i) or np.abs(atoms.astype(float) - U).max(initial=0.0) > 1e-6:
         return False
     reduced, pivots = row_reduce(np.vstack([atoms[:, i] * atoms[:, j], A[i, j]]).T.tolist(), len(U))
