@@ -26,7 +26,7 @@ def cases(name, **names):
 
 
 def values(content, *, ends=False, at=()):
-    """Return the values in JSON with their places (names and numbers that lead there); of lists the ends alone."""
+    """Return values in JSON with their places, names and numbers that lead there; with ``ends`` of lists the ends."""
     if isinstance(content, dict):
         parts = content.items()
     elif isinstance(content, list):

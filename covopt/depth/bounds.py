@@ -15,7 +15,7 @@ from covopt.depth.dual_trees import dual_bound
 from covopt.depth.families import DualTree
 from covopt.depth.gram_cells import MOST_CELLS
 from covopt.depth.gram_chain import GramChain, gram_bound, gram_search
-from covopt.depth.pairs import LEVEL_ROWS, PairBound, pair_bounds, recompute
+from covopt.depth.pairs import MOST_COMPARED, PairBound, pair_bounds, recompute
 from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_search import TreeSearch
@@ -185,9 +185,7 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
 
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
-LEVELS = (0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
-LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
-MANY_LAYERS = 4
+LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
 FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
 FEW_CELLS = 8000  # of a layer, for two of many
 
@@ -293,8 +291,7 @@ def dual_trees(
     found: list[DualTree] = []
     try:
         search = TreeSearch(lifted, targets, data.bias, free=free)
-        scales = LEVELS if depth <= MANY_LAYERS else LOW_LEVELS
-        levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
+        levels = [scale * upper / depth for scale in LEVELS] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)
             dual, value = search.multipliers()
@@ -338,8 +335,8 @@ def too_large(data: Data, depth: int) -> list[str]:
         found.append(f"{depth} layers are too many for the tree bound, which takes {MOST_LAYERS}")
     elif data.n_samples > MOST_ROWS:
         found.append(f"{data.n_samples} rows are too many for the tree bound: it takes {MOST_ROWS} of them")
-    if data.bias > 0 and data.n_samples > LEVEL_ROWS:
+    if data.bias > 0 and data.n_samples > MOST_COMPARED:
         found.append(
-            f"{data.n_samples} rows are too many for the bound of pairs with one target, which takes {LEVEL_ROWS}"
+            f"{data.n_samples} rows are too many for the bound of pairs with one target, which takes {MOST_COMPARED}"
         )
     return found

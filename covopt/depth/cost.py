@@ -181,9 +181,6 @@ class Bracket(ABC, Generic[Solved]):
 
 ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
-LATE, UNLIMITED_S = 0.1, 100.0  # share of the limit, or of so many seconds, for a cheap network at the end
-LEAST_GOAL = 5e-4  # of two rows: trees are asked where their chain is not so near
-FELL = 0.95  # of the norm at which trees and chains were made: below it they are made again
 _FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
 
 
@@ -298,14 +295,12 @@ class _Task(Bracket[DeepSolution]):
         self.search = UpperSearch(
             self.data, self.depth, self.output_bias, self.limit, self.random_state, self.offer
         )
-        self.looked = np.inf  # the norm at which trees and chains were made
         self.work(None, self._at_once)
         self.work(_FIRST_SHARE, self._begin)
         if self.best is None:
             self.best = self._cheap()
         self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
         self.work(_UPPER_SHARE, self.search.go_on)
-        self.work(1.0, self._again)
 
     def _begin(self) -> None:
         self.search.begin()
@@ -315,7 +310,7 @@ class _Task(Bracket[DeepSolution]):
     def _cheap(self) -> Found:
         """Return some network through the points, soon."""
         interrupted = self.status is Status.INTERRUPTED
-        late = HURRY_S if interrupted else LATE * (self.limit or UNLIMITED_S)
+        late = HURRY_S if interrupted or self.limit is None else (1.0 - _UPPER_SHARE) * self.limit
         try:
             with limited(late):
                 return self.search.cheap()
@@ -365,20 +360,13 @@ class _Task(Bracket[DeepSolution]):
         assert self.best is not None
         upper = self.best[0]
         closed = [bound for bound in self.bounds if bound.kind == "pair"]
-        self.looked = upper
         many, rest = self.data.n_samples > 2, (self.data, self.depth, self.output_bias)
         found = tree_bounds(*rest, upper=upper, weights=self.search.dual) if many else []
         known = max((bound.value for bound in [*self.bounds, *found]), default=0.0)
         found += chain_bounds(*rest, upper=upper, closed=closed, known=known)
-        if not many and (not found or relative_gap(upper, found[0].value) > LEAST_GOAL):
+        if not many and (not found or relative_gap(upper, found[0].value) > self.tol):
             found += tree_bounds(*rest, upper=upper, weights=self.search.dual)
         self.add(found)
-
-    def _again(self) -> None:
-        """Bound again where the best network is much cheaper than the one that the bounds looked at."""
-        assert self.best is not None
-        if self.best[0] < FELL * self.looked:
-            self._trees()
 
     def solution(self) -> DeepSolution:
         """See the base class; bounds may not be above a network that misses small targets."""

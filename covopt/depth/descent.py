@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from covopt.depth.layers import Layout
+from covopt.depth.layers import TOUCHES, Layout
 from covopt.limits import checkpoint
 from covopt.losses import Loss
 
@@ -117,7 +117,6 @@ def _value_of(
 
 
 MOST_WEIGHTS = 160
-_TOUCHES = 1e-6
 
 
 def trim(
@@ -201,7 +200,7 @@ def polish(
         touching = [
             (ell, int(i), int(j))
             for ell, z in enumerate(values)
-            for i, j in np.argwhere(np.abs(z) <= _TOUCHES * size)
+            for i, j in np.argwhere(np.abs(z) <= TOUCHES * size)
         ]
         for ell, i, j in touching:
             flips += 1

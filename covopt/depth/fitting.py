@@ -21,7 +21,7 @@ from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout, as_chain, stationarity
 from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
-from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, random_start
+from covopt.depth.upper import DESCENT, KEPT, RANDOM_STARTS, WIDTH, Found, UpperSearch, random_start
 from covopt.errors import InputError
 from covopt.files.schema import DEEP_FIT
 from covopt.limits import now
@@ -129,7 +129,6 @@ class DeepFit(DeepSolution):
         return found
 
 
-RANDOM_STARTS = 3
 LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
 _SHALLOW_SHARE, _UPPER_SHARE = 0.25, 0.7  # of a time limit
 SILENT = 1e-9  # ‖w_in‖‖w_out‖ of neurons that are dropped, against the largest

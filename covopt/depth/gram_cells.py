@@ -287,7 +287,6 @@ def mark(
 
 
 MOST_CELLS = 60_000  # of a layer, beyond which no more are halved
-MOST_READ = 2 * MOST_CELLS + 1  # the last round may have halved every leaf
 MOST_HALVED = 120  # times, one in another
 _LEAF = "."
 
@@ -360,8 +359,9 @@ class Cells:
         ValueError
             Where it is no tree, or too large a one.
         """
-        if len(text) > MOST_READ:
-            raise ValueError(f"a layer has more than {MOST_READ} cells")
+        most = 2 * MOST_CELLS + 1  # the last round may have halved every leaf
+        if len(text) > most:
+            raise ValueError(f"a layer has more than {most} cells")
         if set(text) - set("012" + _LEAF):
             raise ValueError(f"a tree of cells holds {min(set(text) - set('012' + _LEAF))!r}")
         here = np.zeros(1, dtype=int)

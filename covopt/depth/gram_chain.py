@@ -229,7 +229,6 @@ def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
     return out
 
 
-WORTH = 0.8  # of what is missing: the trees are written down where it is less
 ROUNDS = MOST_HALVED  # each halves a cell once at most
 SHARE = 0.5  # of a layer's part of what is missing: cells that lose more by themselves are halved
 
@@ -299,7 +298,7 @@ def _raised(
             pay(task, layers, k, fresh[k], asked[k])
         value = task.least(layers[0])
         last = value >= aim or max(len(layer.cells) for layer in layers) > most
-        if value > told and (last or aim - value < WORTH * (aim - told)):
+        if value > told:
             told = value
             yield value, tuple(layer.written() for layer in layers)
         if last:

@@ -29,7 +29,6 @@ from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
 TRIED = 12  # pairs of each sign of x_i·x_j and of y_i·y_j: each is a search
-LEVEL_ROWS = 100  # each is compared with each
 _LARGE = 10**12
 
 TITLES = {
@@ -160,7 +159,7 @@ def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple
 
 def _dearest_level(X: np.ndarray, Y: np.ndarray, bias: float) -> tuple[int, ...]:
     """Return the row that is dearest alone, or two rows with equal targets; none without biases, or of many rows."""
-    if bias == 0.0 or len(X) > LEVEL_ROWS:
+    if bias == 0.0 or len(X) > MOST_COMPARED:
         return ()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         lifted = np.column_stack([X, np.full(len(X), bias)])

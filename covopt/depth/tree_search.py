@@ -22,11 +22,9 @@ from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
-MOST_POINTS = 400
 WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
 SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
 FEW, TIGHT = 12, 1e-4  # the same for at most so many rows
-CLIMBS = 8  # from signs to the best activations and back, for a height from below
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SIDES = 8  # half a polygon about the circle: two per cent are lost at most
 SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
@@ -100,7 +98,7 @@ class TreeSearch:
             return value, mu, z
         best, best_mu, attained = value, mu, z
         self._points.append(z)
-        program = _Epigraph(base, index, room, self._points[-MOST_POINTS:])
+        program = _Epigraph(base, index, room, self._points)
         for _ in range(40):
             answer = program.solve()
             if answer is None:
@@ -223,9 +221,7 @@ class TreeSearch:
         starts = [vector > 0, *((hint > 0) & (vector > 0) for hint in self.hints)]
         for start in dict.fromkeys(map(bits, starts)):
             on, here = start, 0.0
-            for _ in range(CLIMBS):
-                if not on:
-                    break
+            while on:
                 value, _, z = self.relax(child_of(vector, on, 0, np.zeros(len(vector))), below)
                 if value <= max(here * (1.0 + self.tol), 0.8 * best):
                     break

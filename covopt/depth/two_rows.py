@@ -50,9 +50,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from covopt.depth.gram_cells import LOST
 from covopt.exact.rounding import below, down, root_down
 
-_SHRINK = 1 - Fraction(1, 2**40)  # of the entry off the diagonal: what was found in doubles is let inside
 _FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: of rows at a small angle the best share is one to many digits
 
 
@@ -196,10 +196,10 @@ def _of_obtuse_rows(
 
 
 def _over_root(off: float, square: Fraction) -> Fraction:
-    """Return nearly off/√square, no more for a positive ``off``, whatever the sizes."""
+    """Return nearly off/√square, a little less for a positive ``off``, whatever the sizes."""
     power = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     root = math.sqrt(float(square / Fraction(4) ** power))
-    return Fraction(off) / Fraction(root) / Fraction(2) ** power * _SHRINK
+    return Fraction(off) / Fraction(root) / Fraction(2) ** power * (1 - Fraction(LOST))
 
 
 def _top(function: Callable[[float], float], end: float) -> float:
@@ -213,7 +213,6 @@ def _top(function: Callable[[float], float], end: float) -> float:
 
 
 # ------------------------------------------------------------------ one target, with biases
-_LOST = 2.0**-42  # of all terms: ten roundings, and what the grid of b′ that is searched may miss by them
 _NODES = np.concatenate([[0.0], np.geomspace(1e-7, 0.05, 6000), np.linspace(0.05, 1.0, 4000)[1:]])
 _BLOCK = 64  # nodes that share a part of the grid
 
@@ -243,10 +242,10 @@ def level_value(start: Fraction, target: Fraction, depth: int, *, penalized: boo
         return 0.0
     first, end = min(1.0, below(start)), below(target)
     left = end * _NODES if penalized else 2.0 * np.sqrt(end * _NODES)
-    left = left * (1.0 - _LOST)
+    left = left * (1.0 - LOST)
     steps = depth - 2 + penalized
     if steps == 0:
-        return down(2.0 * np.sqrt(first * end) * (1.0 - _LOST))
+        return down(2.0 * np.sqrt(first * end) * (1.0 - LOST))
     for _ in range(steps - 1):
         left = np.concatenate([
             _before(_NODES[i : i + _BLOCK], left) for i in range(0, len(_NODES), _BLOCK)
@@ -269,7 +268,7 @@ def _through(at: np.ndarray, left: np.ndarray, begin: int, end: int) -> np.ndarr
     b = at[:, None]
     place = np.clip(np.sqrt(b / slope), np.maximum(low, 1e-300), high)
     size = b / place + slope * place
-    return np.asarray(size - b + base - _LOST * (size + b + np.abs(base)))
+    return np.asarray(size - b + base - LOST * (size + b + np.abs(base)))
 
 
 Three = tuple[Fraction, Fraction, Fraction]

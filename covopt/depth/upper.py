@@ -15,7 +15,7 @@ from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
 from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.problems.problem import PASSES
 
 
 def deeper(
@@ -119,18 +119,14 @@ def _widened(
 
 KEPT = 3  # networks that go on to the next depth
 EXTRA = (0, 2)  # small random neurons that a layer gets
-RANDOM_STARTS = 6
+RANDOM_STARTS = 3
 TRAINED_STARTS = 40
 POLISHED = 4  # of the trained ones
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
 NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
 SMALL = 20  # numbers in Y: more starts
-NEWTON, DESCENT = (
-    32.0,
-    500.0,
-)  # bytes for an entry of Newton's matrix and what solves with it, and for a weight
-PASSES = 1e-10  # of max|y|, a tenth of what counts as interpolation: enough where the time is up
+NEWTON, DESCENT = 32.0, 500.0  # bytes of an entry of Newton's matrix and what solves with it, and of a weight
 
 Found = tuple[float, Layout, np.ndarray]
 
@@ -187,10 +183,8 @@ class UpperSearch:
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
-        """Continuation in the depth, then random and trained starts."""
+        """Continuation in the depth, then trained starts."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
-        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if self._small else 1):
-            self.improve(layout, theta, "random start")
         trained = [
             self._train(*start)
             for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else 3)
@@ -238,8 +232,7 @@ class UpperSearch:
         for layout, theta in starts:
             missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
             no_room = self._has_no_room(layout)
-            # Newton steps on many rows take seconds
-            if missed <= (INTERPOLATES if no_room else PASSES) * float(np.abs(Y).max()):
+            if missed <= PASSES * float(np.abs(Y).max()):
                 yield norm_of(layout, theta), layout, theta
                 return
             met = None if no_room else meet(layout, theta, X, Y)
@@ -270,7 +263,7 @@ class UpperSearch:
 
     def _random(self, depth: int) -> list[Found]:
         found = []
-        for layout, theta in self._random_starts(depth, 2 * RANDOM_STARTS):
+        for layout, theta in self._random_starts(depth, 4 * RANDOM_STARTS):
             found.extend(self.improve(layout, theta, "random start"))
         return distinct(found)
 

@@ -15,6 +15,7 @@ from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.depth.layers import from_content, to_content
+from covopt.depth.solution import AGREES
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format, damaged, find_reader
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT, SCHEMA = "covopt-gap", 1
-AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 STATED = "gap", "excess", "refit_gap", "status"
 SAME = 1e-8  # of the largest output, by which rungs of one function may differ
 WEAK = 1.0  # excess from which on percentages say little

@@ -111,7 +111,7 @@ def test_no_tree_makes_the_bound_more_than_the_best_network(name, monkeypatch):
         trees = tuple(layer.written() for layer in layers)
         assert gram_bound(GramChain((0, 1), trees), *table, cutoff=30.0) <= truth
     # the last round of a search goes beyond the number of cells that ends it, and what it wrote is read
-    monkeypatch.setattr("covopt.depth.gram_cells.MOST_READ", 2 * most + 1)
+    monkeypatch.setattr("covopt.depth.gram_cells.MOST_CELLS", most)
     value, chain = gram_search((0, 1), *table, upper=1.001 * truth, goal=1e-9, most=most)
     assert max(map(len, chain.trees)) > most
     again = gram_bound(chain, *table, cutoff=1.001 * truth)

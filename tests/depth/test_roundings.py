@@ -108,7 +108,7 @@ def test_what_is_too_large_for_a_bound_is_said():
     assert said(5, 12) == said(5, 40, bias=0.0) == []
     assert said(6, 3) == ["6 rows are too many for the tree bound: it takes 5 of them"]
     assert said(5, 13) == ["13 layers are too many for the tree bound, which takes 12"]
-    assert "101 rows are too many for the bound of pairs with one target" in said(101, 13)[1]
+    assert "1001 rows are too many for the bound of pairs with one target" in said(1001, 13)[1]
     assert tree_bounds(Data.validate([[0.0], [1.0]], [1.0, -1.0], bias=1.0), 40, "none", upper=90.0) == []
 
 
