@@ -303,7 +303,7 @@ def path(
         if lams is None:
             grid = task.grid(n_lams, eps, time_limit_s)
         else:
-            grid = _check_lams(task.strengths(lams, time_limit_s))
+            grid = check_lams(task.strengths(lams, time_limit_s))
         if folds:
             share = None if time_limit_s is None else FOR_CHOICE * time_limit_s
             solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
@@ -328,7 +328,8 @@ def path(
     return solutions
 
 
-def _check_lams(lams: Any) -> np.ndarray:
+def check_lams(lams: Any) -> np.ndarray:
+    """Return λ in falling order, each once, or refuse them."""
     try:
         values = np.atleast_1d(as_doubles(lams))
     except (TypeError, ValueError):

@@ -159,16 +159,17 @@ class Task:
         if start.network.output_weights.shape[1] != self.data.n_outputs:
             raise InputError("start has another number of outputs; leave it out.")
 
-    def is_solved_by(self, found: Solution, lam: float) -> bool:
-        """Whether a solution, of these rows, is of this problem for one λ."""
-        mine: list[Any] = [self.data.Y, self.output_bias, self.potential, self.sample_weight]
-        theirs: list[Any] = [found.data.Y, found.output_bias, found.potential, found.sample_weight]
-        if not self.interpolates:
-            mine += [lam, self.loss.parameters()]
-            theirs += [found.lam, found.loss and found.loss.parameters()]
-        return (found.loss is None) == self.interpolates and all(
-            np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True)
-        )
+    def is_solved_by(self, found: Solution, lam: Any = None) -> bool:
+        """Whether a solution is of this problem, for one λ or for any; the names of classes do not matter."""
+
+        def said(asked: Any, loss: Loss | None) -> list[Any]:
+            own = {} if loss is None else {**loss.parameters(), "classes": None, "column": None}
+            data = asked.data
+            return [data.X, data.Y, data.bias, asked.output_bias, asked.potential, asked.sample_weight, own]
+
+        both = zip(said(self, self.named_loss), said(found, found.loss), strict=True)
+        same = all(np.array_equal(one, other) for one, other in both)
+        return same and (self.interpolates or lam is None or lam == found.lam)
 
     @property
     def named_loss(self) -> Loss | None:

@@ -11,10 +11,10 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
+from covopt.api.fitting import check_lams
 from covopt.api.selection import fold_networks, say_cut
-from covopt.api.task import Task
-from covopt.checks.validation import check_count, check_time_limit, check_tol
-from covopt.errors import InputError, TableWarning
+from covopt.checks.validation import check_time_limit
+from covopt.errors import TableWarning
 from covopt.estimators.base import LossEstimator
 from covopt.estimators.classification import ReLUClassifier
 from covopt.estimators.regression import ReLURegressor
@@ -48,7 +48,8 @@ class _AlongThePath(LossEstimator):
         limit = check_time_limit(self.time_limit_s)
         splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
         task = self._task(X, targets, loss, weights)
-        self.lams_ = self._grid(task, limit)
+        asked = self.lams
+        self.lams_ = task.grid(self.n_lams, self.eps, limit) if asked is None else check_lams(asked)
         tasks = [(task, train, self.lams_) for train, _ in splits]
         networks_of = partial(fold_networks, time_limit_s=limit)
         self.scores_ = np.empty((len(self.lams_), len(splits)))
@@ -61,18 +62,6 @@ class _AlongThePath(LossEstimator):
         say_cut(cut, len(self.lams_), len(splits), len(splits), limit)
         self.lam_ = float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
         return self.lam_
-
-    def _grid(self, task: Task, limit: float | None) -> np.ndarray:
-        if self.lams is not None:
-            lams = np.unique(np.asarray(self.lams, dtype=float).ravel())[::-1]
-            if not len(lams) or not np.isfinite(lams).all() or lams[-1] <= 0:
-                raise InputError(f"lams must be positive finite numbers; received {self.lams!r:.60}.")
-            return lams
-        n_lams, eps = check_count("n_lams", self.n_lams), check_tol(self.eps, "eps")
-        top = task.largest(limit).met
-        if top == 0.0:
-            raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
-        return top * np.geomspace(1.0, eps, n_lams)
 
     def _keep(self, solution: Solution) -> None:
         """See the base class; a constant is not kept silently."""

@@ -22,7 +22,7 @@ from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
-from covopt.training.results import DIFFER, solves
+from covopt.training.results import DIFFER
 from covopt.training.schedule import check_widths
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
@@ -271,7 +271,7 @@ def _floor(
     task = Task(
         X, Y, Interpolation() if lam is None else loss, bias, output_bias, None, "variation", "auto", 1e-6, None
     )  # fmt: skip
-    if not solves(reference, task) or (lam is not None and reference.lam != task.strengths(lam)):
+    if not task.is_solved_by(reference, lam and task.strengths(lam)):
         raise InputError(f"reference is a solution of another problem: lam, {DIFFER}; leave it out.")
     return reference
 

@@ -26,7 +26,7 @@ from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.sparsify.layer import least_outgoing
 from covopt.sparsify.merging import balance, drop_silent
-from covopt.training.results import TrainingRun, solves
+from covopt.training.results import TrainingRun
 from covopt.training.runner import train
 from covopt.training.schedule import Phase, check_widths
 from covopt.verification import verify
@@ -328,7 +328,7 @@ def _check(solution: Any, X: Any, Y: Any, widths: Any) -> None:
             own.X if X is None else X, own.Y if Y is None else Y, solution.loss or Interpolation(), own.bias,
             solution.output_bias, solution.sample_weight, "variation", "auto", 1e-6, None,
         )  # fmt: skip
-        if not solves(solution, task):
+        if not task.is_solved_by(solution):
             raise InputError(
                 "X and Y are not the table of the solution; leave them out to use the solution's own."
             )

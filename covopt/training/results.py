@@ -163,7 +163,7 @@ def floors_of(reference: Any, task: Task, members: Sequence[Member]) -> np.ndarr
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
     if len(members[0].widths) > 1:
         raise InputError("reference bounds two-layer networks only; leave it out for deep ones.")
-    if not solves(reference, task):
+    if not task.is_solved_by(reference):
         raise InputError(f"reference is a solution of another problem: {DIFFER}; train on its own table.")
     lams = np.array([member.lam for member in members])
     floors[lams == reference.lam] = reference.lower_bound
@@ -171,15 +171,3 @@ def floors_of(reference: Any, task: Task, members: Sequence[Member]) -> np.ndarr
 
 
 DIFFER = "X, Y, bias, output_bias, potential, loss or sample_weight differ"
-
-
-def solves(solution: Solution, task: Task) -> bool:
-    """Whether a solution is of a task's problem, for some λ; the names of classes do not matter."""
-
-    def said(data: Any, asked: Any, targets: np.ndarray, loss: Loss | None) -> list[Any]:
-        own = {} if loss is None else {**loss.parameters(), "classes": None, "column": None}
-        return [data.X, targets, data.bias, asked.output_bias, asked.potential, asked.sample_weight, own]
-
-    mine = said(task.data, task, task.loss.targets, task.named_loss)
-    theirs = said(solution.data, solution, solution.data.Y, solution.loss)
-    return all(np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True))

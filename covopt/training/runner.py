@@ -26,7 +26,6 @@ from covopt.checks.validation import (
 from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
 from covopt.losses import Loss
-from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
@@ -216,23 +215,14 @@ def _starting_weights(
         both = zip(layouts, members, strict=True)
         return [initial_weights(own, m.seed, random_state, scale) for own, m in both]
     if isinstance(start, TrainingRun):
-        given = [start.network(i) for i in range(len(start))]
-    elif isinstance(start, ReLUNetwork | DeepReLUNetwork):
-        given = [start] * len(members)
-    elif isinstance(start, Sequence):
-        given = list(start)
-    else:
-        raise InputError(
-            f"start must be a network, a sequence of networks or a TrainingRun; received {type(start).__name__}."
-        )
+        start = [start.network(i) for i in range(len(start))]
+    given = list(start) if isinstance(start, Sequence) else [start] * len(members)
     if len(given) != len(members):
         raise InputError(
             f"start has {len(given)} networks for {len(members)}; give one for all, or one for each."
         )
     found = []
     for i, (network, own) in enumerate(zip(given, layouts, strict=True)):
-        if not isinstance(network, ReLUNetwork | DeepReLUNetwork):
-            raise InputError(f"start must hold networks; entry {i} is {type(network).__name__}.")
         chain = as_chain(network)
         _check_same_kind(i, chain, own)
         layout, theta = Layout.of_network(chain, own.bias, own.output_bias)
