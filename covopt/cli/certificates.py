@@ -80,10 +80,6 @@ def prove(given: SimpleNamespace) -> Answer:
         loaded = covopt.load(given.solution)
         if not isinstance(loaded, covopt.Solution):
             what = f"holds a {type(loaded).__name__}, no solution whose bound could be proved"
-            if isinstance(loaded, list):
-                what = "is a path: save one of its solutions and prove that"
-            elif isinstance(loaded, covopt.CPRankCertificate):
-                what = "is a CP-rank certificate: verify checks its reasons, there is nothing to prove"
             raise InputError(f"{given.solution} {what}")
         stated = loaded.lower_bound
         try:

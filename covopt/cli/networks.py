@@ -33,7 +33,6 @@ ASKED = (
 )  # fmt: skip
 CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # otherwise in Python
 STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
-TITLES = {"r2": "R²"}
 
 
 def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def path(given: SimpleNamespace) -> Answer:
     return Answer(
         Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED,
         record,
-        [*_path_lines(record), *columns_lines(table), *said, *scaling],
+        [*_path_lines(solutions, record), *columns_lines(table), *said, *scaling],
         save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
         finished=ended and solutions[-1].status.code not in STOPPED,
     )  # fmt: skip
@@ -219,7 +218,7 @@ def _beside(solution: Any, table: Any, given: SimpleNamespace) -> dict[str, Any]
 
 
 def _beside_lines(beside: dict[str, Any], lam: str | None) -> list[str]:
-    name = "accuracy" if "accuracy" in beside else "r2"
+    name, key = ("accuracy", "accuracy") if "accuracy" in beside else ("R²", "r2")
     share = beside["lam_over_lambda_max"]
     how = {"": "; by default, since --lam was not given", "cv": "; chosen by cross-validation"}
     chosen = how.get((lam or "").strip().lower(), "")
@@ -227,7 +226,7 @@ def _beside_lines(beside: dict[str, Any], lam: str | None) -> list[str]:
     if share is not None:
         said = f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
     return [
-        f"{TITLES.get(name, name):<14} {beside[name]:.4f}  (on the points it was fitted to)",
+        f"{name:<14} {beside[key]:.4f}  (on the points it was fitted to)",
         f"{'λ / λ_max':<14} {said}",
     ]
 
@@ -241,23 +240,12 @@ def _held_out(found: Any) -> dict[str, Any] | None:
     return {"lam": seen.best, "lams": seen.lams, **means}
 
 
-def _path_lines(record: dict[str, Any]) -> list[str]:
+def _path_lines(found: Any, record: dict[str, Any]) -> list[str]:
     """Return one line for each point of a path, and which fits rows left out best."""
-    points, held, last = record["points"], record["held_out"], []
-    more, beside = "", [""] * len(points)
-    if held is not None:
-        key = next(name for name in ("r2", "accuracy") if name in held)
-        name, losses, qualities = TITLES.get(key, key), held["loss"], held[key]
-        more = f"{'left out: loss':>14} {name:>9} "
-        beside = [f"{loss:14.6g} {value:9.4f} " for loss, value in zip(losses, qualities, strict=True)]
-        best = f"({name} {qualities[losses.argmin()]:.4f} there)"
-        last = [f"{'fits best':<14} λ = {held['lam']:.6g} on rows left out in turn {best}"]
-    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {more}{'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
-    lines += [
-        f"{p['lam']:12.6g} {p['objective']:14.8g} {p['loss']:14.8g} {left}{p['cost']:14.8g} {p['n_neurons']:8d} "
-        f"{p['gap']:9.1e}  {p['status']}"
-        for p, left in zip(points, beside, strict=False)
-    ]
+    points, seen = record["points"], found.held_out
+    rows = found.to_frame().drop(columns="lower_bound")
+    lines = rows.to_string(index=False, float_format="{:.6g}".format).splitlines() if points else []
+    if seen is not None:
+        lines.append(f"{'fits best':<14} λ = {seen.best:.6g} on rows left out: {seen.said}")
     done, total = sum(p["certified"] for p in points), sum(p["time_s"] for p in points)
-    asked = counted(record["points_asked"], "point")
-    return [*lines, *last, f"{done} of {asked} certified, {total:.2f} s"]
+    return [*lines, f"{done} of {counted(record['points_asked'], 'point')} certified, {total:.2f} s"]

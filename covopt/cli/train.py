@@ -69,19 +69,11 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
     """Return widths and λ, where the options go together."""
     from covopt.errors import InputError
 
-    certifies, sizes, lams = (
-        given.cross_check,
-        widths_in(given.widths),
-        strengths_in(given.lam) if given.lam else [],
-    )
-    refused = {
-        f"--cross-check takes one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
-        f"certificates are about two-layer networks; received --widths {given.widths}.":
-            certifies and any(isinstance(size, tuple) for size in sizes),
-    }  # fmt: skip
-    for sentence, holds in refused.items():
-        if holds:
-            raise InputError(sentence)
+    sizes, lams = widths_in(given.widths), strengths_in(given.lam) if given.lam else []
+    if given.cross_check and len(lams) > 1:
+        raise InputError(f"--cross-check takes one λ; received --lam {given.lam}.")
+    if given.cross_check and any(isinstance(size, tuple) for size in sizes):
+        raise InputError(f"certificates are about two-layer networks; received --widths {given.widths}.")
     return sizes, lams
 
 

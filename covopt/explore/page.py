@@ -199,7 +199,7 @@ def page_html(
         "says": [_says(s, i, len(steps)) for i, s in enumerate(steps)] if is_path else [],
         "facts": [_facts(s) for s in steps],
         "cursor": [s.lam for s in steps] if is_path else [],
-        "panels": _pooled(panels, pool),
+        "panels": _written(panels, pool),
         "words": WORDS,
         "tables": [{"columns": n.columns, "rows": n.rows, "texts": n.texts()} for n in neurons],
         "pool": list(pool),
@@ -220,17 +220,25 @@ def page_html(
     return template
 
 
-def _pooled(value: Any, pool: dict[Any, int]) -> Any:
-    """Put arrays and the lines of hover texts into a pool: most of them are the same at every step of a path."""
+CODES = {"float32": "f4", "uint8": "u1"}  # plotly's, of types of numbers; others are written as double
+
+
+def _written(value: Any, pool: dict[Any, int]) -> Any:
+    """Return figures as JSON types, nothing where nothing is said.
+
+    Arrays of numbers, as bytes, and the lines of hover texts go into a pool: most are the same at every step.
+    """
     if isinstance(value, dict):
-        return {
-            key: {"pool": [pool.setdefault(part, len(pool))]} if key == "bdata" else _pooled(part, pool)
-            for key, part in value.items()
-        }
-    if not isinstance(value, list):
-        return value
-    if not value or not all(isinstance(part, str) for part in value):
-        return [_pooled(part, pool) for part in value]
+        return {key: _written(part, pool) for key, part in value.items() if part is not None}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        code = CODES.get(value.dtype.name, "f8")
+        coded = base64.b64encode(np.ascontiguousarray(value, dtype=f"<{code}").tobytes()).decode()
+        shape = ", ".join(map(str, value.shape))
+        return {"dtype": code, "bdata": {"pool": [pool.setdefault(coded, len(pool))]}, "shape": shape}
+    if not isinstance(value, list | tuple | np.ndarray):
+        return value.item() if isinstance(value, np.generic) else value
+    if not len(value) or not all(isinstance(part, str) for part in value):
+        return [_written(part, pool) for part in value]
     lines = [part.split("<br>") for part in value]
     columns = list(zip(*lines, strict=True)) if len({len(each) for each in lines}) == 1 else [tuple(value)]
     return {"pool": [pool.setdefault(column, len(pool)) for column in columns]}
@@ -325,23 +333,7 @@ def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
             name="cursor",
         ))  # fmt: skip
     caption = next((p.caption for p in first if p.layers), "")
-    return {"key": key, "title": first[-1].title, "caption": caption, "figures": _written(figures)}
-
-
-CODES = {"float32": "f4", "uint8": "u1"}  # plotly's, of types of numbers; others are written as double
-
-
-def _written(value: Any) -> Any:
-    """Return a figure as JSON types: arrays of numbers as their bytes, nothing where nothing is said."""
-    if isinstance(value, dict):
-        return {key: _written(part) for key, part in value.items() if part is not None}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        code = CODES.get(value.dtype.name, "f8")
-        coded = base64.b64encode(np.ascontiguousarray(value, dtype=f"<{code}").tobytes()).decode()
-        return {"dtype": code, "bdata": coded, "shape": ", ".join(map(str, value.shape))}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_written(part) for part in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return {"key": key, "title": first[-1].title, "caption": caption, "figures": figures}
 
 
 def _panel_html(panel: dict[str, Any]) -> str:

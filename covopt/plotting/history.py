@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,22 +21,8 @@ if TYPE_CHECKING:
 PATH = "From the largest λ to the smallest. Open marks are not certified to the tolerance."
 
 
-class Bracket(NamedTuple):
-    """The best bounds so far, round by round, and in the last row what the certificate settled; empty without rounds.
-
-    Attributes
-    ----------
-    time, lower, upper, gap : (rounds + 1,) arrays
-    """
-
-    time: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    gap: np.ndarray
-
-
-def bracket_of(solution: Any) -> Bracket:
-    """Return the bracket over time.
+def bracket_of(solution: Any) -> np.ndarray:
+    """Return time, best lower and upper bound so far, and gap, by rounds, and last what the certificate settled.
 
     Parameters
     ----------
@@ -44,7 +30,7 @@ def bracket_of(solution: Any) -> Bracket:
         Its ``history`` is a list of dicts with ``time_s``, ``lower_bound`` and ``upper_bound``.
     """
     if not solution.history:
-        return Bracket(*np.zeros((4, 0)))
+        return np.zeros((4, 0))
     names = ("time_s", "lower_bound", "upper_bound")
     rounds = np.array([[r.get(name) for name in names] for r in solution.history], dtype=float)
     rounds[~np.isfinite(rounds)] = np.nan  # not known yet
@@ -53,7 +39,7 @@ def bracket_of(solution: Any) -> Bracket:
         gap = np.maximum((upper - lower) / np.abs(upper), ROUNDING)
     settled = (solution.time_s, solution.lower_bound, solution.objective, max(solution.gap, ROUNDING))
     ends = zip((time, lower, upper, gap), settled, strict=True)
-    return Bracket(*(np.append(of, end) for of, end in ends))
+    return np.array([np.append(of, end) for of, end in ends])
 
 
 def cost_of(solution: Any) -> str:
@@ -74,13 +60,13 @@ def history_pictures(solution: Any) -> list[Picture]:
     ----------
     solution : Solution
     """
-    found, n_rounds = bracket_of(solution), len(solution.history)
+    (time, lower, upper, gap), n_rounds = bracket_of(solution), len(solution.history)
     symbols = ("v", "^") if n_rounds <= 40 else ("", "")  # a marker a round, where they do not run together
     layers = [
-        Line(found.time, found.upper, "upper bound (a network)", symbol=symbols[0]),
-        Line(found.time, found.lower, "lower bound (a dual)", dash=1, symbol=symbols[1], filled=False),
+        Line(time, upper, "upper bound (a network)", symbol=symbols[0]),
+        Line(time, lower, "lower bound (a dual)", dash=1, symbol=symbols[1], filled=False),
     ]
-    ends = np.concatenate([found.lower, found.upper])
+    ends = np.concatenate([lower, upper])
     ends = ends[np.isfinite(ends)] if n_rounds else np.zeros(1)
     pad = 0.05 * float(np.abs(ends).max())  # of a bracket that is closed the axis would show rounding
     bounds = Picture(
@@ -89,8 +75,8 @@ def history_pictures(solution: Any) -> list[Picture]:
         (ends.min() - pad, ends.max() + pad) if pad else None, empty="no round was made",
         caption="The answer lies between the two bounds; the last point is the certificate.",
     )  # fmt: skip
-    gap = Line(found.time, found.gap, "relative gap", NEGATIVE, dash=2)
-    return [bounds, Picture([gap] if n_rounds else [], "time (s)", "relative gap", logs="y", columns=0)]
+    shown = Line(time, gap, "relative gap", NEGATIVE, dash=2)
+    return [bounds, Picture([shown] if n_rounds else [], "time (s)", "relative gap", logs="y", columns=0)]
 
 
 def plot_history(solution: Any, ax: Axes | None = None) -> Axes:

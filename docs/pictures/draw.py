@@ -67,8 +67,8 @@ def proof(solution: covopt.Solution) -> Figure:
     """Draw the two bounds of a solve, round by round."""
     figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     axes = figure.subplots()
-    found = bracket_of(solution)
-    rounds, upper, lower = np.arange(1, len(found.upper) + 1), found.upper, found.lower
+    _, lower, upper, _ = bracket_of(solution)
+    rounds = np.arange(1, len(upper) + 1)
     axes.fill_between(rounds, lower, upper, color="0.88", linewidth=0)
     axes.plot(rounds, upper, "v-", color=INK, label="the best network so far")
     axes.plot(rounds, lower, "^--", color=BLUE, label="no network is below")

@@ -77,7 +77,8 @@ def unpacked(page):
 
 def best_of(frame):
     best = frame.loc[frame["held_out_loss"].idxmin()]
-    return f"λ = {best['lam']:.6g} on rows left out in turn (R² {best['held_out_r2']:.4f} there)"
+    said = f"R² {best['held_out_r2']:.4f}, loss {best['held_out_loss']:.6g}"
+    return f"λ = {best['lam']:.6g} on rows left out: {said}"
 
 
 def inputs(table, solution):
