@@ -248,6 +248,31 @@ def as_chain(network: Any) -> DeepReLUNetwork:
     )
 
 
+def check_kind(network: DeepReLUNetwork, bias: float, output_bias: str, slope: float = 0.0) -> None:
+    """Refuse a network with another β or slope than asked for, and one with biases that have no place.
+
+    Raises
+    ------
+    InputError
+    """
+    own_bias = network.bias if any(b is not None for _, b in network.layers) else bias
+    for name, own, asked in (("bias", own_bias, bias), ("slope", network.slope, slope)):
+        if own != asked:
+            raise InputError(
+                f"the network has {name} {own:g}, where {asked:g} is asked for; make them the same."
+            )
+    for ell, (_, shift) in enumerate(network.layers, 1):
+        last = ell == len(network.layers)
+        if shift is None or not shift.any():
+            continue
+        if bias == 0 or (last and output_bias == "none"):
+            raise InputError(f"layer {ell} of the network has a bias that bias and output_bias leave out.")
+        if last and output_bias == "penalized" and not network.counts_output_bias:
+            raise InputError(
+                "the network has a free output bias, and its norm would count it; use a penalized one."
+            )
+
+
 def as_shallow(network: DeepReLUNetwork, bias: float, output_bias: str) -> ReLUNetwork:
     """Return a chain of two layers as a shallow network.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.depth.layers import as_chain
+from covopt.depth.layers import Layout, as_chain, check_kind
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.network import DeepReLUNetwork, ReLUNetwork
@@ -32,7 +32,7 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
     Raises
     ------
     InputError
-        Where the network has another β or slope, biases that the options leave out, or is no network.
+        Where the network has another β or slope, biases that the options leave out, or is none.
 
     Examples
     --------
@@ -55,29 +55,9 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
                 f"received {type(network).__name__}."
             )
         return matrices
-    layers = (chain := as_chain(network)).layers
-    has_biases = isinstance(network, ReLUNetwork) or any(b is not None for _, b in layers)
-    for name, own, asked in (
-        ("bias", network.bias if has_biases else bias, bias), ("slope", chain.slope, slope)
-    ):  # fmt: skip
-        if own != asked:
-            raise InputError(f"the network has {name} {own:g}, the problem {asked:g}; make them the same.")
-    found = []
-    for layer, (matrix, stored) in enumerate(layers, start=1):
-        last, shift = layer == len(layers), np.zeros(len(matrix)) if stored is None else stored
-        has_column = bias > 0 and (not last or output_bias == "penalized")
-        if last and not chain.counts_output_bias and shift.any():
-            raise InputError(
-                "the network has a free output bias, which the norm of the reformulation would count; use one that "
-                "is penalized, or none."
-            )
-        if not has_column and shift.any():
-            raise InputError(
-                f"layer {layer} of the network has a bias that the problem leaves out; set bias and output_bias to "
-                "have it."
-            )
-        found.append(np.column_stack([matrix, shift]) if has_column else np.asarray(matrix, dtype=float))
-    return found
+    check_kind(chain := as_chain(network), bias, output_bias, slope)
+    layout, theta = Layout.of_network(chain, bias, output_bias)
+    return layout.split(theta)
 
 
 # Ranks here are decided, not proved: no bound rests on them, and the image says how clear each decision was.

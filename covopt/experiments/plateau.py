@@ -201,7 +201,7 @@ def plateau(
     Examples
     --------
     >>> import numpy as np
-    >>> found = plateau(np.eye(2), np.eye(2), [1, 2], bias=0.0, seeds=2)
+    >>> found = plateau(np.eye(2), np.eye(2), [1, 2], bias=0.0, seeds=2, schedule="lbfgs")
     >>> found.starts_at, round(float(found.floor), 4)
     (2, 4.0)
     """

@@ -23,10 +23,9 @@ from covopt.checks.validation import (
     check_positive,
     check_random_state,
 )
-from covopt.depth.layers import Layout, as_chain
+from covopt.depth.layers import Layout, as_chain, check_kind
 from covopt.errors import InputError
 from covopt.losses import Loss
-from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
@@ -223,8 +222,7 @@ def _starting_weights(
         )
     found = []
     for i, (network, own) in enumerate(zip(given, layouts, strict=True)):
-        chain = as_chain(network)
-        _check_same_kind(i, chain, own)
+        check_kind(chain := as_chain(network), own.bias, own.output_bias)
         layout, theta = Layout.of_network(chain, own.bias, own.output_bias)
         if layout.widths != own.widths:
             raise InputError(
@@ -232,15 +230,3 @@ def _starting_weights(
             )
         found.append(theta)
     return found
-
-
-def _check_same_kind(i: int, chain: DeepReLUNetwork, own: Layout) -> None:
-    """Refuse a start whose weights would mean another function here."""
-    bias = chain.bias if any(b is not None for _, b in chain.layers) else 0.0
-    offset = chain.layers[-1][1]
-    if bias not in (0.0, own.bias):
-        raise InputError(f"start {i} has bias {bias:g} but bias={own.bias:g} is asked for; use its own.")
-    if chain.slope != 0.0:
-        raise InputError(f"start {i} has slope {chain.slope:g}; networks are trained with ReLUs, of slope 0.")
-    if own.output_bias == "none" and offset is not None and np.any(offset):
-        raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")
