@@ -16,7 +16,7 @@ from covopt.oracles.base import heights
 from covopt.plotting import check_figure_path, save_figure
 from covopt.plotting.drawing import draw as draw_picture
 from covopt.plotting.pictures import GREY, INK, MOST_MARKS, PALE, SYMBOLS, Line, Picture, Points, label_of
-from covopt.sparsify.merging import drop_silent
+from covopt.sparsify.layer import drop_silent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,7 @@ from covopt.errors import BudgetError
 from covopt.limits import LONGEST_S, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
-from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing
-from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
+from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
 ROUNDS, EVEN = (
     500,

@@ -320,7 +320,7 @@ class ReLUNetwork(Exports):
         >>> len(merged), merged.predict([[0.0], [1.0], [2.0]])
         (1, array([0. , 1.4, 3.4]))
         """
-        from covopt.sparsify.merging import merge_in_cells
+        from covopt.sparsify.layer import merge_in_cells
 
         return self.with_layer(merge_in_cells(self.hidden_layer(X)))
 

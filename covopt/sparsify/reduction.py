@@ -13,8 +13,18 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.wording import counted
 from covopt.exact.rank import ATOMS, numerical_rank
 from covopt.limits import TimeUp, limited
-from covopt.sparsify.layer import EPS, HiddenLayer, as_good, least_outgoing, project_incoming
-from covopt.sparsify.merging import balance, drop_silent, merge_aligned, merge_in_cells, merge_planar
+from covopt.sparsify.layer import (
+    EPS,
+    HiddenLayer,
+    as_good,
+    balance,
+    drop_silent,
+    least_outgoing,
+    merge_aligned,
+    merge_in_cells,
+    merge_planar,
+    project_incoming,
+)
 
 PRESERVES = ("covariances", "outputs")
 PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken

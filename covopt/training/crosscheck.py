@@ -24,8 +24,7 @@ from covopt.meter.gap import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.sparsify.layer import least_outgoing
-from covopt.sparsify.merging import balance, drop_silent
+from covopt.sparsify.layer import balance, drop_silent, least_outgoing
 from covopt.training.results import TrainingRun
 from covopt.training.runner import train
 from covopt.training.schedule import Phase, check_widths

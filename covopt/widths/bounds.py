@@ -215,7 +215,7 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     and n(n + 1)/2 at most: half of FL22's N(N + 1), since K enters the cost through one linear functional only. With
     a free output bias :math:`1^T\Lambda = 0`, everything happens beside the constants, and n becomes n − 1. On a
     cell the same argument runs with :math:`w_j w_j^T B`, r in place of n. Where r = 2 two neurons per cell are enough
-    for any number of outputs: see :func:`covopt.sparsify.merging.merge_planar`. With one output every minimiser
+    for any number of outputs: see :func:`covopt.sparsify.layer.merge_planar`. With one output every minimiser
     merges to one neuron per (cell, sign) (SP20 Lemma 4.5), and silent ones cost without use: 4N − 2 where d = 1,
     while FL22 Prop 15 counts 4N.
 

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.network import ReLUNetwork
-from covopt.sparsify.layer import HiddenLayer
-from covopt.sparsify.merging import cells, merge_in_cells, merge_planar
+from covopt.sparsify.layer import HiddenLayer, cells, merge_in_cells, merge_planar
 from covopt.sparsify.reduction import caratheodory
 
 
