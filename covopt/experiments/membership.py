@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear, nnls
+from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
@@ -241,7 +241,6 @@ def _decide(
     target = np.concatenate([first.ravel(), second.ravel()])
     points = np.concatenate([np.eye(n), -np.eye(n)])
     residual = np.inf
-    rng = np.random.default_rng(0)
     for iteration in range(max_iter):
         masses, residual = _project(_atoms(points), target)
         points, masses = points[masses > 0], masses[masses > 0]
@@ -258,11 +257,6 @@ def _decide(
         A, B = A / length, B / length
         lowest = minimise(A, B, budget=budget)
         found = _separate(A, B, lowest.lower_bound, first, second)
-        if found is None and lowest.values[0] > -1e-7 and residual > 1e-6:
-            # ties between eigenvalues leave faces in doubt: a neighbouring pair has none
-            noise = 1e-3 * residual * rng.standard_normal((2, n, n))
-            near = A + noise[0] + noise[0].T, B + noise[1] + noise[1].T
-            found = _separate(*near, minimise(*near, budget=budget).lower_bound, first, second)
         if found is not None:
             A, B, separation = found
             return Membership(Place.OUT, None, float(residual), (A, B), separation)
@@ -341,15 +335,11 @@ def _atoms(z: np.ndarray) -> np.ndarray:
 
 
 def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Nonnegative least squares; the active-set method may cycle among nearly equal columns."""
+    """Return nonnegative masses of least squares, and what they miss."""
     count = len(atoms)
     # a little of the identity makes the columns independent
     matrix = np.concatenate([atoms.T, RIDGE * np.eye(count)])
-    try:
-        masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
-    except RuntimeError:
-        masses = lsq_linear(matrix, np.concatenate([target, np.zeros(count)]), bounds=(0.0, np.inf)).x
-        masses = np.where(masses > 1e-9 * masses.max(initial=0.0), masses, 0.0)
+    masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
     return masses, float(np.linalg.norm(masses @ atoms - target))
 
 

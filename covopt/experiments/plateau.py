@@ -216,17 +216,11 @@ def plateau(
     networks: list[ReLUNetwork | None] = []
     complete = True
     for width in sizes:
-        try:
-            checked = cross_check(
-                solution, widths=width, seeds=counts[width], learning_rate=learning_rate, schedule=schedule,
-                device=device, dtype=dtype, scale=scale, random_state=random_state, progress=progress,
-                callback=callback, contradiction_file=contradiction_file,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            complete = False
-            break
+        checked = cross_check(
+            solution, widths=width, seeds=counts[width], learning_rate=learning_rate, schedule=schedule,
+            device=device, dtype=dtype, scale=scale, random_state=random_state, progress=progress, callback=callback,
+            contradiction_file=contradiction_file,
+        )  # fmt: skip
         rows.append(_row(width, checked, solution.lower_bound, tol))
         networks.append(checked.best)
         complete = checked.complete

@@ -308,8 +308,6 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
     classes = solution.loss is not None and solution.loss.is_classification
     if data.n_outputs > MOST_OUTPUTS and not classes:
         said.append(f"The first {MOST_OUTPUTS} of {data.n_outputs} outputs are drawn.")
-    if data.n_features == 0:
-        said.append("There is no input to draw the function against.")
     if data.n_features == 1 and data.n_outputs > 1 and not classes:
         said.append("Kinks are drawn on the first output; every output bends there.")
     return said

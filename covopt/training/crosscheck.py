@@ -131,11 +131,6 @@ class CrossCheck(Brief):
         """Least cost over the certified one: 1 where training found the optimum, inf where no network compares."""
         return _ratio(self.best_cost, self.certified)
 
-    @property
-    def excess(self) -> float:
-        """(best cost − certified lower bound) / lower bound."""
-        return _ratio(self.best_cost, self.floor) - 1.0
-
     def summary(self) -> str:
         """Return a few lines for people."""
         costs = self.table["cost"].to_numpy()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -133,12 +132,7 @@ def make_schedule(schedule: Any) -> tuple[Phase, ...]:
     """
     if schedule is None:
         return DEFAULT_SCHEDULE
-    items = (
-        [schedule] if isinstance(schedule, str | Phase) or not isinstance(schedule, Iterable) else schedule
-    )
-    phases = [Phase(item) if isinstance(item, str) else item for item in items]
-    if not phases:
-        raise InputError("schedule is empty; give at least one Phase.")
+    phases = [Phase(item) if isinstance(item, str) else item for item in _several("schedule", schedule)]
     for phase in phases:
         if not isinstance(phase, Phase):
             raise InputError(
@@ -205,17 +199,9 @@ def check_widths(widths: Any) -> list[Widths]:
     >>> check_widths(5), check_widths((5, 3)), check_widths([5, 3])
     ([(5,)], [(5, 3)], [(5,), (3,)])
     """
-    if isinstance(widths, np.ndarray):
-        widths = widths.tolist()
-    if isinstance(widths, tuple):
-        several: list[Any] = list(widths) if any(isinstance(w, tuple | list) for w in widths) else [widths]
-    elif isinstance(widths, Iterable) and not isinstance(widths, str):
-        several = list(widths)
-    else:
-        several = [widths]
-    if not several or any(isinstance(w, tuple | list) and not len(w) for w in several):
-        raise InputError("widths is empty; give an int, a tuple of hidden widths, or a list of them.")
-    found = [tuple(w) if isinstance(w, tuple | list) else (w,) for w in several]
+    alone = isinstance(widths, tuple) and not any(isinstance(w, tuple | list) for w in widths)
+    several = [widths] if alone else _several("widths", widths)
+    found = [tuple(_several("widths", one)) for one in several]
     for one in found:
         for width in one:
             if not is_whole(width, 1):
@@ -232,26 +218,28 @@ def check_seeds(seeds: Any) -> list[int]:
     """Return the seeds: 0 … n − 1 for a count n."""
     if is_whole(seeds, 1):
         return list(range(int(seeds)))
-    if isinstance(seeds, str | Real) or not isinstance(seeds, Iterable):
+    if not isinstance(seeds, Iterable):
         raise InputError(f"seeds must be a positive count or a sequence of seeds; received {seeds!r}.")
-    found = list(seeds)
-    if not found:
-        raise InputError("seeds is empty; give a positive count or at least one seed.")
+    found = _several("seeds", seeds)
     for seed in found:
         if not is_whole(seed, 0):
             raise InputError(f"seeds must be nonnegative integers; received {seed!r}.")
     return [int(seed) for seed in found]
 
 
-def _numbers(name: str, values: Any, *, positive: bool) -> list[float]:
-    one = isinstance(values, Real | str) or not isinstance(values, Iterable)
-    found = [values] if one else list(values)
+def _several(name: str, values: Any) -> list[Any]:
+    """Return one value or several as a list, which is not empty."""
+    found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     if not found:
-        raise InputError(f"{name} is empty; give a number or at least one.")
+        raise InputError(f"{name} is empty; give at least one.")
+    return found
+
+
+def _numbers(name: str, values: Any, *, positive: bool) -> list[float]:
     said = "a positive finite number" if positive else "finite and not negative"
     return [
         check_number(name, value, said, lambda v: 0 <= v < math.inf and (v > 0 or not positive))
-        for value in found
+        for value in _several(name, values)
     ]
 
 

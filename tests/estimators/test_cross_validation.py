@@ -1,4 +1,4 @@
-"""λ chosen along the path in every fold: against scikit-learn's own search, and its checks."""
+"""λ chosen along the path in every fold: against scikit-learn's own search."""
 
 import re
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
 from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
@@ -14,30 +13,6 @@ from covopt.api.selection import fold_networks, held_out
 from covopt.api.task import Task
 from covopt.errors import CovoptWarning, NotCertifiedWarning, TableWarning
 from covopt.limits import TimeUp
-
-LARGE = {  # tables with five to ten features or hundreds of rows
-    "check_dtype_object", "check_estimators_dtypes", "check_positive_only_tag_during_fit", "check_classifiers_train",
-    "check_regressor_data_not_an_array", "check_regressor_multioutput", "check_regressors_int",
-    "check_regressors_train", "check_sample_weight_equivalence_on_dense_data",
-}  # fmt: skip
-SMALL = {"n_lams": 2, "cv": 2, "eps": 0.1}
-
-
-def checks():
-    for estimator in (ReLURegressorCV(**SMALL), ReLUClassifierCV(**SMALL)):
-        for n, (instance, check) in enumerate(estimator_checks_generator(estimator)):
-            if check.func.__name__ not in LARGE:
-                name = f"{type(estimator).__name__}-{n}-{check.func.__name__}"
-                # the classifier shares its code with the regressor, but for what these are about
-                slow = isinstance(estimator, ReLUClassifierCV) and "classif" not in name.rpartition("-")[2]
-                yield pytest.param(instance, check, id=name, marks=[pytest.mark.slow] if slow else [])
-
-
-@pytest.mark.thinned(7)
-@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning", "ignore::covopt.errors.TableWarning")
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def noisy(n=20, seed=0):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
-from covopt import MinNormReLURegressor, ReLUClassifier, ReLURegressor
+from covopt import MinNormReLURegressor, ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
 from covopt.api import run
 from covopt.errors import NotCertifiedWarning
 from covopt.estimators.base import BRIEF, merge_samples
@@ -51,31 +51,35 @@ COMPARES = {
 }
 
 
+SMALL = {"n_lams": 2, "cv": 2, "eps": 0.1}
+# They share what they do with tables: each alone is asked what its name is about.
 ABOUT = {
-    ReLURegressor: (),
+    ReLURegressor: ("",),
     ReLUClassifier: ("classif", "check_supervised_y_2d", "check_sample_weight"),
     MinNormReLURegressor: ("check_regressor", "check_fit2d_1"),
+    ReLURegressorCV: ("",),
+    ReLUClassifierCV: ("classif",),
 }
 
 
 def sklearn_checks():
-    found = []
-    for kind in (MinNormReLURegressor, ReLURegressor, ReLUClassifier):
-        for n, (free, check) in enumerate(estimator_checks_generator(kind())):
+    for kind, about in ABOUT.items():
+        chosen = SMALL if kind in (ReLURegressorCV, ReLUClassifierCV) else {}
+        for n, (free, check) in enumerate(estimator_checks_generator(kind(**chosen))):
             name = check.func.__name__
+            if chosen and name in {*UNPROVED, *COMPARES}:
+                continue
             finishes = name in COMPARES and kind is not MinNormReLURegressor
-            limited = kind(time_limit_s=5.0 if name in SLOW else 0.5)
+            limited = kind(time_limit_s=5.0 if name in SLOW else 0.5, **chosen)
             instance = kind(**COMPARES[name]) if finishes else limited if name in UNPROVED else free
-            # the three share what they do with tables: each alone is asked what its name is about
-            own = kind is ReLURegressor or any(word in name for word in ABOUT[kind])
-            marks = [] if own and name not in SLOW else [pytest.mark.slow]
-            found.append(pytest.param(instance, check, marks=marks, id=f"{kind.__name__}-{n}-{name}"))
-    return found
+            own = any(word in name for word in about) and name not in SLOW
+            marks = [] if own else [pytest.mark.slow]
+            yield pytest.param(instance, check, marks=marks, id=f"{kind.__name__}-{n}-{name}")
 
 
-@pytest.mark.thinned(3)
-@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
-@pytest.mark.parametrize(("estimator", "check"), sklearn_checks())
+@pytest.mark.thinned(4)
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning", "ignore::covopt.errors.TableWarning")
+@pytest.mark.parametrize(("estimator", "check"), list(sklearn_checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -163,9 +167,6 @@ def test_huber_takes_its_threshold_from_delta_or_a_loss():
     assert abs(tight.predict(X1)[2] - 20) > abs(square.predict(X1)[2] - 20)
 
 
-# ---------------------------------------------------------------------- shapes, names, seeds
-
-
 # ---------------------------------------------------------------------- classification
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared-hinge"])
 def test_two_classes(loss):
@@ -244,9 +245,6 @@ def test_grid_search_over_a_pipeline():
     search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     assert search.best_params_["reluregressor__lam"] < 10 and search.best_score_ > 0.8
     assert search.best_estimator_[-1].dual_gap_ <= 1e-6
-
-
-# ---------------------------------------------------------------------- bad input
 
 
 # ---------------------------------------------------------------------- λ, shapes, names, seeds
