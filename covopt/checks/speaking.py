@@ -241,3 +241,26 @@ def listen(verbose: int) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("covopt %(message)s"))
     return _heard(handler, LEVELS[min(int(verbose), 2)])
+
+
+def spinner(text: str, enabled: bool) -> Any:
+    """Return a spinner with a text and the time, on a terminal; anywhere else it shows nothing.
+
+    Parameters
+    ----------
+    text : str
+    enabled : bool
+
+    Returns
+    -------
+    rich.progress.Progress
+        With one task.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    shown = enabled and sys.stderr.isatty()
+    found = Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown)
+    found.add_task(text, total=None)
+    return found

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from covopt.checks.memory import memory_limited
+from covopt.checks.speaking import spinner
 from covopt.checks.wording import counted, listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
@@ -228,27 +229,12 @@ class Progress:
     def __init__(self, text: str, *, enabled: bool, out: Path | None = None):
         self._out, self._best, self._ended = out, None, threading.Event()
         self._writer = threading.Thread(target=self._write_often, daemon=True)
-        self._status: Any = None
-        self._before: Any = None
-        if enabled and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress as Bar
-            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            self._status = Bar(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._status.add_task(text, total=None)
+        self._status, self._before = spinner(text, enabled), None
 
     def __enter__(self) -> Progress:
         if self._out is not None:
             self._writer.start()
-        if self._status is not None:
-            self._status.start()
+        self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -256,8 +242,7 @@ class Progress:
         if self._out is not None:
             with patiently():  # what is to be saved is in nobody's hands yet
                 self._writer.join()
-        if self._status is not None:
-            self._status.stop()
+        self._status.stop()
 
     def __call__(self, state: Any) -> bool:
         """Show the state of a round; never asks to stop."""
@@ -265,8 +250,8 @@ class Progress:
         self._best = (state["best"] if deep else state.best) or self._best
         if deep:
             self.say(f"{state['side']} {state['value']:.8g}   {state['source']}")
-        elif self._status is not None:
-            self._status.update(self._task, description=progress_line(state, self._before))
+        else:
+            self.say(progress_line(state, self._before))
             self._before = state
         return False
 
@@ -285,5 +270,4 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Replace the text beside the spinner."""
-        if self._status is not None:
-            self._status.update(self._task, description=text)
+        self._status.update(self._status.task_ids[0], description=text)

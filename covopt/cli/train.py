@@ -102,10 +102,7 @@ def _run(
     clock = Clock(check_time_limit(given.time_limit), now())
 
     def seen(state: Any) -> bool:
-        shown.say(
-            f"{state.optimiser} {state.step} of {state.n_steps} steps   "
-            f"{state.n_active} of {state.n_networks} networks   best {state.best_objective:.6g}"
-        )
+        shown.say(state.said)
         return clock.limit is not None and now() - clock.began >= clock.limit
 
     trained: dict[str, Any] = {

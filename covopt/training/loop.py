@@ -57,6 +57,14 @@ class TrainingState:
     time_s: float
     interrupted: bool = False
 
+    @property
+    def said(self) -> str:
+        """Return one line about it."""
+        return (
+            f"{self.optimiser} {self.step} of {self.n_steps} steps   {self.n_active} of {self.n_networks} networks   "
+            f"best {self.best_objective:.6g}"
+        )
+
 
 @dataclass
 class Batch:

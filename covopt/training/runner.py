@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.speaking import tell
+from covopt.checks.speaking import spinner, tell
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -32,27 +29,6 @@ from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
 from covopt.training.optimisers import PAIRS, shown_rate
 from covopt.training.results import TrainingRun, floors_of
 from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
-
-
-@contextmanager
-def progress_bar(enabled: bool, n_steps: int) -> Iterator[Callable[[TrainingState], None]]:
-    """Show steps done of those planned, networks that still move and the best objective; silent off a terminal."""
-    if not (enabled and sys.stderr.isatty()):
-        yield lambda state: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("training", total=n_steps)
-
-        def show(state: TrainingState) -> None:
-            text = f"{state.optimiser}  {state.n_active} of {state.n_networks} networks"
-            if math.isfinite(state.best_objective):
-                text += f"  best {state.best_objective:.6g}"
-            bar.update(task, completed=state.step, description=text)
-
-        yield show
 
 
 def train(
@@ -192,12 +168,11 @@ def train(
             runner.phase, phase.optimiser, runner.steps_done, planned, len(runner.active), len(members),
             float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began, runner.interrupted(),
         )  # fmt: skip
-        show(state)
-        text = f"{state.optimiser} {state.step} of {planned} steps, best {state.best_objective:.6g}"
-        tell(logging.DEBUG, text, "steps", **dataclasses.asdict(state))
+        bar.update(bar.task_ids[0], description=state.said)
+        tell(logging.DEBUG, state.said, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
-    with progress_bar(progress, planned) as show:
+    with spinner("training", progress) as bar:
         runner.run(on_event)
     return TrainingRun(
         task.data.X, task.loss, members, layouts, runner.weights,
