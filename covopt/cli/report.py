@@ -250,7 +250,7 @@ class Progress:
         self._best = (state["best"] if deep else state.best) or self._best
         if deep:
             self.say(f"{state['side']} {state['value']:.8g}   {state['source']}")
-        else:
+        elif not self._status.disable:
             self.say(progress_line(state, self._before))
             self._before = state
         return False
