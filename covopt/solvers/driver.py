@@ -175,8 +175,7 @@ class Driver(GenerationLoop):
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
         due = schedule.is_due(number)
-        networks = REFINED if self.problem.interpolates else schedule.networks_below
-        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
+        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < REFINED)
         pricing = self._ask()
         self._offer_networks(step, due=due)
         if self.should_stop():
@@ -250,7 +249,7 @@ class Driver(GenerationLoop):
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
         self._merge()
         if drops and self.dual_gap < schedule.drop_below:
-            self._drop(level, fresh)
+            self._drop(fresh)
         cones.lift(level)
         return fresh
 
@@ -268,15 +267,14 @@ class Driver(GenerationLoop):
                 kept[second] = False
         self._keep(kept)
 
-    def _drop(self, level: float, fresh: int) -> None:
-        """Leave out columns that are neither near their bound nor in use nor new."""
+    def _drop(self, fresh: int) -> None:
+        """Leave out columns that are neither near their bound nor new."""
         master, schedule = self.master, self.schedule
         size = np.linalg.norm(master.heights, axis=1)
         slack = schedule.slack_of_gap * np.sqrt(self.dual_gap)
         if self.is_patient:
             slack = min(schedule.patient_slack, schedule.patient_slack_of_gap * slack)
         wanted = size > 1.0 - slack
-        wanted |= master.cones.sizes > schedule.in_use * level
         if fresh:
             wanted[-fresh:] = True
         least = master.dual.size
