@@ -29,32 +29,27 @@ def unit(*neurons):
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def analyse(rows, targets, neurons, values=None, offset_cost=np.inf, offset=0.0):
-    problem = Problem.through(np.asarray(rows, float), np.asarray(targets, float), offset_cost)
-    values = np.ones(len(neurons)) if values is None else np.array(values)
-    tight = TightSet(unit(*neurons), values, np.sign(values))
-    return analyse_uniqueness(problem, tight, np.array([offset]), "nothing is known of the dual")
+ON_RING = np.maximum(RING @ QUADRANTS.T, 0)
+ONE_CORNER = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]
+ANALYSED = {  # rows, targets, neurons, values, what an offset costs, and the answer: unique or not, and why
+    "four atoms of four points have one relation": (
+        RING, ON_RING @ np.ones(4), QUADRANTS, [1, 1, 1, 1], np.inf, False, "masses can move"),
+    "there is no room: the three others would add to zeros": (
+        RING, ONE_CORNER, QUADRANTS, [1, 1, 1, 1], np.inf, None, "not accurate enough"),
+    "nor nearly": (RING, ONE_CORNER, QUADRANTS, [1, 1, 1, 1 - 1e-5], np.inf, None, ""),
+    "without a bound on the dual nothing is unique": (
+        np.eye(2), [1, 1], unit([1, 0], [0, 1]), [1, 1], np.inf, None, "not accurate enough"),
+    "the constant counts with a free offset": (LINE, [1, 1.5, 2], KINKS, [1, -1], 0.0, False, "masses can move"),
+}  # fmt: skip
 
 
-def test_dependent_columns_with_room_are_not_unique():
-    # four quadrants' atoms over the four directions: one relation, all masses positive
-    targets = np.maximum(RING @ QUADRANTS.T, 0) @ np.ones(4)
-    found = analyse(RING, targets, QUADRANTS)
-    assert found.unique is False
-    assert "masses can move" in found.reason
-
-
-@pytest.mark.parametrize("values", [[1, 1, 1, 1], [1, 1, 1, 1 - 1e-5]])
-def test_without_a_bound_on_the_dual_nothing_is_unique(values):
-    targets = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]  # no room: the three others would add to zeros
-    assert analyse(RING, targets, QUADRANTS, values).unique is None
-    independent = analyse(np.eye(2), [1.0, 1.0], [[1, 0], [0, 1]])
-    assert independent.unique is None
-    assert "not accurate enough" in independent.reason
-
-
-def test_the_constant_counts_with_a_free_offset():
-    assert analyse(LINE, [1.0, 1.5, 2.0], KINKS, values=[1, -1], offset_cost=0.0).unique is False
+@pytest.mark.parametrize("name", ANALYSED)
+def test_whether_masses_can_move(name):
+    rows, targets, neurons, values, cost, unique, why = ANALYSED[name]
+    problem, values = Problem.through(rows, np.array(targets, float), cost), np.array(values, float)
+    tight = TightSet(neurons, values, np.sign(values))
+    found = analyse_uniqueness(problem, tight, np.zeros(1), "nothing is known of the dual")
+    assert found.unique is unique and why in found.reason
 
 
 # ---------------------------------------------------------------------- segments of minimisers that hide
@@ -137,7 +132,6 @@ def test_no_network_is_not_the_only_one():
 
 
 # ---------------------------------------------------------------------- the fewest neurons
-ON_RING = np.maximum(RING @ QUADRANTS.T, 0)
 BENT = np.array([[1.0, 1.0], [0.0, 1.0]]) / np.sqrt([[2], [1]])  # x + 1 and 1 on the line
 OFF = [-1e-4, 1.0 - 1e-4, 2.0 - 1e-4]  # which x + 1 misses by an offset of 1e-4
 SPARSEST = {  # targets, values, what an offset costs, its value, how far it may move, and the answer: neurons, offset
@@ -179,27 +173,15 @@ def reduced(solution):
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize("make", [make_smooth, make_random_plane])
-def test_gaps_of_rounding_size_and_fewer_neurons(make, output_bias):
+def test_the_tightest_tolerance_ends_with_the_last_digits_and_fewer_neurons(make, output_bias):
     X, y = make(30, random_state=4)
-    rough = covopt.min_norm(X, y, output_bias=output_bias, tol=1.1e-9)
-    problem, oracle, dual, offset = reduced(rough)
-    sharp, neurons, weights, offset = sharpen(problem, oracle, dual, offset)
-    assert oracle.price(sharp[:, 0]).upper_bound <= 1 + 1e-11
-    assert problem.missed(neurons, weights, offset) <= 1e-11
-    upper, lower = problem.network_value(weights, offset), problem.dual_value(sharp)
-    assert abs(upper - lower) <= 1e-10 * upper
-    assert problem.dual_value(dual) <= lower * (1 + 1e-11)
-    assert len(weights) <= len(rough.network)
-    assert np.linalg.matrix_rank(problem.atoms(neurons), tol=1e-9) == len(weights)
-
-
-def test_min_norm_ends_with_it_at_the_tightest_tolerance():
-    X, y = make_smooth(40, random_state=1)
-    coarse, fine = covopt.min_norm(X, y), covopt.min_norm(X, y, tol=1e-9)
-    assert fine.gap <= 1e-10
-    assert len(fine.network) < len(coarse.network)
-    assert covopt.verify(fine).ok
+    coarse, fine = (covopt.min_norm(X, y, output_bias=output_bias, tol=tol) for tol in (1e-6, 1e-9))
+    assert fine.gap <= 1e-10 and fine.certificate.residual <= 1e-11
     assert fine.lower_bound * (1 - 1e-12) <= coarse.cost
+    assert len(fine.network) <= len(coarse.network)
+    atoms = np.maximum(fine.data.lifted @ fine.network.hidden_weights.T, 0.0)
+    assert np.linalg.matrix_rank(atoms / np.linalg.norm(atoms, axis=0), tol=1e-9) == len(fine.network)
+    assert covopt.verify(fine).ok
 
 
 def test_an_inaccurate_dual_is_refused():

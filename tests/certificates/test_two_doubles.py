@@ -96,8 +96,6 @@ def test_the_second_doubles_are_paid_for_with_label_noise():
 
 
 def test_the_value_is_that_of_the_sums():
-    solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5])
-    half = 0.5 * solution.dual
     for bias in ("none", "penalized", "free"):
         solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5], output_bias=bias)
         half = 0.5 * solution.dual

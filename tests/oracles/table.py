@@ -1,8 +1,12 @@
 """Rows, duals and oracles that several tests share, and what has to hold for an answer."""
 
+from fractions import Fraction
+
 import numpy as np
 
 from benchmarks.adversary import tables
+from benchmarks.adversary.exactly import fractions
+from benchmarks.adversary.neurons import value_of
 from covopt.oracles.base import Pricing
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.fan import fan_gauge
@@ -90,3 +94,13 @@ def check(rows, dual, found: Pricing, slack=1e-9):
     )
     assert values[0] - 1e-13 * size <= found.upper_bound <= size * (1 + 1e-9)
     assert not found.exact or found.upper_bound <= values[0] * (1 + 2 * slack) + 1e-12 * size
+
+
+def objects(array):
+    """Fractions of what doubles say."""
+    return np.array(fractions(array), dtype=object)
+
+
+def is_above(rows, dual, neuron, upper):
+    """Whether a bound is not below ‖Λᵀσ(Zw)‖ of one neuron, in fractions."""
+    return value_of(rows, dual, neuron) <= Fraction(upper) ** 2

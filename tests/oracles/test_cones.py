@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.adversary.exactly import fractions
 from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import transfer
-from tests.oracles.table import AWKWARD, CLEAR, face_oracle, question
+from tests.oracles.table import AWKWARD, CLEAR, face_oracle, objects, question
 
 
 @settings(max_examples=40, deadline=None)
@@ -68,10 +67,6 @@ def test_the_transfer_pays_for_what_it_changes(kind, of_dual):
     assert paid * (1 - Fraction(1, 10**12)) <= Fraction(made.residual)
     size = float(np.linalg.norm(made.y[own] * made.factor[kept, None], axis=1).sum())
     assert made.residual <= 1e-14 * size
-
-
-def objects(array):
-    return np.array(fractions(array), dtype=object)
 
 
 def length(vector):

@@ -117,7 +117,7 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
 
 def test_a_deeper_search_lowers_the_bound_and_stays_above(noise, processor_clock):
     rows, dual, known = noise
-    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5)
+    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.2)
     assert abs(known.best_value) * (1.0 - 1e-12) <= deep <= known.upper_bound * (1.0 + 1e-9)
     assert deep_gauge(0.0 * rows, dual, rows, time_s=0.1) == 0.0
 

@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.adversary.exactly import fractions
-from benchmarks.adversary.neurons import best_neuron, value_of
+from benchmarks.adversary.neurons import best_neuron
 from covopt.exact.definite import (
     definite_up,
     descent_share,
@@ -20,6 +19,7 @@ from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.signs import lagrangian
 from covopt.oracles.signs.sign_bounds import CONCAVE, bound_node, workspace
+from tests.oracles.table import is_above, objects
 
 KINDS = ("plain", "clusters", "sizes", "integers")
 
@@ -34,10 +34,6 @@ def hostile(rng, kind, n, r):
     if kind == "integers":
         rows = rng.integers(-2, 3, (n, r)).astype(float)
     return np.where(rows.any(axis=1)[:, None], rows, 1.0)
-
-
-def objects(array):
-    return np.array(fractions(array), dtype=object)
 
 
 def is_definite(matrix):
@@ -219,26 +215,6 @@ def test_the_faces_in_three_dimensions_hold_against_all_neurons(kind):
         assert bound <= witness.value * (1 + (2 * support.BY_FACES if kind == "close" else 1e-12))
 
 
-def test_boxes_are_asked_where_rows_are_nearly_parallel(monkeypatch):
-    asked = []
-    boxes = support.box_gauge
-    monkeypatch.setattr(support, "box_gauge", lambda *a, **o: asked.append(1) or boxes(*a, **o))
-    rng = np.random.default_rng(1)
-    rows, dual = rng.standard_normal((8, 3)), rng.standard_normal(8)
-    near = rows.copy()
-    near[7] = near[0] + near[1] + 1e-12 * near[2]
-    for table in (rows, near):
-        assert support.bound_gauge(table, dual).exact
-    assert not asked
-    near[7] = near[0] + 1e-12 * near[2]
-    assert support.bound_gauge(near, dual).exact
-    assert len(asked) == 1
-
-
-def exact_bound_holds(rows, dual, neuron, upper):
-    return value_of(rows, dual, neuron) <= Fraction(upper) ** 2
-
-
 def cancelling(rng, n, r, k, size=1e8):
     """Rows in one half space whose sum of dual times row nearly vanishes, so that only rounding is left of it."""
     rows = np.abs(rng.standard_normal((n, r))) + 0.1
@@ -256,8 +232,8 @@ def test_an_eigenvalue_is_no_bound_before_its_rounding_is_paid():
         form = lagrangian.LiftedForm(rows, dual)
         form.best = 0.0 * form.multipliers
         form.top = float(form.tops(*form.parts(form.best), 0.0)[0][-1])
-        missed += not exact_bound_holds(rows, dual, rows[0], form.value)
-        assert exact_bound_holds(rows, dual, rows[0], form.proved())
+        missed += not is_above(rows, dual, rows[0], form.value)
+        assert is_above(rows, dual, rows[0], form.proved())
         assert form.proved() < (1.0 + 1e-10) * form.value
     assert missed > 8
 
@@ -304,13 +280,13 @@ def test_the_eigenvalue_bound_pays_relative_to_what_cancels():
         form.improve(3)
         found = form.proved()
         for w in (*np.eye(3), np.ones(3), *np.abs(rng.standard_normal((5, 3)))):
-            assert exact_bound_holds(rows, dual, w, found)
+            assert is_above(rows, dual, w, found)
             t = np.linalg.solve(form.root, w)
             x = np.concatenate([t, 0.5 * np.abs(rows @ w) / form.coefficients])
             reached, norm = float(np.linalg.norm(form.objective @ x)), float(np.linalg.norm(x))
             size = float(np.linalg.norm(w))
-            assert exact_bound_holds(rows, dual, w, (reached + form.lost * norm) / size * (1.0 + 1e-12))
-            needed += not exact_bound_holds(rows, dual, w, reached / size)
+            assert is_above(rows, dual, w, (reached + form.lost * norm) / size * (1.0 + 1e-12))
+            needed += not is_above(rows, dual, w, reached / size)
     assert needed > 8
 
 
