@@ -19,7 +19,7 @@ from covopt.depth.bounds import KINDS, Asked, Bound
 from covopt.depth.descent import decay
 from covopt.depth.families import DualTree
 from covopt.depth.layers import Layout
-from covopt.depth.tree_search import TreeSearch
+from covopt.depth.tree_search import TIGHT, TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
 
@@ -33,7 +33,6 @@ SHARES = (
     0.35,
     0.1,
 )  # of the mean layer's squared norm, where duals are taken; the first by the network's own
-ROUGH = 1e-4  # of each μ
 
 
 def fit_bounds(
@@ -93,7 +92,7 @@ def _trees(
         *_, activations, outputs = layout.forward(there, X)[1]
         slope = into_domain(part, part.gradient(outputs), balanced=output_bias == "free" and data.bias > 0.0)
         if slope.any():
-            search = TreeSearch(data.lifted[rows], -slope[:, 0], data.bias, tol=ROUGH)
+            search = TreeSearch(data.lifted[rows], -slope[:, 0], data.bias, tol=TIGHT)
             search.use(share * mean)
             search.hints = list(activations.T)
             yield search.tree(

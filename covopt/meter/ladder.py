@@ -22,10 +22,9 @@ from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
 ROUNDS, EVEN = (
-    500,
+    1000,
     1e-13,
 )  # of what is done again and again, and the relative fall that ends it, or a cone program
-STEPS = 1000  # of L-BFGS
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
 RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
 MOST = 500_000  # pairs of a row and a neuron: some seconds
@@ -237,7 +236,7 @@ class _Refit:
             value, slope = self.both(x, smooth)
             return scale * value, scale * slope
 
-        options = {"maxcor": 30, "maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-16, "gtol": 0.0}
+        options = {"maxcor": 30, "maxiter": ROUNDS, "maxfun": 2 * ROUNDS, "ftol": 1e-16, "gtol": 0.0}
         for _ in range(RETURNS):
             found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
             lengths, weights, offset = self.split(found.x)

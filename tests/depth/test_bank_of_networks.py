@@ -10,11 +10,9 @@ import pytest
 
 from covopt.depth.bounds import Asked, chain_bounds, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.fit_bounds import fit_bounds
-from covopt.depth.layers import Layout
 from covopt.exact.rounding import above
-from covopt.losses import make_loss
 from tests.cases import cases
-from tests.depth.bank.tables import BY_NAME, TABLES, known, tree_bound, tree_of
+from tests.depth.bank.tables import BY_NAME, TABLES, known, squared, tree_bound, tree_of
 
 THROUGH = [given.name for given in TABLES if given.lam is None]
 FITS = [given.name for given in TABLES if given.lam is not None]
@@ -39,11 +37,7 @@ def bounds(name: str, kind: str) -> list[float]:
     given, upper = BY_NAME[name], above(known(name))
     data, depth, output_bias = given.data, given.depth, given.output_bias
     if kind == "fit":
-        layers = [np.array(w) for w in given.network]
-        layout, theta = Layout.of_layers(layers, given.X.shape[1], given.bias, output_bias)
-        loss = make_loss("squared")
-        loss.encode_targets(given.Y)
-        found = fit_bounds(data, loss, given.lam, output_bias, layout, theta, 1.5 * upper)
+        found = fit_bounds(data, squared(given.Y), given.lam, output_bias, *given.start, 1.5 * upper)
         return [bound.value for bound in found]
     if kind == "tree":
         values = [bound.value for bound in tree_bounds(data, depth, output_bias, upper=upper)]

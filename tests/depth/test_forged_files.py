@@ -21,16 +21,14 @@ from covopt.depth.bounds import (
     tree_bounds,
 )
 from covopt.depth.fit_bounds import fit_bounds
-from covopt.depth.layers import Layout
 from covopt.depth.pairs import PairBound
 from covopt.depth.solution import AGREES
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import above
-from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
 from tests.cases import cases, values, with_value
-from tests.depth.bank.tables import BY_NAME, known, tree_bound, tree_of
+from tests.depth.bank.tables import BY_NAME, known, squared, tree_bound, tree_of
 
 TREE = "3 x 1, positive 102, L = 3"
 NAMES = [
@@ -47,12 +45,10 @@ def solution(name: str) -> DeepSolution:
     """Return the best network known of a table, with bounds of every kind that goes with it."""
     given, upper = BY_NAME[name], above(known(name))
     data, terms = given.data, (given.depth, given.output_bias)
-    layers = [np.array(w) for w in given.network]
-    layout, theta = Layout.of_layers(layers, given.X.shape[1], given.bias, given.output_bias)
+    layout, theta = given.start
     rest = layout.to_network(theta), [], Status.HEURISTIC, 1e-6
     if given.lam is not None:
-        loss = make_loss("squared")
-        loss.encode_targets(given.Y)
+        loss = squared(given.Y)
         found = DeepFit(data, *terms, *rest, lam=given.lam, loss=loss)
         found.bounds = fit_bounds(data, loss, given.lam, given.output_bias, layout, theta, found.objective)
         return found

@@ -10,10 +10,7 @@ from covopt.data import Data
 from covopt.depth.bounds import chain_bounds, closed_bounds
 from covopt.depth.gram_cells import LOST, NOTHING, Cells, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound, gram_search
-from tests.depth.bank.tables import BY_NAME, known
-
-POINTS = np.array([[1.0, 0.0], [0.7, 1.1]])
-SIGNS = np.array([[0.7], [-1.0]])
+from tests.depth.bank.tables import BY_NAME, POINTS, SIGNS, known
 
 
 def one_neuron(points, y, depth):

@@ -1,4 +1,4 @@
-"""The bracket of the representation cost, and the search for networks."""
+"""The bracket of the representation cost, which tables close it, the search for networks, and where it ends."""
 
 from dataclasses import replace
 from unittest.mock import Mock
@@ -9,17 +9,19 @@ import pytest
 import covopt
 from covopt.data import Data
 from covopt.datasets import make_smooth
-from covopt.depth import representation_cost
+from covopt.depth import estimate_expansion, representation_cost
 from covopt.depth.cost import Stop
-from covopt.depth.descent import descend, polish, trim
+from covopt.depth.descent import adam, descend, objective, polish, trim
 from covopt.depth.families import Recursion
-from covopt.depth.layers import Layout
+from covopt.depth.layers import Layout, stationarity
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError
 from covopt.limits import HURRY_S, TimeUp, seconds_left
+from covopt.network import DeepReLUNetwork
 from covopt.status import Status
-from tests.depth.bank.tables import DeepTable
+from tests.cases import cases
+from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, squared, two_rows
 
 
 @pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
@@ -79,15 +81,6 @@ def test_at_depth_two_the_tree_bound_is_the_shallow_one():
     assert bound <= solution.cost
 
 
-def test_several_outputs_have_a_bracket():
-    rng = np.random.default_rng(8)
-    X, Y = rng.standard_normal((2, 2)), rng.standard_normal((2, 2))
-    found = representation_cost(X, Y, depth=3, time_limit_s=None)
-    assert 0.5 * found.cost < found.lower_bound < found.cost
-    assert found.residual < 1e-9
-    assert covopt.verify(found).ok
-
-
 def test_a_callback_stops_with_the_best_so_far():
     seen = []
     found = representation_cost(
@@ -97,6 +90,25 @@ def test_a_callback_stops_with_the_best_so_far():
     assert [entry["side"] for entry in seen] == ["lower"]
     assert found.lower_bound == seen[0]["value"] > 0
     assert found.residual < 1e-9
+
+
+ACUTE, OBTUSE = two_rows(1.0), two_rows(2.2)
+# table, bias, output bias, L, what the title of the best bound has, the cost where a line says it
+CASES = cases("brackets of deep networks that close", ACUTE=ACUTE, OBTUSE=OBTUSE, POINTS=POINTS, SIGNS=SIGNS)
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize(("points", "targets", "bias", "output_bias", "depth", "title", "cost"), CASES)
+def test_the_bracket_closes(points, targets, bias, output_bias, depth, title, cost):
+    found = covopt.representation_cost(
+        points, targets, depth=depth, bias=bias, output_bias=output_bias, time_limit_s=None
+    )
+    assert found.status == "certified"
+    assert title in found.bounds[0].title
+    assert found.residual < 1e-9 and covopt.verify(found).ok
+    if cost is not None:
+        assert found.cost == pytest.approx(cost, rel=1e-7)
+        assert found.lower_bound == pytest.approx(cost, rel=1e-7)
 
 
 # ---------------------------------------------------------------- the search
@@ -202,3 +214,55 @@ def test_two_layers_are_min_norm_and_targets_of_zero_cost_nothing():
     assert (found.cost, found.status.code) == (0.0, "certified")
     shifted = representation_cost([[0.0], [1.0]], [3.0, 3.0], depth=3, output_bias="free")
     assert shifted.cost == 0.0 and shifted.residual <= 1e-12
+
+
+# ---------------------------------------------------------------- local minima, and the expansion in the depth
+def test_a_balanced_chain_is_stationary_and_a_shaken_one_is_not():
+    X = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    row = np.array([[1.0, 2.0]]) / np.sqrt(5.0)
+    ones = np.array([[1.0]])
+    assert stationarity(DeepReLUNetwork([row, ones, ones]), X[:1], "none") < 1e-12
+    # off the direction of the only row that counts nothing holds the weights up
+    assert stationarity(DeepReLUNetwork([np.array([[1.0, 0.0]]), ones, ones]), X[:1], "none") > 0.3
+
+
+def test_multipliers_of_touching_samples_push_one_way():
+    # v σ(w·x) with w along (1, 0.5), through a row (1, 0): shorter with w₂ = 0 unless a row at zero objects
+    length = 1.25**0.25
+    chain = DeepReLUNetwork([np.array([[1.0, 0.5]]) / length, np.array([[length]])])
+    row = np.array([[1.0, 0.0]])
+    assert stationarity(chain, row, "none") > 0.1
+    assert (
+        stationarity(chain, np.vstack([row, [1.0, -2.0]]), "none") < 1e-9
+    )  # silent only as long as w₂ ≥ w₁/2
+    assert stationarity(chain, np.vstack([row, [-1.0, 2.0]]), "none") > 0.1  # silent for smaller w₂, too
+    big = DeepReLUNetwork([np.ones((400, 2)), np.ones((400, 400)), np.ones((1, 400))])
+    assert stationarity(big, np.ones((50, 2)), "none") is None  # too large to be asked
+
+
+def test_an_expansion_is_recovered_from_brackets():
+    def cost(depth):
+        return 2.0 * depth + 0.6 + 0.2 / depth
+
+    exact = estimate_expansion([(L, cost(L), cost(L)) for L in (3, 4, 6)])
+    for (low, high), truth in zip((exact.r0, exact.r1, exact.r2), (2.0, 0.6, 0.2), strict=True):
+        assert low == pytest.approx(truth, abs=1e-4)
+        assert high == pytest.approx(truth, abs=1e-4)
+    assert exact.slack == 0.0
+    wide = estimate_expansion([(L, 0.95 * cost(L), cost(L)) for L in (3, 4, 6)])
+    assert wide.r0[0] < 2.0 < wide.r0[1]
+    assert wide.r0[1] - wide.r0[0] > 0.1
+    # a remainder that no expansion of three terms has
+    bent = estimate_expansion([(L, cost(L) + (-1) ** L, cost(L) + (-1) ** L) for L in (3, 4, 5, 6)])
+    assert bent.slack > 0.01
+
+
+def test_adam_lowers_the_objective_from_random_weights():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((5, 2)), rng.standard_normal(5)
+    loss = squared(y)
+    layout = Layout((2, 6, 6, 1), 1.0, "none")
+    theta = rng.standard_normal(layout.size)
+    assert objective(layout, adam(layout, theta, X, loss, 1e-3), X, loss, 1e-3) < 0.1 * objective(
+        layout, theta, X, loss, 1e-3
+    )

@@ -15,8 +15,7 @@ from covopt.depth.families import Recursion, needs
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.two_rows import two_rows_cost
-from covopt.losses import make_loss
-from tests.depth.bank.tables import BY_NAME, known, tree_of
+from tests.depth.bank.tables import BY_NAME, known, squared, tree_of
 from tests.depth.test_bank_of_networks import bounds
 
 
@@ -154,12 +153,10 @@ def test_the_bound_by_duals_holds_wherever_the_tangent_is_taken(monkeypatch, whe
 def test_a_dual_pays_for_a_penalised_output_bias(lam):
     # at x = 0 the output bias alone costs λ/(1 + λ); through the hidden layers it is more
     data = Data.validate([[0.0]], [1.0], bias=1.0, interpolates=False)
-    loss = make_loss("squared")
-    loss.encode_targets(data.Y)
     search = TreeSearch(data.lifted, np.ones(1), 1.0)
     search.use(0.5)
     found = search.tree((0,), np.ones((1, 1)))
-    value = KINDS["trees"].value((found,), Asked(data, 3, "penalized", 1.0, loss, lam))
+    value = KINDS["trees"].value((found,), Asked(data, 3, "penalized", 1.0, squared(data.Y), lam))
     assert 0.9 * lam / (1.0 + lam) < value <= lam / (1.0 + lam)
 
 

@@ -123,10 +123,6 @@ def test_a_scaler_and_standardise_are_the_table_of_training():
         report = covopt.gap(NETWORK, far, Y, lam=LAM, **options)
         assert report.objective == pytest.approx(own.objective, rel=1e-9)
         assert any("centred and scaled" in note for note in report.notes)
-    far = np.random.default_rng(7).standard_normal((30, 2))
-    best = covopt.fit(far, 5.0 * far[:, 0], lam=1e-4).network  # a table in other units is told
-    report = covopt.gap(best, 100.0 * far + 900.0, 5.0 * far[:, 0], lam=1e-4, time_limit_s=1)
-    assert any("standardise=True" in note for note in report.notes)
     rng = np.random.default_rng(0)
     X12, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
     report = covopt.gap((10.0 * rng.standard_normal((5, 3)), rng.standard_normal(5)), X12, y, lam=0.01)
@@ -222,23 +218,32 @@ def best_of(report):
     }
 
 
-def test_a_limit_around_a_report_is_no_failure(bank, monkeypatch):
-    """What a signal left was verified under a limit of its own: a TypeError."""
-    found = covopt.verify(bank["squared"], time_limit_s=1e-6)
+@pytest.mark.parametrize("ends", ["the limit", "what a signal leaves", "a deadline within the certificate"])
+def test_a_limit_around_a_report_is_no_failure(bank, monkeypatch, ends):
+    """What a signal left was verified under a limit of its own, and a deadline within passed for one: tracebacks."""
+    if ends == "what a signal leaves":
+        monkeypatch.setattr("covopt.meter.report.seconds_left", lambda: 1e-6)
+    if ends == "a deadline within the certificate":
+        monkeypatch.setattr("covopt.verification._verify", Mock(side_effect=TimeUp))
+    limit = {"the limit": 1e-6, "what a signal leaves": None, "a deadline within the certificate": 60.0}[ends]
+    found = covopt.verify(bank["squared"], time_limit_s=limit)
     assert not found.ok and not found.in_time and not found.failed
-    monkeypatch.setattr(importlib.import_module("covopt.meter.report"), "seconds_left", lambda: 1e-6)
-    found = covopt.verify(bank["squared"])
-    assert not found.ok and not found.in_time and not found.failed and len(found.checks) > 10
+    assert ends != "what a signal leaves" or len(found.checks) > 10
 
 
-def test_other_units_of_y_are_told():
+@pytest.mark.parametrize(
+    ("points", "moves_y"), [(100.0 * X + 900.0, False), (X, True), (100.0 * X + 900.0, True)]
+)
+def test_a_table_in_other_units_is_told(points, moves_y):
     y = 152.0 + 77.0 * (X[:, 0] + 0.1 * Y)
-    for points in (X, 100.0 * X + 900.0):
-        best = covopt.fit((X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std(), lam=1e-4).network
-        (note,) = covopt.gap(best, points, y, lam=1e-4, time_limit_s=1).notes
-        assert "Pass standardise=True, or scaler= and y as it was" in note
-    (note,) = covopt.gap(best, points, y, lam=1e-4, standardise=True, time_limit_s=1).notes[1:]
-    assert "fits y centred and scaled" in note
+    columns, targets = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    best = covopt.fit(columns, targets, lam=1e-4).network
+    measured = points, y if moves_y else targets
+    (note,) = covopt.gap(best, *measured, lam=1e-4, time_limit_s=1).notes
+    assert f"Pass standardise=True, or scaler={' and y as it was' if moves_y else ''}" in note
+    if moves_y:
+        (note,) = covopt.gap(best, points, y, lam=1e-4, standardise=True, time_limit_s=1).notes[1:]
+        assert "fits y centred and scaled" in note
 
 
 def test_interpolation_says_what_it_means_for_y(bank):
@@ -248,13 +253,3 @@ def test_interpolation_says_what_it_means_for_y(bank):
     report = covopt.gap(network, X[:6], Y[:6], loss="interpolation")
     said = float(report.notes[0].rpartition(" ")[2])
     assert said == pytest.approx(report.lower_bound, rel=1e-4) and said <= network.squared_norm * (1 + 1e-5)
-
-
-def test_a_deadline_within_the_certificate_of_a_report_ends_its_verification(monkeypatch):
-    """The inner check, which has no limit of its own, took the deadline for one: a traceback."""
-
-    X = np.random.default_rng(0).standard_normal((6, 2))
-    report = covopt.gap(covopt.min_norm(X, X[:, 0]).network, X, X[:, 0], lam=0.1)
-    monkeypatch.setattr("covopt.verification._verify", Mock(side_effect=TimeUp))
-    found = covopt.verify(report, time_limit_s=60.0)
-    assert not found.ok and not found.in_time

@@ -15,7 +15,9 @@ from covopt.certificates.conjugate import balanced
 from covopt.data import Data
 from covopt.depth.bounds import KINDS, Asked
 from covopt.depth.families import DualTree
+from covopt.depth.layers import Layout
 from covopt.depth.tree_search import TreeSearch
+from covopt.losses import Loss, make_loss
 from tests.cases import cases
 from tests.depth.bank.exact import ExactNetwork, Layers, fractions
 
@@ -55,6 +57,22 @@ class DeepTable:
     def network(self) -> Layers:
         """The layers of the best network known, bias columns last."""
         return json.loads(NETWORKS.read_text())[self.name]
+
+    @property
+    def start(self) -> tuple[Layout, np.ndarray]:
+        """The best network known as the searches take it."""
+        layers = [np.array(w) for w in self.network]
+        return Layout.of_layers(layers, self.X.shape[1], self.bias, self.output_bias)
+
+
+def squared(targets: np.ndarray) -> Loss:
+    """Return the squared loss with its targets."""
+    loss = make_loss("squared")
+    loss.encode_targets(targets)
+    return loss
+
+
+POINTS, SIGNS = np.array([[1.0, 0.0], [0.7, 1.1]]), np.array([[0.7], [-1.0]])
 
 
 def two_rows(angle: float) -> np.ndarray:
