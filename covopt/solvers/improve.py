@@ -18,6 +18,7 @@ from covopt.errors import BudgetError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
+from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
@@ -249,7 +250,9 @@ class Improvement:
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
-        closes = self.closes if oracle is None else getattr(oracle, "proved", True)
+        closes = self.closes
+        if oracle is not None:  # what faces of several outputs do not prove, integers may
+            closes = getattr(oracle, "proved", True) or suits_integers(problem.rows, problem.targets)
         # where no bound will come as close, columns to the last digit are not worth a brief search
         is_brief = not closes and self.limit is None and self.effort < 1.0
         tol = self.tol / self.effort if is_brief else self.tol
