@@ -12,7 +12,7 @@ import numpy as np
 from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
 from covopt.network.export import Exports, Layers
-from covopt.network.inputs import check_inputs, pairs_at_a_time
+from covopt.network.inputs import check_inputs, in_pieces
 
 _SWEEPS = 10
 
@@ -145,13 +145,10 @@ class DeepReLUNetwork(Exports):
         features = check_inputs(X, self.n_inputs)
         found: list[np.ndarray] = []
         for w, b in self.layers:
-            found.append(self._after(features, w, b))
+            z = features @ w.T
+            found.append(z if b is None else z + self.bias * b)
             features = self.activate(found[-1])
         return found
-
-    def _after(self, features: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        z = features @ w.T
-        return z if b is None else z + self.bias * b
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the outputs, of shape (N,) for one output and (N, k) for more.
@@ -165,15 +162,10 @@ class DeepReLUNetwork(Exports):
         InputError
             When X has another number of columns, or entries that are not finite.
         """
-        features, widest = check_inputs(X, self.n_inputs), max(len(w) for w in self.weights)
-        length = max(1, pairs_at_a_time(2 * len(features) * widest) // (2 * widest))
-        parts = []
-        for start in range(0, len(features), length):
-            z = features[start : start + length]
-            for ell, (w, b) in enumerate(self.layers):
-                z = self._after(self.activate(z) if ell else z, w, b)
-            parts.append(z)
-        outputs = np.concatenate(parts)
+        widest = max(len(w) for w in self.weights)
+        outputs = in_pieces(
+            lambda rows: self.representations(rows)[-1], check_inputs(X, self.n_inputs), 2 * widest
+        )
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:

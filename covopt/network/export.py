@@ -18,7 +18,6 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 # Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
 OPSET = 17
 FORMAT_VERSION = 8
-LARGEST_FILE = 2**31 - 2**16  # protocol buffers stop at 2 GiB
 
 
 class Exports:
@@ -158,7 +157,7 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) ->
     Raises
     ------
     InputError
-        When onnx is not installed, the path cannot be written, or the file would exceed 2 GiB.
+        When onnx is not installed or the path cannot be written.
 
     Examples
     --------
@@ -169,16 +168,14 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) ->
     >>> session.run(["Y"], {"X": np.array([[-2.0], [1.0]])})[0].tolist()
     [[2.5], [1.5]]
     """
-    target = _onnx_path(path)
+    if not isinstance(path, str | os.PathLike) or Path(path).suffix.lower() != ".onnx":
+        raise InputError(f"the path of an ONNX file ends in .onnx; received {path!r}.")
     onnx = required("onnx", "to_onnx()", "onnx")
     from onnx import TensorProto, helper, numpy_helper
 
     from covopt import __version__
 
     arrays = with_neurons(layers)
-    size = sum(p.nbytes for layer in arrays for p in layer if p is not None)
-    if size > LARGEST_FILE:
-        raise InputError(f"the weights take {size / 2**30:.1f} GiB; an ONNX file holds at most 2 GiB.")
     nodes, tensors, current = [], [], "X"
     for ell, (weights, biases) in enumerate(arrays):
         names = [f"W{ell + 1}"] + ([] if biases is None else [f"b{ell + 1}"])
@@ -212,19 +209,6 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) ->
     onnx.checker.check_model(model)
     content = model.SerializeToString()
     try:
-        write_atomically(target, lambda stream: stream.write(content))
+        write_atomically(path, lambda stream: stream.write(content))
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
-
-
-def _onnx_path(path: str | os.PathLike[str]) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must be a string or a path; received {path!r}.")
-    target = Path(os.fsdecode(path))
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; give the path of a file that ends in .onnx.")
-    if target.suffix.lower() != ".onnx":
-        raise InputError(f"{str(path)!r}: the path of an ONNX file ends in .onnx.")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist.")
-    return target
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None

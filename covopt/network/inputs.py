@@ -1,10 +1,8 @@
-"""Evaluate a network on a table of numbers, or on a frame whose columns are found by name.
-
-Where all neurons have one direction, points are sorted along it instead of being paired with every neuron.
-"""
+"""Evaluate a network on a table of numbers, or on a frame whose columns are found by name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,12 +62,10 @@ def by_name(X: Any, names: tuple[str, ...] | None) -> Any:
 
 PAIR = 16  # bytes
 PAIRS_PER_PIECE = 5_000_000
-MANY_PAIRS = 200_000_000
-PARALLEL = 1e-14
 
 
 def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return σ(X̃ Wᵀ) V, in pieces that fit into the cache, or by sorting where that is possible and worth it.
+    """Return σ(X̃ Wᵀ) V.
 
     Parameters
     ----------
@@ -83,66 +79,21 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
     array([[6.],
            [0.]])
     """
-    pairs = len(lifted) * len(hidden)
-    most = pairs_at_a_time(pairs)
-    if pairs <= most:
-        return np.maximum(lifted @ hidden.T, 0.0) @ weights
-    if pairs > MANY_PAIRS:
-        found = _by_sorting(lifted, hidden, weights)
-        if found is not None:
-            return found
-    length = max(1, most // len(hidden))
-    return np.concatenate(
-        [
-            np.maximum(lifted[start : start + length] @ hidden.T, 0.0) @ weights
-            for start in range(0, len(lifted), length)
-        ]
-    )
+    return in_pieces(lambda rows: np.maximum(rows @ hidden.T, 0.0) @ weights, lifted, len(hidden))
 
 
-def pairs_at_a_time(pairs: int) -> int:
-    """Return how many pairs of points and neurons are looked at together: as many as the cache, or memory, holds.
+def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, width: int) -> np.ndarray:
+    """Return a function of rows, of as many at a time as the cache, or memory, holds.
 
     Parameters
     ----------
-    pairs : int
-        That there are.
-
-    Examples
-    --------
-    >>> pairs_at_a_time(10**9) <= PAIRS_PER_PIECE
-    True
+    function : callable
+    rows : ndarray of shape (N, D)
+    width : int
+        Numbers that are held for a row.
     """
-    return PAIRS_PER_PIECE if PAIR * pairs <= SMALL else room(PAIR * PAIRS_PER_PIECE) // PAIR
-
-
-def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-    """With w_j = (a_j u, b_j) the neurons that are active at x are those with their kink on one side of u·x."""
-    constant = lifted[0, -1]
-    if not (constant > 0.0 and (lifted[:, -1] == constant).all()):
-        return None
-    slopes = np.linalg.norm(hidden[:, :-1], axis=1)
-    direction = hidden[slopes.argmax(), :-1] / slopes.max() if slopes.any() else None
-    if direction is None:
-        return None
-    along = hidden[:, :-1] @ direction
-    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > PARALLEL * slopes.max():
-        return None
-    shift = hidden[:, -1] * constant
-    where = lifted[:, :-1] @ direction
-    found = np.zeros((len(lifted), weights.shape[1]))
-    for side in (1.0, -1.0):
-        chosen = side * along > 0.0
-        kinks = -side * shift[chosen] / along[chosen] * side
-        order = np.argsort(side * kinks, kind="stable")
-        terms = weights[chosen][order] * np.abs(along[chosen][order])[:, None]
-        counts = np.searchsorted((side * kinks)[order], side * where, side="right")
-        # σ(a (s − t)) = |a| (±(s − t)) for kinks t passed; summed around a middle, so that little cancels
-        middle = float(np.median(where))
-        first = np.concatenate([np.zeros((1, terms.shape[1])), np.cumsum(terms, axis=0)])
-        second = np.concatenate(
-            [np.zeros((1, terms.shape[1])), np.cumsum(terms * (kinks[order] - middle)[:, None], axis=0)]
-        )
-        found += side * ((where - middle)[:, None] * first[counts] - second[counts])
-    flat = along == 0.0
-    return found + np.maximum(shift[flat], 0.0) @ weights[flat]
+    small = PAIR * len(rows) * width <= SMALL
+    most = PAIRS_PER_PIECE if small else room(PAIR * PAIRS_PER_PIECE) // PAIR
+    length = max(1, most // max(1, width))
+    pieces = [function(rows[start : start + length]) for start in range(0, max(1, len(rows)), length)]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,6 @@ from covopt.network.deep import DeepReLUNetwork
 Keys = tuple[str, str | None]
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
 OF_A_BYTE = 8  # bytes that reading and writing take for one of the file
-_KEY = re.compile(r"((?:.*\.)?)\d+\.[A-Za-z_]\w*$")
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
 
@@ -49,17 +49,15 @@ class ModelFile:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    r"""Read the state dict of an ``nn.Sequential`` of Linear and ReLU in turn.
+    r"""Read the state dict of linear layers, one after the other in the order of their names.
 
-    A state dict holds no activations: one module without parameters between two Linear layers is taken for a
-    ReLU, which the caller should say.
+    A state dict holds no activations: a ReLU is taken to stand after each layer but the last, as callers say.
 
     Parameters
     ----------
     path : str or Path
         ``.safetensors``, or ``.pt``/``.pth`` (needs PyTorch; read with ``weights_only=True``, so that nothing in
-        the file can run). Keys ``0.weight``, ``0.bias``, ``2.weight``, …, possibly behind one common prefix; biases
-        may lack.
+        the file can run). Keys ``0.weight``, ``0.bias``, ``2.weight``, …, or ``fc1.weight``, …; biases may lack.
 
     Raises
     ------
@@ -77,21 +75,19 @@ def read_model(path: str | Path) -> ModelFile:
     ((3,), ('float32', 'float32'))
     """
     path = Path(path)
-    tensors, dtypes, metadata = read_tensors(path)
-    _check_turns(path, tensors, dtypes)
+    tensors, metadata = read_tensors(path)
     keys = tuple(linear_layers(tensors, str(path)))
-    return ModelFile(
-        _network(keys, tensors), keys, tuple(dtypes[w] for w, _ in keys), format_of(path), metadata
-    )
+    dtypes = tuple(str(tensors[weight].dtype) for weight, _ in keys)
+    return ModelFile(_network(keys, tensors), keys, dtypes, format_of(path), metadata)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
-    """Return the tensors of a file in double precision, their types, and what else a safetensors file says.
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the tensors of a file, and what else a safetensors file says.
 
     Raises
     ------
     InputError
-        For a file that cannot be read, or holds a whole pickled module.
+        For a file that cannot be read, holds a whole pickled module, or tensors that NumPy has no type for.
     """
     kind = format_of(path)
     if path.is_dir():
@@ -100,7 +96,16 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dic
         raise InputError(f"{path} does not exist.")
     needed = OF_A_BYTE * path.stat().st_size
     plan(needed, memory_left(needed), "Use a machine with more.", what=f"the model {path}")
-    return _read_safetensors(path) if kind == "safetensors" else (*_read_torch(path), {})
+    try:
+        return _read_safetensors(path) if kind == "safetensors" else (_read_torch(path), {})
+    except InputError:
+        raise
+    except pickle.UnpicklingError:
+        raise InputError(
+            f"{path} holds more than tensors (a whole pickled module, or code) and could run code; {_SAVE}."
+        ) from None
+    except Exception as error:  # the readers' own errors, and types that NumPy does not have
+        raise InputError(f"{path} cannot be read as {kind}, in NumPy's types: {one_line(error)}") from None
 
 
 def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) -> DeepReLUNetwork:
@@ -127,12 +132,12 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
         wanted = [s for s, kind in SUFFIXES.items() if kind == model.format]
         raise InputError(f"cannot write {path}: the model's format is kept; use {' or '.join(wanted)}.")
     tensors: dict[str, Any] = {}
-    rounded: dict[str, np.ndarray] = {}
     for names, dtype, layer in zip(model.keys, model.dtypes, network.layers, strict=True):
         for name, values in zip(names, layer, strict=True):
             if name is not None and values is not None:
-                tensors[name], rounded[name] = _rounded(values, dtype, model.format)
-                if not np.isfinite(rounded[name]).all():
+                with np.errstate(over="ignore"):
+                    tensors[name] = np.ascontiguousarray(values.astype(dtype))
+                if not np.isfinite(tensors[name]).all():
                     raise InputError(
                         f"the reduced {name!r} overflows {dtype}; save the model in float32 first."
                     )
@@ -144,26 +149,15 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     else:
         import torch
 
-        write_atomically(path, lambda stream: torch.save(tensors, stream))
-    return _network(model.keys, rounded)
+        held = {name: torch.from_numpy(values) for name, values in tensors.items()}
+        write_atomically(path, lambda stream: torch.save(held, stream))
+    return _network(model.keys, tensors)
 
 
 def _network(keys: tuple[Keys, ...], tensors: dict[str, np.ndarray]) -> DeepReLUNetwork:
     return DeepReLUNetwork(
         [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
     )
-
-
-def _rounded(values: np.ndarray, dtype: str, kind: str) -> tuple[Any, np.ndarray]:
-    """Return an array in the type of a file, and that in double precision."""
-    if kind == "safetensors":
-        with np.errstate(over="ignore"):
-            array = np.ascontiguousarray(values.astype(dtype))
-        return array, array.astype(float)
-    import torch
-
-    tensor = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
-    return tensor, tensor.to(torch.float64).numpy()
 
 
 def format_of(path: Path) -> str:
@@ -187,47 +181,22 @@ def format_of(path: Path) -> str:
     return kind
 
 
-def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
+def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     from safetensors import safe_open
 
-    tensors: dict[str, np.ndarray] = {}
-    dtypes: dict[str, str] = {}
-    try:
-        with safe_open(path, framework="numpy") as archive:
-            metadata = dict(archive.metadata() or {})
-            for name in archive.keys():  # noqa: SIM118
-                array = archive.get_tensor(name)
-                tensors[name], dtypes[name] = array.astype(float), str(array.dtype)
-    except Exception as error:  # the reader's own errors, and types that NumPy does not have
-        raise InputError(f"{path} cannot be read as safetensors: {one_line(error)}") from None
-    return tensors, dtypes, metadata
+    with safe_open(path, framework="numpy") as archive:
+        return {name: archive.get_tensor(name) for name in archive.keys()}, dict(archive.metadata() or {})  # noqa: SIM118
 
 
-def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    import pickle
-
+def _read_torch(path: Path) -> dict[str, np.ndarray]:
     torch = required("torch", f"{path} is no safetensors file and", "torch")
-    try:
-        check_archive(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        raise InputError(
-            f"{path} holds more than tensors (a whole pickled module, or code) and could run code; {_SAVE}."
-        ) from None
-    except Exception as error:
-        raise InputError(f"{path} cannot be read as a PyTorch file: {one_line(error)}") from None
+    check_archive(path)
+    content = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(content, dict) or not all(
         isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in content.items()
     ):
         raise InputError(f"{path} is no state dict (names of tensors); {_SAVE}.")
-    dtypes = {name: str(t.dtype).removeprefix("torch.") for name, t in content.items()}
-    real = {n: t for n, t in content.items() if not t.is_complex() and not t.is_quantized and not t.is_sparse}
-    other = next((n for n in content if n not in real), None)
-    if other is not None:
-        raise InputError(
-            f"{path}: {other!r} is {dtypes[other]}, no dense real tensor; convert it to float32."
-        )
-    return {n: t.detach().to(torch.float64).numpy() for n, t in real.items()}, dtypes
+    return {name: tensor.detach().numpy() for name, tensor in content.items()}
 
 
 def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
@@ -264,6 +233,9 @@ def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
             raise InputError(
                 f"{name}: {where} is no Linear layer ({held}); matrices *.weight and vectors *.bias are read."
             )
+        odd = next((key for key in parts[prefix].values() if tensors[key].dtype.kind != "f"), None)
+        if odd is not None:
+            raise InputError(f"{name}: {odd!r} is {tensors[odd].dtype}; floating-point weights are needed.")
         found.append((parts[prefix]["weight"], parts[prefix].get("bias")))
     return found
 
@@ -271,36 +243,3 @@ def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
 def _natural(name: str) -> list[tuple[int, int | str]]:
     """Return a key that sorts fc2 before fc10."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _check_turns(path: Path, tensors: dict[str, np.ndarray], dtypes: dict[str, str]) -> None:
-    """Refuse what is not one nn.Sequential of Linear and ReLU in turn, as the names of its modules tell."""
-    if not tensors:
-        raise InputError(f"{path} holds no tensors; {_SAVE}.")
-    matches = {name: _KEY.match(name) for name in tensors}
-    other = next((name for name, match in matches.items() if match is None), None)
-    if other is not None:
-        raise InputError(
-            f"{path}: tensor {other!r} is not one of an nn.Sequential of Linear and ReLU, whose names are "
-            "0.weight, 0.bias, 2.weight, …; wrap the layers in nn.Sequential."
-        )
-    prefixes = sorted({match[1] for match in matches.values() if match})
-    if len(prefixes) > 1:
-        raise InputError(
-            f"{path} holds several modules ({', '.join(map(repr, prefixes))}); save one nn.Sequential alone."
-        )
-    before = -2
-    for weight, _ in linear_layers(tensors, str(path)):
-        index = int(weight[len(prefixes[0]) :].partition(".")[0])
-        if "float" not in dtypes[weight]:
-            raise InputError(f"{path}: {weight!r} is {dtypes[weight]}; floating-point weights are needed.")
-        if index != before + 2:
-            what = (
-                f"modules {before} and {index} are both Linear with {index - before - 1} modules between them"
-                if before >= 0
-                else f"module 0 has no parameters: the first Linear layer is module {index}"
-            )
-            raise InputError(
-                f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
-            )
-        before = index

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import covopt
-from covopt.errors import InputError
-from covopt.network import ReLUNetwork, export
+from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.network.state_dict import read_model
 
@@ -135,9 +134,3 @@ def test_the_onnx_file_says_what_it_is(tmp_path):
     assert model.opset_import[0].version >= 17
     assert (model.producer_name, model.producer_version) == ("covopt", covopt.__version__)
     assert run_onnx(tmp_path / "deep.onnx", np.zeros((0, 3))).shape == (0, 2)
-
-
-def test_too_large_for_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "LARGEST_FILE", 1000)
-    with pytest.raises(InputError, match="an ONNX file holds at most 2 GiB"):
-        shallow(1.0, 1).to_onnx(tmp_path / "network.onnx")
