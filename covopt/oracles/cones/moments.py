@@ -30,8 +30,7 @@ NEAR = 1.02  # times the best value
 NEAR_GOAL = 1.03  # the same for more rounds
 MEMORY = 2**29  # bytes of open boxes
 OBJECTS = 1024  # bytes of a box beside its numbers
-SOON, LATE = 0.1, 0.3  # share of what is missing that a row's sign has to cost, for few rows and for many
-FEW = 12  # rows for each dimension
+COSTLY = 0.2  # share of what is missing that a row's sign has to cost
 CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be shown along signs
 NEAR_SIGNS = 1.05  # bound over value from which boxes are cut along signs in any case
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
@@ -83,9 +82,8 @@ class MomentSearch:
     @property
     def _share(self) -> float:
         """Share of what is missing that the sign of a row has to cost."""
-        n, r = self.scalar.y.shape
         near = self.by_signs or 0.0 < self.bound <= NEAR_SIGNS * self.best
-        return math.inf if r <= LOW or not near else SOON if n <= FEW * r else LATE
+        return COSTLY if near and self.scalar.y.shape[1] > LOW else math.inf
 
     def offer(self, points: np.ndarray) -> None:
         """Keep the best of some points."""
