@@ -236,6 +236,10 @@ def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
         odd = next((key for key in parts[prefix].values() if tensors[key].dtype.kind != "f"), None)
         if odd is not None:
             raise InputError(f"{name}: {odd!r} is {tensors[odd].dtype}; floating-point weights are needed.")
+        if prefix.isdigit() and str(int(prefix) - 1) in parts:
+            raise InputError(
+                f"{name}: modules {int(prefix) - 1} and {prefix} are both Linear, with no ReLU between them."
+            )
         found.append((parts[prefix]["weight"], parts[prefix].get("bias")))
     return found
 
