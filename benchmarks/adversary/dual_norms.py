@@ -18,6 +18,7 @@ from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import Witness, best_neuron, value_of
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
+from covopt.errors import BudgetError
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
@@ -94,11 +95,12 @@ def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
     """Rows and a dual of any kind, (N,) or (N, k)."""
     kind = int(rng.integers(10))
     if kind < 2:
-        return (isotropic, supports)[kind](rng)
-    make = (lattice, opposite, coplanar, narrow, *[any_table] * 4)[kind - 2]
-    rows = make(rng, int(rng.choice([1, 2, 3, 4, 6, 8, 12, 16])))
-    dual = tables.dual(rng, rows, int(rng.choice([1, 1, 2, 3])))
-    if dual.ndim > 1 and rng.random() < 0.2:
+        rows, dual = (isotropic, supports)[kind](rng)
+    else:
+        make = (lattice, opposite, coplanar, narrow, *[any_table] * 4)[kind - 2]
+        rows = make(rng, int(rng.choice([1, 2, 3, 4, 6, 8, 12, 16])))
+        dual = tables.dual(rng, rows, int(rng.choice([1, 1, 2, 3])))
+    if kind > 1 and dual.ndim > 1 and rng.random() < 0.2:
         rows = np.abs(rows)
         # in the cone where all rows are on only rounding is left of the sum
         dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
@@ -132,7 +134,7 @@ def _faces(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float | None:
         return None
     try:
         oracle = VectorFaceOracle(rows)
-    except ArithmeticError:  # ranks that rounding hides
+    except (ArithmeticError, BudgetError):  # ranks that rounding hides
         return None
     return oracle.price(dual.reshape(len(rows), -1)).upper_bound if oracle.proved else None
 
