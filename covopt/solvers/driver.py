@@ -175,7 +175,8 @@ class Driver(GenerationLoop):
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
         due = schedule.is_due(number)
-        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < REFINED)
+        networks = REFINED if self.problem.interpolates else schedule.networks_below
+        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
         self._offer_networks(step, due=due)
         if self.should_stop():
@@ -249,7 +250,7 @@ class Driver(GenerationLoop):
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
         self._merge()
         if drops and self.dual_gap < schedule.drop_below:
-            self._drop(fresh)
+            self._drop(level, fresh)
         cones.lift(level)
         return fresh
 
@@ -267,14 +268,15 @@ class Driver(GenerationLoop):
                 kept[second] = False
         self._keep(kept)
 
-    def _drop(self, fresh: int) -> None:
-        """Leave out columns that are neither near their bound nor new."""
+    def _drop(self, level: float, fresh: int) -> None:
+        """Leave out columns that are neither near their bound nor in use nor new."""
         master, schedule = self.master, self.schedule
         size = np.linalg.norm(master.heights, axis=1)
         slack = schedule.slack_of_gap * np.sqrt(self.dual_gap)
         if self.is_patient:
             slack = min(schedule.patient_slack, schedule.patient_slack_of_gap * slack)
         wanted = size > 1.0 - slack
+        wanted |= master.cones.sizes > schedule.in_use * level
         if fresh:
             wanted[-fresh:] = True
         least = master.dual.size

@@ -32,10 +32,15 @@ class Schedule:
         Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
     slack_of_gap : float
         Columns within this multiple of the root of the gap of their bound stay: heights move by about that.
+    in_use : float
+        Columns whose multiplier is this many times the mean product stay: the slack they have is far smaller than a
+        column at rest has. Anything from 200 to 2000 does.
     drop_below : float
         Gap below which columns are dropped at all.
     worth_a_network : float
         Estimated distance of a network from the lower bound, in tolerances, below which it is made.
+    networks_below : float
+        Gap of the dual below which every whole step is tried as a network where there is a loss: that costs little.
     network_every : int
         Rounds after which one is made anyway, so that a bracket exists at any time.
     thins_networks : bool
@@ -65,8 +70,10 @@ class Schedule:
     least_share: float = 0.2
     listed: float = 0.02
     slack_of_gap: float = 1.0
+    in_use: float = 600.0
     drop_below: float = 0.6
     worth_a_network: float = 3.0
+    networks_below: float = 0.3
     network_every: int = 8
     thins_networks: bool = True
     stalled: int = 15
