@@ -391,12 +391,19 @@ def test_compilation_is_announced_once_and_not_counted():
     assert now() >= before
 
 
-def test_outputs_in_pieces_are_the_outputs(monkeypatch):
+def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
     rng = np.random.default_rng(0)
-    lifted, hidden, weights = (rng.standard_normal(shape) for shape in ((50, 4), (40, 4), (40, 2)))
+    direction = rng.standard_normal(3)
+    slopes = rng.standard_normal(40)
+    slopes[3] = 0.0
+    hidden = np.column_stack([np.outer(slopes, direction), rng.standard_normal(40)])
+    lifted = np.column_stack([rng.standard_normal((50, 3)), np.full(50, 0.5)])
+    weights = rng.standard_normal((40, 2))
     plain = np.maximum(lifted @ hidden.T, 0.0) @ weights
-    monkeypatch.setattr("covopt.network.inputs.PAIRS_PER_PIECE", 90)
-    assert np.allclose(outputs(lifted, hidden, weights), plain, rtol=1e-12, atol=1e-12)
+    for pairs, many in ((10, 10**9), (10, 20)):
+        monkeypatch.setattr("covopt.network.inputs.PAIRS_PER_PIECE", pairs)
+        monkeypatch.setattr("covopt.network.inputs.MANY_PAIRS", many)
+        assert np.allclose(outputs(lifted, hidden, weights), plain, rtol=1e-12, atol=1e-12)
 
 
 def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):
