@@ -22,15 +22,13 @@ from covopt.oracles.support import bound_gauge
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-DEFAULT_LAMBDA = (
-    "0.03max"  # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
-)
+# loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
+DEFAULT_LAMBDA = "0.03max"
 HURRIED, HURRIED_S = 10, 0.5  # rounds, and seconds about, of the bound that takes the place of a search
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
 LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding
-SMALL_STEP = (
-    0.02  # over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
-)
+# over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
+SMALL_STEP = 0.02
 LARGE_STEP = 0.5  # for losses whose slopes are not linear
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
 

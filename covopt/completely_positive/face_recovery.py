@@ -26,9 +26,8 @@ SCALINGS = 6
 CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
 SETTLED = 1e-6
 SOLVER_TOL = 1e-10
-SINGULAR = (
-    1e-3  # smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
-)
+# smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
+SINGULAR = 1e-3
 LARGEST_DENOMINATOR = 5000
 NAMED = 1e-8  # a zero within this of a rational with a small denominator is taken for it
 GRIDS = (4, 16, 64, 1024, 2**16)

@@ -26,9 +26,8 @@ from covopt.exact.elimination import integer_row
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the entry: more than that is no rounding
 LARGEST = 1e300
-MOST_DIGITS = (
-    3900  # of an entry in a file, a numerator or a denominator: Python writes no integers much longer
-)
+# of an entry in a file, a numerator or a denominator: Python writes no integers much longer
+MOST_DIGITS = 3900
 EXACT_SIZE = 40  # rows that are eliminated in integers
 NEAR = 1e-7  # of size one, what doubles take for zero: a choice of what is tried, every answer is checked exactly
 Exact = np.ndarray  # of fractions, shape (n, n)

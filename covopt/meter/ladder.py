@@ -21,16 +21,13 @@ from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
-ROUNDS, EVEN = (
-    1000,
-    1e-13,
-)  # of what is done again and again, and the relative fall that ends it, or a cone program
+# of what is done again and again, and the relative fall that ends it, or a cone program
+ROUNDS, EVEN = 1000, 1e-13
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
 RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
 MOST = 500_000  # pairs of a row and a neuron: some seconds
-LIGHT = (
-    1e-9  # share of the largest mass below which a neuron is tried without, and excess of a pull that counts
-)
+# share of the largest mass below which a neuron is tried without, and excess of a pull that counts
+LIGHT = 1e-9
 
 
 class Refitted(NamedTuple):

@@ -20,9 +20,8 @@ from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.networks import Given
 from covopt.network import DeepReLUNetwork
 
-OTHER_UNITS = (
-    100.0  # times better that a standardised table has to fit, to be what the network was trained on
-)
+# times better that a standardised table has to fit, to be what the network was trained on
+OTHER_UNITS = 100.0
 
 
 REDUCTIONS = ("mean", "sum")

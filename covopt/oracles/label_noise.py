@@ -41,9 +41,8 @@ from covopt.oracles.vector_faces import WARM
 from covopt.potentials import LabelNoise
 
 FACE_BYTES, SIGN_BYTES = 400.0, 64.0  # of a face of the table; of a row's signs on a face of a block
-WHITENED = (
-    1e-13  # singular value, relative to the largest: what is left is divided by; what it rounds is computed
-)
+# singular value, relative to the largest: what is left is divided by; what it rounds is computed
+WHITENED = 1e-13
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

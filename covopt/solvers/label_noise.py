@@ -26,9 +26,8 @@ from covopt.solvers.merging import Faces, Unit, merge_in_cells
 from covopt.solvers.points import Point
 
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
-SINGULAR = (
-    1e-12  # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
-)
+# eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
+SINGULAR = 1e-12
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:

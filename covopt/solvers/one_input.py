@@ -33,14 +33,11 @@ ACCURACY = 1e-10  # of the linear programs, in their own units
 CONIC_ACCURACY = 1e-11
 IDLE = 1e-14  # of the largest target, what a neuron's largest output must exceed
 SMALL, SHARP = 400, 1e-9  # targets up to which the gap is closed to this
-ROUNDED, MOST_EXACT = (
-    0.1,
-    20_000,
-)  # of the tolerance, from which on multipliers of so few rows are two doubles
+# of the tolerance, from which on multipliers of so few rows are two doubles
+ROUNDED, MOST_EXACT = 0.1, 20_000
 USED = 1e-11  # share of the largest weight below which a neuron is left out
-MOST_DENSE = (
-    2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
-)
+# equations up to which surplus neurons of several outputs are taken out by a dense null space
+MOST_DENSE = 2000
 ROUNDS = 40
 CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4

@@ -15,15 +15,12 @@ from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point
 from covopt.status import Status
 
-ROW_BYTES, AXIS_BYTES = (
-    250.0,
-    7500.0,
-)  # of a cell in the program and its factors, for each row and each dimension
+# of a cell in the program and its factors, for each row and each dimension
+ROW_BYTES, AXIS_BYTES = 250.0, 7500.0
 INSTEAD = 'solver="auto" needs far less.'
 ROUNDS = 4
-BESIDE = (
-    1e-6  # |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to
-)
+# |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to
+BESIDE = 1e-6
 
 
 def solve_all_cells(

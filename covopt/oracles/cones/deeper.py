@@ -29,9 +29,8 @@ TOO_WIDE = (
 )
 TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
 FIRST_LOOK = 0.04  # share of a certificate's boxes that are looked at in any case
-PROMISING = (
-    0.06  # over the root of that share: by how much a bound may exceed the value met for a search to go on
-)
+# over the root of that share: by how much a bound may exceed the value met for a search to go on
+PROMISING = 0.06
 MORE = 8  # times a certificate's boxes, at most
 NEWS = 0.95  # of the bound that was told last
 
