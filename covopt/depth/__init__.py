@@ -28,7 +28,6 @@ from covopt.depth.solution import DeepSolution
 # What reproduces the papers, imported on first use: the core does without it.
 _PAPERS: dict[str, str] = {
     **dict.fromkeys(("ExpansionEstimate", "estimate_expansion", "function_brackets"), "estimates"),
-    **dict.fromkeys(("Rule", "of_composition", "of_sum"), "estimates"),
     **dict.fromkeys(("Tour", "rank_one_tour"), "tours"),
 }
 
@@ -39,7 +38,6 @@ __all__ = [
     "Expansion",
     "ExpansionEstimate",
     "JacobianRank",
-    "Rule",
     "Tour",
     "balance",
     "bottleneck_rank_up",
@@ -51,8 +49,6 @@ __all__ = [
     "linear_cost",
     "linear_expansion",
     "linear_network",
-    "of_composition",
-    "of_sum",
     "rank_one_tour",
     "ranks_at",
     "representation_cost",

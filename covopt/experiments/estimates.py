@@ -5,21 +5,10 @@ r"""R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table or a function from brackets over
 (BN23 §2). Brackets of R_L at several depths leave a polytope of (R⁽⁰⁾, R⁽¹⁾, R⁽²⁾) once the remainder is left out;
 its extent along each is what the brackets allow. That is an estimate, not a bound: where the remainder is not small
 the polytope is empty or wrong, and for DATA the limit R⁽⁰⁾ of large L is 0, 1 or 2 whatever the table.
-
-What a composition or a sum may cost, by BN23 Theorem 3 and Proposition 4, with what their proofs use and the
-statements leave out:
-
-- **Composition** f ∘ g with R⁽⁰⁾(f ∘ g) = R⁽⁰⁾(f) = R⁽⁰⁾(g): R⁽¹⁾(f ∘ g) ≤ R⁽¹⁾(f) + R⁽¹⁾(g). The proof feeds g's
-  output to f through σ, so g ≥ 0 on Ω (or an isometric embedding of g(Ω) into an orthant) is needed. Where this is an
-  equality and both R⁽²⁾ ≥ 0, √R⁽²⁾(f ∘ g) ≤ √R⁽²⁾(f) + √R⁽²⁾(g).
-- **Sum** f + g with R⁽⁰⁾(f + g) = R⁽⁰⁾(f) + R⁽⁰⁾(g): R⁽¹⁾(f + g) ≤ R⁽¹⁾(f) + R⁽¹⁾(g), and where this is an equality
-  R⁽²⁾(f + g) ≤ R⁽²⁾(f) + R⁽²⁾(g). Both fail with a penalised output bias: f = g = ¼ have R⁽¹⁾ = 1/16 each, since
-  R_L(constant c) = c² for c ≤ 1, and R⁽¹⁾(f + g) = ¼ > ⅛. So a sum is bounded without output bias only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,138 +17,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.checks.validation import check_number, check_output_bias
+from covopt.checks.validation import check_number
 from covopt.depth.layers import as_chain, jacobian
-from covopt.depth.linear import Expansion, check_depth
+from covopt.depth.linear import check_depth
 from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rounding import TINY, below, gamma, lengths_up, root_down
 from covopt.network import check_inputs
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What a rule gives: bounds on the terms of the whole, None where a condition failed.
-
-    Attributes
-    ----------
-    r1, r2 : float or None
-        Upper bounds.
-    failed : tuple of str
-        The conditions that do not hold, each in a sentence.
-    """
-
-    r1: float | None
-    r2: float | None
-    failed: tuple[str, ...] = ()
-
-
-def of_composition(
-    outer: Expansion,
-    inner: Expansion,
-    whole: Expansion | None = None,
-    *,
-    inner_is_nonnegative: bool,
-    tol: float = 1e-9,
-) -> Rule:
-    """Bound R⁽¹⁾ and R⁽²⁾ of f ∘ g by those of f and g (BN23 Theorem 3 (1), Proposition 4 (1)).
-
-    Parameters
-    ----------
-    outer, inner : Expansion
-        Of f and of g.
-    whole : Expansion, optional
-        What is known of f ∘ g. Without it R⁽⁰⁾(f ∘ g) = R⁽⁰⁾(f) is taken for granted and R⁽²⁾ is not bounded.
-    inner_is_nonnegative : bool
-        Whether g ≥ 0 on the domain.
-    tol : float
-        Within which terms count as equal.
-
-    Returns
-    -------
-    Rule
-
-    Examples
-    --------
-    >>> of_composition(Expansion(2, 1.0, 0.5), Expansion(2, 0.5, 0.0), inner_is_nonnegative=True)
-    Rule(r1=1.5, r2=None, failed=('R⁽¹⁾(f∘g) = R⁽¹⁾(f) + R⁽¹⁾(g) is needed for R⁽²⁾; it is not known',))
-    >>> of_composition(Expansion(2, 1.0, 0.5), Expansion(1, 0.5, 0.0), inner_is_nonnegative=True).failed[0]
-    'R⁽⁰⁾(f) = R⁽⁰⁾(g) is needed; they are 2 and 1'
-    """
-    failed = []
-    if abs(outer.r0 - inner.r0) > tol:
-        failed.append(f"R⁽⁰⁾(f) = R⁽⁰⁾(g) is needed; they are {outer.r0:g} and {inner.r0:g}")
-    if not inner_is_nonnegative:
-        failed.append("g ≥ 0 on the domain is needed: f takes its inputs through σ")
-    found = _added("f∘g", outer, inner, whole, outer.r0, "R⁽⁰⁾(f)", failed, tol)
-    if found.r2 is not None and min(outer.r2, inner.r2) < 0:
-        return Rule(found.r1, None, (f"R⁽²⁾ ≥ 0 is needed; they are {outer.r2:g} and {inner.r2:g}",))
-    return found if found.r2 is None else Rule(found.r1, (math.sqrt(outer.r2) + math.sqrt(inner.r2)) ** 2)
-
-
-def of_sum(
-    first: Expansion,
-    second: Expansion,
-    whole: Expansion | None = None,
-    *,
-    output_bias: str = "none",
-    tol: float = 1e-9,
-) -> Rule:
-    """Bound R⁽¹⁾ and R⁽²⁾ of f + g by those of f and g (BN23 Theorem 3 (2), Proposition 4 (2)).
-
-    Parameters
-    ----------
-    first, second : Expansion
-        Of f and of g.
-    whole : Expansion, optional
-        What is known of f + g. Without it R⁽⁰⁾(f + g) = R⁽⁰⁾(f) + R⁽⁰⁾(g) is taken for granted and R⁽²⁾ is not
-        bounded.
-    output_bias : {"none", "penalized", "free"}
-        Of the networks; the rule holds for "none".
-    tol : float
-        Within which terms count as equal.
-
-    Returns
-    -------
-    Rule
-
-    Examples
-    --------
-    >>> of_sum(Expansion(1, 1.0, 0.5), Expansion(1, 0.5, 0.0)).r1
-    1.5
-    >>> of_sum(Expansion(0, 1 / 16, 0.0), Expansion(0, 1 / 16, 0.0), output_bias="penalized").failed
-    ("output_bias='none' is needed: with 'penalized' two constants of ¼ cost 1/16 each and their sum ¼",)
-    """
-    check_output_bias(output_bias, 1.0)
-    failed = []
-    if output_bias != "none":
-        failed.append(
-            "output_bias='none' is needed: with 'penalized' two constants of ¼ cost 1/16 each and their sum ¼"
-        )
-    r0 = first.r0 + second.r0
-    return _added("f+g", first, second, whole, r0, "R⁽⁰⁾(f) + R⁽⁰⁾(g)", failed, tol)
-
-
-def _added(
-    name: str,
-    one: Expansion,
-    other: Expansion,
-    whole: Expansion | None,
-    r0: float,
-    terms: str,
-    failed: list[str],
-    tol: float,
-) -> Rule:
-    """Return the sums of both terms, where R⁽⁰⁾ is as it must be; of the second where the first is attained."""
-    if whole is not None and abs(whole.r0 - r0) > tol:
-        failed.append(f"R⁽⁰⁾({name}) = {terms} is needed; they are {whole.r0:g} and {r0:g}")
-    if failed:
-        return Rule(None, None, tuple(failed))
-    r1 = one.r1 + other.r1
-    if whole is None or abs(whole.r1 - r1) > tol:
-        why = "it is not known" if whole is None else f"they are {whole.r1:g} and {r1:g}"
-        return Rule(r1, None, (f"R⁽¹⁾({name}) = R⁽¹⁾(f) + R⁽¹⁾(g) is needed for R⁽²⁾; {why}",))
-    return Rule(r1, one.r2 + other.r2)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -101,10 +102,13 @@ class Problem:
     loss: BatchedLoss
 
     def batch(self, index: Sequence[int], weights: Sequence[np.ndarray]) -> Batch:
-        """Return a batch of members; ``weights`` are those of all of them."""
-        lams = torch.as_tensor(np.array([self.members[i].lam for i in index])).to(self.inputs)
-        networks = BatchedNetworks([self.layouts[i] for i in index], self.inputs, self.loss, lams)
-        return Batch(np.asarray(index, dtype=int), networks, networks.pack([weights[i] for i in index]))
+        """Return a batch of members of one layout; ``weights`` are those of all of them."""
+        lams, theta = (
+            torch.as_tensor(np.array(of)).to(self.inputs)
+            for of in ([self.members[i].lam for i in index], [weights[i] for i in index])
+        )
+        networks = BatchedNetworks(self.layouts[index[0]], self.inputs, self.loss, lams)
+        return Batch(np.asarray(index, dtype=int), networks, theta)
 
     def bytes_of(self, i: int, samples: int | None, copies: int) -> int:
         """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
@@ -113,18 +117,16 @@ class Problem:
         return self.inputs.element_size() * (flows + copies * own.size)
 
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
-        """Cut members into batches of similar widths that fit, as many as keep all workers busy."""
-        order = sorted(index, key=lambda i: self.members[i].widths)
-        sizes = {i: self.bytes_of(i, samples, copies) for i in order}
-        total, limit = sum(sizes.values()), self.limit
-        rounds = -(-total // (workers * limit))
-        limit = min(limit, max(CPU_LEAST_BYTES, -(-total // (workers * rounds))))
+        """Cut members into batches of one layout that fit, as many as keep all workers busy."""
         found: list[list[int]] = []
-        for i in order:  # the last one is the widest, which the others are padded to
-            if found and (len(found[-1]) + 1) * sizes[i] <= limit:
-                found[-1].append(i)
-            else:
-                found.append([i])
+        order = sorted(index, key=lambda i: self.members[i].widths)
+        for _, group in groupby(order, key=lambda i: self.members[i].widths):
+            alike = list(group)
+            size = self.bytes_of(alike[0], samples, copies)
+            rounds = -(-len(alike) * size // (workers * self.limit))
+            share = max(-(-len(alike) // (workers * rounds)), CPU_LEAST_BYTES // size)
+            most = max(1, min(share, self.limit // size))
+            found += [alike[at : at + most] for at in range(0, len(alike), most)]
         return found
 
     @property
@@ -139,7 +141,7 @@ class Problem:
 
         In pieces that fit: the batches of phases with small minibatches are larger.
         """
-        size = max(self.bytes_of(i, None, 2) for i in batch.index)
+        size = self.bytes_of(batch.index[0], None, 2)
         pieces = torch.arange(len(batch.index), device=batch.now.device).split(max(1, self.limit // size))
         with self.memory_refused(batch):
             found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
@@ -158,7 +160,7 @@ class Problem:
         except (RuntimeError, MemoryError) as error:
             if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
                 raise
-            widths = batch.networks.padded.widths[1:-1]
+            widths = batch.networks.layout.widths[1:-1]
             raise BudgetError(
                 f"{counted(len(batch.index), 'network')} of widths {widths} on {len(self.inputs)} samples do "
                 "not fit into the memory of the device; train fewer at a time, use dtype='float32', a batch_size, or "
@@ -273,9 +275,8 @@ class Runner:
         with torch.no_grad(), self.problem.memory_refused(batch):
             if batch.optimiser is None and phase.optimiser == "lbfgs":
                 batch.optimiser = BatchedLBFGS(
-                    batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps,
-                    self.tol_gradient,
-                )  # fmt: skip
+                    batch.networks.value_and_gradient, batch.theta, phase.steps, self.tol_gradient
+                )
             elif batch.optimiser is None:
                 members = [self.problem.members[i] for i in batch.index]
                 batch.optimiser = FirstOrder(
@@ -323,8 +324,8 @@ class Runner:
             self._store(batch, torch.where(finite, batch.now, batch.theta))
 
     def _store(self, batch: Batch, theta: Tensor) -> None:
-        for i, weights in zip(batch.index, batch.networks.unpack(theta), strict=True):
-            self.weights[i] = weights
+        for i, weights in zip(batch.index, theta.to("cpu", torch.float64).numpy(), strict=True):
+            self.weights[i] = weights.copy()
 
     def record(self) -> None:
         """Note the objectives of the networks in the batches."""

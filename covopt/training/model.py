@@ -1,8 +1,6 @@
 r"""Many networks as one tensor of weights, their objective and its gradient; the device, the precision, threads.
 
-The weights of a network are one vector (see :class:`covopt.depth.layers.Layout`). Narrower networks are padded with
-zeros. Padding never moves: a silent neuron (zero row and zero column) has a zero gradient in both, because each is
-multiplied by the other, and weight decay of zero is zero.
+The weights of a network are one vector (see :class:`covopt.depth.layers.Layout`); those of a batch have one layout.
 
 Outputs F are (B, N, k). The targets and the weights s come from an encoded loss of covopt, so that
 
@@ -16,11 +14,9 @@ Slopes are pulled back through the layers by hand: to let torch record them take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any
-
-import numpy as np
 
 from covopt.checks.optional import required
 from covopt.depth.layers import Layout
@@ -127,60 +123,31 @@ class BatchedLoss:
 
 
 class BatchedNetworks:
-    """The objective C(f) + λ‖W‖² of B networks of one depth, as a function of one tensor of weights.
+    """The objective C(f) + λ‖W‖² of B networks of one layout, as a function of one tensor of weights.
 
     Parameters
     ----------
-    layouts : sequence of Layout
-        Of each network.
+    layout : Layout
     inputs : Tensor of shape (N, D)
         X̃, with its bias column.
     loss : BatchedLoss
     lams : Tensor of shape (B,)
-
-    Attributes
-    ----------
-    mask : Tensor of shape (B, P), boolean
-        True where a weight is a weight and no padding.
     """
 
-    def __init__(self, layouts: Sequence[Layout], inputs: Tensor, loss: BatchedLoss, lams: Tensor) -> None:
-        self.layouts, self.inputs, self.loss, self.lams = list(layouts), inputs, loss, lams
-        widths = zip(*(own.widths for own in layouts), strict=True)
-        self.padded = Layout(tuple(map(max, widths)), layouts[0].bias, layouts[0].output_bias)
-        mask = np.zeros((len(layouts), self.padded.size), dtype=bool)
-        for row, own in zip(mask, layouts, strict=True):
-            for ell, room in enumerate(self.padded.split(row)):
-                (rows, columns), biased = own.shapes[ell], own.has_bias(ell)
-                room[:rows, : columns - biased] = True
-                if biased:  # its column stays the last one under padding
-                    room[:rows, -1] = True
-        self.mask = torch.as_tensor(mask, device=inputs.device)
-        self._charged = torch.as_tensor(self.padded.charged).to(inputs)
+    def __init__(self, layout: Layout, inputs: Tensor, loss: BatchedLoss, lams: Tensor) -> None:
+        self.layout, self.inputs, self.loss, self.lams = layout, inputs, loss, lams
+        self._charged = torch.as_tensor(layout.charged).to(inputs)
 
     def take(self, rows: Tensor) -> BatchedNetworks:
-        """Return some of the networks, padded as they are."""
+        """Return some of the networks."""
         part = copy(self)
-        part.layouts = [self.layouts[k] for k in rows.tolist()]
-        part.lams, part.mask = self.lams[rows], self.mask[rows]
+        part.lams = self.lams[rows]
         return part
-
-    # ------------------------------------------------------------------ weights in and out
-    def pack(self, networks: Sequence[np.ndarray]) -> Tensor:
-        """Return the weights of B networks, a vector each, as a tensor (B, P), padded."""
-        theta = np.zeros(self.mask.shape)
-        theta[self.mask.cpu().numpy()] = np.concatenate(networks)
-        return torch.as_tensor(theta).to(self.inputs)
-
-    def unpack(self, theta: Tensor) -> list[np.ndarray]:
-        """Inverse of :meth:`pack`, in double precision."""
-        both = theta.detach().to("cpu", torch.float64).numpy(), self.mask.cpu().numpy()
-        return [row[mask] for row, mask in zip(*both, strict=True)]
 
     def views(self, theta: Tensor) -> list[Tensor]:
         """Return W₁ … W_L as views (b, rows, columns) of weights (b, P)."""
-        sizes = [rows * columns for rows, columns in self.padded.shapes]
-        parts = zip(theta.split(sizes, dim=1), self.padded.shapes, strict=True)
+        sizes = [rows * columns for rows, columns in self.layout.shapes]
+        parts = zip(theta.split(sizes, dim=1), self.layout.shapes, strict=True)
         return [part.view(len(theta), *shape) for part, shape in parts]
 
     # ------------------------------------------------------------------ the objective
@@ -203,26 +170,26 @@ class BatchedNetworks:
         noise : Tensor of shape (b, m, k), optional
             What is added to their targets: the squared loss sees the difference only.
         """
-        layers, beta, padded = self.views(theta), self.padded.bias, self.padded
+        layers, beta, layout = self.views(theta), self.layout.bias, self.layout
         signals = [self.inputs.expand(len(theta), *self.inputs.shape) if rows is None else self.inputs[rows]]
         for ell, weights in enumerate(layers):
-            if ell and padded.has_bias(ell):
+            if ell and layout.has_bias(ell):
                 inner, own = weights[:, :, :-1].mT, weights[:, None, :, -1]
                 signals.append(torch.baddbmm(own, signals[ell], inner, beta=beta))
             else:  # the inputs have their column of biases
                 signals.append(torch.bmm(signals[ell], weights.mT))
-            if ell + 1 < padded.depth:
+            if ell + 1 < layout.depth:
                 signals[-1].relu_()
         outputs = signals[-1]
         values, back = self.loss.value_and_gradient(outputs if noise is None else outputs - noise, rows)
         slopes: list[Tensor] = []
-        for ell in range(padded.depth - 1, -1, -1):
+        for ell in range(layout.depth - 1, -1, -1):
             slope = torch.bmm(back.mT, signals[ell])
-            if ell and padded.has_bias(ell):
+            if ell and layout.has_bias(ell):
                 slope = torch.cat([slope, beta * back.sum(1)[:, :, None]], 2)
             slopes.insert(0, slope.flatten(1))
             if ell:
-                back = torch.bmm(back, layers[ell][:, :, : padded.widths[ell]]).mul_(signals[ell].sign_())
+                back = torch.bmm(back, layers[ell][:, :, : layout.widths[ell]]).mul_(signals[ell].sign_())
         lams = self.lams if indices is None else self.lams[indices]
         gradient, counted = torch.cat(slopes, 1), theta * self._charged
         gradient.addcmul_(counted, 2.0 * lams[:, None])

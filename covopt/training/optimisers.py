@@ -153,8 +153,6 @@ class BatchedLBFGS:
         names: members that are done drop out.
     theta : Tensor of shape (B, P)
         Starting points, on any device, of any floating dtype; not changed.
-    mask : Tensor of shape (B, P), boolean, or None
-        Entries that may move.
     steps : int
         Most accepted steps of a member.
     tol_gradient : float
@@ -172,12 +170,10 @@ class BatchedLBFGS:
         self,
         function: Function,
         theta: Tensor,
-        mask: Tensor | None,
         steps: int,
         tol_gradient: float,
     ) -> None:
-        self._function, self._limit = function, int(steps)
-        self._tol, self._mask = float(tol_gradient), mask
+        self._function, self._limit, self._tol = function, int(steps), float(tol_gradient)
         self.theta, n = theta.clone(), len(theta)
         everyone = torch.arange(n, device=theta.device)
         self.steps = torch.zeros_like(everyone)
@@ -257,8 +253,6 @@ class BatchedLBFGS:
     def _evaluate(self, theta: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             value, gradient = self._function(theta, index)
-            if self._mask is not None:
-                gradient = gradient * self._mask[index]
         return value.detach(), gradient.detach()
 
     def _take_steps(self, rows: Tensor) -> None:

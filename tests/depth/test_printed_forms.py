@@ -7,9 +7,7 @@ import covopt
 from covopt.data import Data
 from covopt.depth import bottleneck_structure, function_brackets, jacobian, linear_cost, rank_one_tour
 from covopt.depth.bounds import tree_bounds
-from covopt.depth.linear import Expansion
 from covopt.errors import InputError
-from covopt.experiments.estimates import of_sum
 from covopt.network import DeepReLUNetwork
 
 
@@ -33,7 +31,6 @@ def test_two_constants_cost_less_apart_than_their_sum():
     data = Data.validate([[0.0]], [0.5], bias=1.0)
     together = max(bound.value for bound in tree_bounds(data, 3, "penalized", upper=0.25))
     assert together > 1.5 * apart  # every network of three layers, proved
-    assert of_sum(Expansion(0, 1 / 16, 0.0), Expansion(0, 1 / 16, 0.0), output_bias="penalized").r1 is None
 
 
 def test_corollary_8_needs_centred_representations():

@@ -35,8 +35,7 @@ def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
     for group in groups:
         sizes = [problem.bytes_of(i, None, 6) for i in group]
         assert len(group) == 1 or len(group) * max(sizes) <= limit
-    order = [problem.members[i].widths for group in groups for i in group]
-    assert order == sorted(order)  # similar widths together: little padding
+        assert len({problem.members[i].widths for i in group}) == 1  # nothing is padded
     if limit == 2**30:
         assert len(groups) >= workers
 
@@ -54,7 +53,7 @@ def test_equal_networks_are_shared_equally(monkeypatch):
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd", "lbfgs"])
 def test_a_part_of_a_batch_takes_the_steps_it_takes_in_the_whole(optimiser):
-    problem, phase = make([3, 9], seeds=2), Phase(optimiser, 300)
+    problem, phase = make(9, seeds=4), Phase(optimiser, 300)
     weights = [
         initial_weights(*of, 0, 1.0)
         for of in zip(problem.layouts, [m.seed for m in problem.members], strict=True)
@@ -70,6 +69,4 @@ def test_a_part_of_a_batch_takes_the_steps_it_takes_in_the_whole(optimiser):
         part.optimiser.take(rows, part.networks)
         for batch in (whole, part):
             runner.advance(batch, phase, 40)
-        expected = whole.networks.unpack(whole.now)
-        for k, found in zip(keep, part.networks.unpack(part.now), strict=True):
-            np.testing.assert_allclose(found, expected[k], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(part.now, whole.now[keep], rtol=0, atol=1e-12)
