@@ -27,7 +27,7 @@ STANDARDISED = f"{'standardised':<14} costs, bounds and λ are of columns of mea
 SHOWN = 8  # rows of the table on the terminal
 COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
-    "error_rate", "gap", "status",
+    "error_rate", "status",
 )  # fmt: skip
 SAID = {  # what --json says of a cross-check, and where it stands
     "certified": "proved", "objective": "certified", "lower_bound": "floor", "best_cost": "best_cost",

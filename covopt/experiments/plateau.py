@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,13 @@ from covopt.api.fitting import fit
 from covopt.api.interpolation import min_norm
 from covopt.api.task import Task
 from covopt.checks.optional import required
-from covopt.checks.validation import check_tol, is_whole
+from covopt.checks.validation import check_count, check_tol
 from covopt.checks.wording import Brief
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
-from covopt.training.results import DIFFER
 from covopt.training.schedule import check_widths
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
@@ -139,7 +138,7 @@ def plateau(
     loss: str | Loss = "squared",
     bias: float = 1.0,
     output_bias: str = "none",
-    seeds: int | Mapping[int, int] = 32,
+    seeds: int = 32,
     learning_rate: float | None = None,
     schedule: Any = None,
     reference: Solution | None = None,
@@ -174,8 +173,8 @@ def plateau(
     loss : str or Loss
         With λ.
     bias, output_bias : float, {"none", "penalized", "free"}
-    seeds : int or mapping
-        Networks of each width, or ``{width: networks}``: the width where the plateau starts may need many.
+    seeds : int
+        Networks of each width; the width where the plateau starts may need many.
     learning_rate, schedule, device, dtype, scale, random_state, progress, callback
         As in :func:`covopt.training.train`.
     reference : Solution, optional
@@ -210,14 +209,14 @@ def plateau(
     several = check_widths(list(widths) if isinstance(widths, tuple) else widths)
     sizes: list[Any] = sorted({one[0] if len(one) == 1 else one for one in several})
     tol = check_tol(tol)
-    counts = _check_seeds(seeds, sizes)
+    check_count("seeds", seeds)
     solution = _floor(X, Y, lam, loss, bias, output_bias, reference, time_limit_s)
     rows: list[dict[str, Any]] = []
     networks: list[ReLUNetwork | None] = []
     complete = True
     for width in sizes:
         checked = cross_check(
-            solution, widths=width, seeds=counts[width], learning_rate=learning_rate, schedule=schedule,
+            solution, widths=width, seeds=seeds, learning_rate=learning_rate, schedule=schedule,
             device=device, dtype=dtype, scale=scale, random_state=random_state, progress=progress, callback=callback,
             contradiction_file=contradiction_file,
         )  # fmt: skip
@@ -266,7 +265,10 @@ def _floor(
         X, Y, Interpolation() if lam is None else loss, bias, output_bias, None, "variation", "auto", 1e-6, None
     )  # fmt: skip
     if not task.is_solved_by(reference, lam and task.strengths(lam)):
-        raise InputError(f"reference is a solution of another problem: lam, {DIFFER}; leave it out.")
+        raise InputError(
+            "reference is a solution of another problem: lam, X, Y, bias, output_bias, potential, loss or "
+            "sample_weight differ; leave it out."
+        )
     return reference
 
 
@@ -279,14 +281,3 @@ def _bounds(solution: Solution) -> SparsityBounds:
     outputs = solution.network.predict(data.X)
     found = sparsity_bounds(data.X, outputs, **options)
     return SparsityBounds(tuple(b for b in found.bounds if b.kind == "upper" and b.name in _ANY_TARGETS))
-
-
-def _check_seeds(seeds: Any, widths: list[int]) -> dict[int, int]:
-    counts = dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(widths, seeds)
-    for width in widths:
-        count = counts.get(width)
-        if not is_whole(count, 1):
-            raise InputError(
-                f"seeds must be a positive integer for every width; width {width} has {count!r}."
-            )
-    return counts

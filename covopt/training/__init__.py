@@ -10,7 +10,7 @@ _PUBLIC: dict[str, str] = {
     "CrossCheck": "covopt.training.crosscheck",
     "Phase": "covopt.training.schedule",
     "Plateau": "covopt.experiments.plateau",
-    "TrainingRun": "covopt.training.results",
+    "TrainingRun": "covopt.training.runner",
     "cross_check": "covopt.training.crosscheck",
     "plateau": "covopt.experiments.plateau",
     "recheck": "covopt.training.crosscheck",
@@ -24,8 +24,7 @@ __all__ = [
 if TYPE_CHECKING:
     from covopt.experiments.plateau import Plateau, plateau
     from covopt.training.crosscheck import CrossCheck, cross_check, recheck
-    from covopt.training.results import TrainingRun
-    from covopt.training.runner import train
+    from covopt.training.runner import TrainingRun, train
     from covopt.training.schedule import Phase
 
 else:

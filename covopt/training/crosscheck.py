@@ -25,8 +25,7 @@ from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.sparsify.layer import balance, drop_silent, least_outgoing
-from covopt.training.results import TrainingRun
-from covopt.training.runner import train
+from covopt.training.runner import TrainingRun, train
 from covopt.training.schedule import Phase, check_widths
 from covopt.verification import verify
 
@@ -278,7 +277,7 @@ def _trained(
             learning_rate=RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
             schedule=[replace(phase, eps=phase.eps * slope) for phase in phases] if schedule is None else schedule,
             tol_gradient=float(np.clip(TOL_GRADIENT * slope / max(1.0, unit), 0.0, 0.5)), callback=callback,
-            start=run, reference=None if solution.loss is None else solution, **options,
+            start=run, **options,
         )  # fmt: skip
         if not run.complete:
             break

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.wording import counted
 from covopt.depth.layers import Layout
-from covopt.errors import BudgetError
 from covopt.limits import patiently
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
 from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
@@ -25,7 +23,6 @@ Tensor = Any
 CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
 CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
 GPU_SHARE = 0.4  # of its memory
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # what torch says on a GPU, and on processors
 COPIES = 6  # of the weights, that a batch has
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
 
@@ -143,29 +140,8 @@ class Problem:
         """
         size = self.bytes_of(batch.index[0], None, 2)
         pieces = torch.arange(len(batch.index), device=batch.now.device).split(max(1, self.limit // size))
-        with self.memory_refused(batch):
-            found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
+        found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
         return torch.cat([values for values, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
-
-    @contextmanager
-    def memory_refused(self, batch: Batch) -> Iterator[None]:
-        """Say what to do where the memory of the device runs out.
-
-        Raises
-        ------
-        BudgetError
-        """
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
-                raise
-            widths = batch.networks.layout.widths[1:-1]
-            raise BudgetError(
-                f"{counted(len(batch.index), 'network')} of widths {widths} on {len(self.inputs)} samples do "
-                "not fit into the memory of the device; train fewer at a time, use dtype='float32', a batch_size, or "
-                "device='cpu'."
-            ) from error
 
 
 class Runner:
@@ -272,7 +248,7 @@ class Runner:
     def advance(self, batch: Batch, phase: Phase, target: int) -> None:
         """Bring a batch to step ``target``."""
         torch.set_num_threads(1)  # a setting of the thread
-        with torch.no_grad(), self.problem.memory_refused(batch):
+        with torch.no_grad():
             if batch.optimiser is None and phase.optimiser == "lbfgs":
                 batch.optimiser = BatchedLBFGS(
                     batch.networks.value_and_gradient, batch.theta, phase.steps, self.tol_gradient

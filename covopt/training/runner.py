@@ -1,4 +1,4 @@
-"""``train``: check everything, train behind a progress bar, return a tidy run."""
+"""``train``: check everything, train behind a progress bar, return a tidy run: a table, networks, the history."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
+from covopt.checks.optional import required
 from covopt.checks.speaking import spinner, tell
 from covopt.checks.validation import (
     check_choice,
@@ -20,15 +23,142 @@ from covopt.checks.validation import (
     check_positive,
     check_random_state,
 )
-from covopt.depth.layers import Layout, as_chain, check_kind
-from covopt.errors import InputError
+from covopt.checks.wording import Brief
+from covopt.depth.layers import Layout, as_chain, as_shallow, check_kind
+from covopt.errors import BudgetError, InputError
 from covopt.losses import Loss
-from covopt.solution import Solution
+from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
 from covopt.training.optimisers import PAIRS, shown_rate
-from covopt.training.results import TrainingRun, floors_of
 from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # what torch says on a GPU, and on processors
+
+
+@dataclass(eq=False, repr=False)
+class TrainingRun(Brief):
+    """The trained networks of a call of :func:`covopt.training.train`. All of it is heuristic, nothing certified.
+
+    Attributes
+    ----------
+    status : list of str
+        ``converged``, ``stopped`` or ``diverged``, for each network.
+    history : pandas.DataFrame or None
+        Columns network, step, phase, objective, one row for every network and recorded step.
+    schedule : tuple of Phase
+    random_state : int
+    time_s : float
+        Of the whole batch.
+    complete : bool
+        False when the run was stopped before its end.
+    """
+
+    X: np.ndarray
+    loss: Loss
+    members: list[Member]
+    layouts: list[Layout]
+    weights: list[np.ndarray] = field(repr=False)
+    status: list[str]
+    steps: np.ndarray
+    times: np.ndarray = field(repr=False)
+    gradient_norms: np.ndarray = field(repr=False)
+    rates: list[float] = field(repr=False)
+    schedule: tuple[Phase, ...] = ()
+    history: pd.DataFrame | None = field(default=None, repr=False)
+    random_state: int = 0
+    time_s: float = 0.0
+    complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def network(self, index: int) -> ReLUNetwork | DeepReLUNetwork:
+        """Return a trained network: a ``ReLUNetwork`` for two layers of ReLU, else a ``DeepReLUNetwork``."""
+        if not -len(self) <= index < len(self):
+            raise InputError(f"network {index} is not there; the run has {len(self)} (0 to {len(self) - 1}).")
+        layout = self.layouts[index]
+        chain = layout.to_network(self.weights[index])
+        return as_shallow(chain, layout.bias, layout.output_bias) if layout.depth == 2 else chain
+
+    def describe(self) -> str:
+        """Return how the networks came about, to repeat it."""
+        phases = ", ".join(f"{phase.steps} steps of {phase.optimiser}" for phase in self.schedule)
+        return f"random_state {self.random_state}, {phases}"
+
+    @cached_property
+    def _numbers(self) -> pd.DataFrame:
+        pd = required("pandas", "covopt.training", "train")
+        rows = [self._row(i) for i in range(len(self))]
+        return pd.DataFrame(rows)
+
+    def _row(self, index: int) -> dict[str, Any]:
+        member, network = self.members[index], self.network(index)
+        outputs = network.predict(self.X)
+        columns = outputs[:, None] if outputs.ndim == 1 else outputs
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, norm = self.loss.value(outputs), network.squared_norm
+            objective = loss + member.lam * norm
+        row = {
+            "width": member.widths[0] if len(member.widths) == 1 else member.widths,
+            "lam": member.lam,
+            "learning_rate": self.rates[index],
+            "seed": member.seed,
+            "loss": loss,
+            "squared_norm": norm,
+            "objective": objective,
+            "residual": np.nan,
+            "gradient_norm": self.gradient_norms[index],
+            "status": self.status[index],
+            "steps": int(self.steps[index]),
+            "time_s": float(self.times[index]),
+        }
+        if self.loss.is_classification:
+            row["error_rate"] = error_rate(self.loss, columns)
+        else:
+            row["residual"] = float(np.abs(columns - self.loss.targets).max())
+        return row
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row for every network.
+
+        Columns width, lam, learning_rate, seed, loss, squared_norm, objective, residual (max |f − y|; NaN for
+        classification, which has error_rate instead), gradient_norm, status, steps, time_s (its share of the wall
+        time).
+        """
+        return self._numbers.copy()
+
+    @property
+    def objectives(self) -> np.ndarray:
+        """Objective of every network; not finite where it diverged."""
+        return self._numbers["objective"].to_numpy(dtype=float)
+
+    @property
+    def best(self) -> int:
+        """Index of the network with the least objective among those that did not diverge.
+
+        Raises
+        ------
+        InputError
+            When all networks diverged.
+        """
+        objective = self.objectives
+        usable = (np.array(self.status) != "diverged") & np.isfinite(objective)
+        if not usable.any():
+            raise InputError("every network diverged; lower learning_rate.")
+        return int(np.argmin(np.where(usable, objective, np.inf)))
+
+
+def error_rate(loss: Loss, outputs: np.ndarray) -> float:
+    """Return the share of samples of the wrong class; ties count as wrong for two classes."""
+    if outputs.shape[1] == 1:
+        return float((outputs * loss.targets <= 0).mean())
+    return float((outputs.argmax(axis=1) != loss.targets.argmax(axis=1)).mean())
 
 
 def train(
@@ -46,7 +176,6 @@ def train(
     sample_weight: Any = None,
     device: Any = "cpu",
     dtype: Any = "float64",
-    reference: Solution | None = None,
     scale: float = 1.0,
     tol_gradient: float = 1e-8,
     record_every: int | None = None,
@@ -90,8 +219,6 @@ def train(
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     dtype : {"float64", "float32"}
         With ``float32`` choose ``tol_gradient`` near 1e-4.
-    reference : Solution, optional
-        Of :func:`covopt.fit` on the same table: fills ``gap`` for networks of its λ.
     scale : float
         Of the starting weights, normal with variance scale² · 2/fan-in.
     tol_gradient : float
@@ -144,7 +271,6 @@ def train(
             f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
             f"loss={task.loss.name!r}."
         )
-    floors = floors_of(reference, task, members)
     problem = Problem(
         members,
         layouts,
@@ -172,12 +298,20 @@ def train(
         tell(logging.DEBUG, state.said, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
-    with spinner("training", progress) as bar:
-        runner.run(on_event)
+    try:
+        with spinner("training", progress) as bar:
+            runner.run(on_event)
+    except (RuntimeError, MemoryError) as error:
+        if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
+            raise
+        raise BudgetError(
+            "the networks do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
+            "batch_size, or device='cpu'."
+        ) from error
     return TrainingRun(
         task.data.X, task.loss, members, layouts, runner.weights,
         ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
-        runner.gradient_norms(), floors, [shown_rate(phases, member) for member in members], phases,
+        runner.gradient_norms(), [shown_rate(phases, member) for member in members], phases,
         runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import covopt  # noqa: E402
 from covopt.checks.memory import memory_limited  # noqa: E402
 from covopt.errors import BudgetError, InputError  # noqa: E402
 from covopt.training import Phase, loop, train  # noqa: E402
@@ -30,7 +29,7 @@ def test_grid_is_the_product_last_fastest():
     assert run.table.seed.tolist() == [7, 2] * 8
     assert list(run.table.columns) == [
         "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "residual", "gradient_norm",
-        "gap", "status", "steps", "time_s",
+        "status", "steps", "time_s",
     ]  # fmt: skip
 
 
@@ -48,24 +47,6 @@ def test_smooth_runs_converge_and_stop():
     descent = Phase("gd", 5000, learning_rate=0.1)
     run = train([[1.0]], [1.0], widths=1, bias=0.0, lam=0.1, seeds=[1, 2, 5], schedule=descent)
     assert set(run.status) == {"converged"} and (run.steps % 100 == 0).all() and (run.steps < 5000).all()
-
-
-def test_a_reference_fills_the_gap():
-    reference = covopt.fit(X, Y, lam=0.1, tol=1e-2)
-    run = train(
-        X,
-        Y,
-        widths=[1, 60],
-        lam=[0.1, 0.2],
-        seeds=2,
-        reference=reference,
-        schedule=Phase("adam", 900, learning_rate=0.02),
-    )
-    table = run.table
-    assert table.gap[table.lam == 0.2].isna().all()
-    at = table[table.lam == 0.1]
-    np.testing.assert_allclose(at.gap, (at.objective - reference.lower_bound) / at.objective)
-    assert (at.gap > -1e-9).all()
 
 
 def test_a_diverging_network_is_marked_and_the_others_go_on():
@@ -93,8 +74,8 @@ ERRORS = [
     MemoryError,
 ]
 TOO_LARGE = (
-    r"^2 networks of widths \(5,\) on 12 samples do not fit into the memory of the device; train fewer at a time, "
-    r"use dtype='float32', a batch_size, or device='cpu'\.$"
+    r"^the networks do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
+    r"batch_size, or device='cpu'\.$"
 )
 
 
