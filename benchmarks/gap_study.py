@@ -1,10 +1,10 @@
 """How far trained networks are from the best one: optimisers, widths, weight decay, on ordinary tables.
 
-    python -m benchmarks.gap_study [--tables NAME ...] [--seeds 5] [--seconds 60] [--json FILE] [--figure FILE]
+    python -m benchmarks.gap_study [--tables NAME ...] [--seeds 5] [--seconds 60] [--json FILE]
 
 Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32), Adam, each at the better of two
 learning rates, by L-BFGS, and by scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ is
-half the weight decay. Where the loss is squared Frank-Wolfe and, if installed, pyscnn (100 gates) stand beside them.
+half the weight decay. Where the loss is squared Frank-Wolfe stands beside them.
 Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are those of one
 ``covopt.fit``. Seconds are of the processor.
 """
@@ -71,29 +71,10 @@ def networks(
             mlp.fit(X, y)
         yield "scikit-learn", 50, seed, mlp, time.process_time() - began
     if loss == "squared":
-        yield from convex_rivals(X, y, lam, seconds)
-
-
-def convex_rivals(
-    X: np.ndarray, y: np.ndarray, lam: float, seconds: float
-) -> Iterator[tuple[str, int, int, Any, float]]:
-    """Yield the networks of Frank-Wolfe and, where it is installed, of pyscnn with 100 sampled gates."""
-    began = time.process_time()
-    with contextlib.suppress(covopt.errors.BudgetError):  # its oracle is exact, or there is none
-        found = covopt.frank_wolfe(X, y, lam=lam * len(X), time_limit_s=seconds, random_state=0)
-        yield "Frank-Wolfe", len(found.network), 0, found.network, time.process_time() - began
-    try:
-        from scnn.optimize import optimize
-        from scnn.regularizers import NeuronGL1
-    except ImportError:
-        return
-    began = time.process_time()
-    model, _ = optimize(
-        "relu", 100, np.column_stack([X, np.ones(len(X))]), y[:, None], regularizer=NeuronGL1(lam),
-        unitize_data=False, seed=0,
-    )  # fmt: skip
-    hidden, output = (np.asarray(part, dtype=float) for part in model.parameters[:2])
-    yield "pyscnn", len(hidden), 0, (hidden, output[0]), time.process_time() - began
+        began = time.process_time()
+        with contextlib.suppress(covopt.errors.BudgetError):  # its oracle is exact, or there is none
+            found = covopt.frank_wolfe(X, y, lam=lam * len(X), time_limit_s=seconds, random_state=0)
+            yield "Frank-Wolfe", len(found.network), 0, found.network, time.process_time() - began
 
 
 def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, float]:
@@ -127,15 +108,8 @@ def study(names: list[str], seeds: int, seconds: float, path: str | None) -> pd.
         for output_bias in ("none", "free"):
             began = time.process_time()
             found = covopt.fit(
-                X,
-                y,
-                lam=lam,
-                loss=loss,
-                output_bias=output_bias,
-                time_limit_s=seconds,
-                tol=1e-4,
-                random_state=0,
-            )
+                X, y, lam=lam, loss=loss, output_bias=output_bias, time_limit_s=seconds, tol=1e-4, random_state=0
+            )  # fmt: skip
             best[output_bias] = found, time.process_time() - began
         own = best["none"][0].network, best["none"][1]
         for optimiser, width, seed, network, took in (
@@ -177,41 +151,16 @@ def shares(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def draw(runs: pd.DataFrame, path: str) -> None:
-    """Draw which share of networks is within an excess, as they are and rung by rung."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    names = [*SCHEDULES, "scikit-learn"]
-    for axis, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
-        part = runs[runs["optimiser"] == name]
-        known = best_known(runs)[part.index]
-        for rung, style in zip(RUNGS, ("-", "--", "-.", ":"), strict=True):
-            excess = np.sort(100.0 * (part[rung] / known - 1.0).clip(lower=1e-4))
-            reached = np.arange(1, len(excess) + 1) / len(excess)
-            axis.step(excess, reached, style, color="0.1", where="post", label=rung)
-        axis.set(xscale="log", xlabel="above the best known (%)", title=name, xlim=(1e-2, 1e3), ylim=(0, 1))
-        axis.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("share of networks")
-    figure.axes[0].legend(fontsize="small")
-    figure.savefig(path, dpi=150)
-
-
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the clock, for each fit")
     parser.add_argument("--json", help="what is done; a second run goes on from it")
-    parser.add_argument("--figure")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", covopt.errors.CovoptWarning)
     runs = study(asked.tables, asked.seeds, asked.seconds, asked.json)
-    if asked.figure:
-        draw(runs, asked.figure)
     print(shares(runs).to_string(index=False, float_format=lambda value: f"{value:.3f}"))
 
 

@@ -4,99 +4,59 @@
 
 A row is a table, or a table and a share of λ_max as in "diabetes 0.1". Without any it is all fourteen: seven tables
 of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
-hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam, SGD and L-BFGS on both layers
-from the same random neurons, in NumPy, with ``times`` its time for all starts together (the rates of Adam and SGD
-fall to zero by then, by a cosine), and scikit-learn's MLP, which was trained with biases that cost nothing: here they
-do.
+hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam, SGD and L-BFGS of
+``covopt.training``, with ``times`` its time for all starts together (the rates of Adam and SGD fall to zero by then,
+by a cosine), and scikit-learn's MLP, which was trained with biases that cost nothing: here they do.
 All seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+import torch
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import covopt
 from benchmarks.tables import MADE, ORDINARY, ordinary
-from covopt.api.task import Task
-from covopt.limits import TimeUp
-from covopt.problems.problem import Problem
-from covopt.solvers.both_layers import balanced, value_and_slope
-from covopt.solvers.descent import Descent
+from covopt.training import Phase, TrainingRun, train
 
 SHARES = 0.1, 0.01
-BATCH, BATCHES = 64, 16  # rows of one step of SGD, and steps between two looks at the objective
+WIDTH, TRIAL = 100, 100  # neurons; steps that tell how many there is time for
+DESCENTS: dict[str, tuple[tuple[float, ...], dict[str, Any]]] = {  # learning rates, of which the best counts
+    "Adam": ((0.01,), {"optimiser": "adam", "decay": "cosine"}),
+    "SGD": ((0.1, 0.01), {"optimiser": "sgd", "decay": "cosine", "momentum": 0.9, "batch_size": 64}),
+    "L-BFGS": ((1.0,), {"optimiser": "lbfgs"}),
+}
 
 
-def descents(problem: Problem, seconds: float, starts: int = 1) -> Iterator[tuple[str, float]]:
+def descents(
+    X: np.ndarray, y: np.ndarray, loss: str, lam: float, seconds: float, starts: int
+) -> Iterator[tuple[str, float]]:
     """Yield the best objectives of Adam, SGD and L-BFGS on both layers, after so many processor seconds."""
-    best = end = np.inf
+    for name, (rates, options) in DESCENTS.items():
 
-    def objective(x: np.ndarray, part: Problem = problem) -> tuple[float, np.ndarray]:
-        nonlocal best
-        first, second, third = np.split(x, ends)
-        value, *slopes = value_and_slope(part, first.reshape(W.shape), second.reshape(V.shape), third)
-        if part is problem:
-            best = min(best, value)
-        if time.process_time() > end:
-            raise TimeUp
-        return value, np.concatenate([slope.ravel() for slope in slopes])
+        def trained(steps: int, rates: Any = rates, options: Any = options) -> TrainingRun:
+            end = time.process_time() + seconds
+            return train(
+                X, y, widths=WIDTH, loss=loss, lam=lam, seeds=starts, learning_rate=rates, tol_gradient=0.0,
+                schedule=Phase(steps=steps, **options), callback=lambda _: time.process_time() > end,
+            )  # fmt: skip
 
-    def cosine() -> float:
-        left = (end - time.process_time()) * starts / seconds
-        return 0.5 - 0.5 * float(np.cos(np.pi * min(max(left, 0.0), 1.0)))
-
-    def adam(x: np.ndarray) -> None:
-        mean, square, count = np.zeros_like(x), np.zeros_like(x), 0
-        while True:
-            slope, count = objective(x)[1], count + 1
-            mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
-            step = (mean / (1.0 - 0.9**count)) / (np.sqrt(square / (1.0 - 0.999**count)) + 1e-8)
-            x = x - 0.01 * cosine() * step
-
-    def sgd(x: np.ndarray) -> None:
-        batches, move, rate = [descent.sampled(problem, BATCH) for _ in range(BATCHES)], np.zeros_like(x), 0.1
-        last = objective(x)[0]
-        while True:
-            begun = x, last
-            for batch in batches:
-                move = 0.9 * move - rate * cosine() * problem.strength * objective(x, batch)[1]
-                x = x + move
-            last = objective(x)[0]
-            if not last < 2.0 * begun[1]:  # the rate is too large
-                (x, last), move, rate = begun, np.zeros_like(x), 0.5 * rate
-
-    def lbfgs(x: np.ndarray) -> None:
-        options = {"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30, "ftol": 0.0, "gtol": 0.0}
-        minimize(objective, x, jac=True, method="L-BFGS-B", options=options)
-
-    methods: tuple[tuple[str, Callable[[np.ndarray], None]], ...] = (
-        ("Adam", adam),
-        ("SGD", sgd),
-        ("L-BFGS", lbfgs),
-    )
-    for name, method in methods:
-        best = np.inf
-        for number in range(starts):
-            descent = Descent(problem, random_state=number)
-            start = descent.random_network()
-            (W, V), B = balanced(start), start.offset
-            ends, end = np.cumsum([W.size, V.size]), time.process_time() + seconds / starts
-            with contextlib.suppress(TimeUp), np.errstate(all="ignore"):
-                method(np.concatenate([W.ravel(), V.ravel(), B]))
-        yield name, best * problem.strength
+        began = time.process_time()
+        trained(TRIAL)
+        run = trained(max(TRIAL, int(TRIAL * seconds / (time.process_time() - began))))
+        yield name, float(np.nanmin(run.objectives))
 
 
-def mlp(task: Task, X: np.ndarray, y: np.ndarray, lam: float) -> float:
+def mlp(loss: Any, X: np.ndarray, y: np.ndarray, lam: float) -> float:
     """Objective of scikit-learn's network with each neuron balanced; its output bias is one more neuron."""
-    squared = task.loss.name == "squared"  # scikit-learn has half the squared error
+    squared = loss.name == "squared"  # scikit-learn has half the squared error
     kind, factor = (MLPRegressor, 1.0) if squared else (MLPClassifier, 2.0)
     model = kind(
         hidden_layer_sizes=(60,), alpha=factor * lam * len(X), solver="lbfgs", max_iter=400, random_state=0
@@ -104,25 +64,23 @@ def mlp(task: Task, X: np.ndarray, y: np.ndarray, lam: float) -> float:
     (W, V), (b, c) = model.coefs_, model.intercepts_
     masses = np.linalg.norm(np.vstack([W, b]), axis=0) * np.linalg.norm(V, axis=1)
     outputs = np.maximum(X @ W + b, 0.0) @ V + c
-    return float(task.loss.value(outputs) + 2.0 * lam * (masses.sum() + np.linalg.norm(c)))
+    return float(loss.value(outputs) + 2.0 * lam * (masses.sum() + np.linalg.norm(c)))
 
 
 def fits(name: str, share: float, chosen: argparse.Namespace) -> Iterator[tuple[str, float, float, float]]:
     """Yield method, processor seconds, objective and gap (NaN where none is known)."""
     X, y, loss = ordinary(name)
     lam = share * (covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300)
-    task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
-    problem, _ = task.reduced(lam)
     limits = chosen.seconds
     for limit in limits:
         began = time.process_time()
         found = covopt.fit(X, y, lam=lam, loss=loss, time_limit_s=limit)
         yield f"covopt {limit:g} s", time.process_time() - began, found.objective, found.gap
     for seconds in sorted({limits[0], limits[-1]}):
-        for method, objective in descents(problem, chosen.times * seconds, chosen.starts):
+        for method, objective in descents(X, y, loss, lam, chosen.times * seconds, chosen.starts):
             yield method, chosen.times * seconds, objective, np.nan
     began = time.process_time()
-    value = mlp(task, X, y, lam)
+    value = mlp(found.loss, X, y, lam)
     yield "MLP", time.process_time() - began, value, np.nan
 
 
@@ -134,6 +92,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=1, help="of each descent, the best one counts")
     parser.add_argument("--times", type=float, default=1.0, help="the seconds of covopt that a descent has")
     chosen = parser.parse_args()
+    torch.set_num_threads(1)
     print("| table | share | method | processor s | objective | gap |\n| --- | --- | --- | --- | --- | --- |")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -30,6 +30,7 @@ import covopt
 from benchmarks.tables import standardised
 from covopt.arrangement import count_cells, enumerate_cells
 from covopt.completely_positive import graphs
+from covopt.datasets import make_random_plane
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
@@ -142,6 +143,29 @@ def estimator(n: int, d: int, lam: str) -> str:
     return f"{model.solution_.status.code}, gap {model.solution_.gap:.0e}"
 
 
+def trained(count: int, *, looped: bool = False) -> str:
+    """Train networks by 1000 steps of Adam: all in one batch, or one after another as plain PyTorch does."""
+    import torch
+
+    from covopt.training import Phase, train
+
+    X, y = make_random_plane(50, 2, random_state=0)
+    if not looped:
+        adam = Phase("adam", 1000, learning_rate=0.01)
+        run = train(X, y, widths=64, seeds=count, lam=1e-4, tol_gradient=0.0, schedule=adam)
+        return f"least objective {run.objectives.min():.4g}"
+    inputs, targets, layer = torch.tensor(X), torch.tensor(y[:, None]), torch.nn.Linear
+    for _ in range(count):
+        model = torch.nn.Sequential(layer(2, 64), torch.nn.ReLU(), layer(64, 1, bias=False)).double()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=2e-4, fused=True)
+        for _ in range(1000):
+            optimizer.zero_grad()
+            value = torch.nn.functional.mse_loss(model(inputs), targets)
+            value.backward()
+            optimizer.step()
+    return f"loss {value.item():.4g}"
+
+
 def command(*words: str, compiles: bool = False) -> str:
     """Start a cold interpreter, also with nothing compiled; its processor seconds, and those of the clock."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -235,6 +259,8 @@ def _tasks() -> None:
     for n, d, lam in ((50, 10, "0.1max"), (200, 10, "0.03max")):
         TASKS[f"estimator {n} x {d}, λ = {lam}"] = partial(estimator, n, d, lam)
     TASKS.update([*newcomer(), *far()])
+    TASKS["training, 1000 networks in one batch"] = partial(trained, 1000)
+    TASKS["training, 20 networks in turn"] = partial(trained, 20, looped=True)
     first = "import covopt; from covopt.datasets import make_smooth; covopt.min_norm(*make_smooth(60))"
     for compiles in (True, False):
         state = "nothing compiled" if compiles else "kernels on disk"

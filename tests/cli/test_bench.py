@@ -135,10 +135,16 @@ def test_all_cells_and_covopt_agree(parts, loss, output_bias):
         assert objective.evaluate_result(**solver.get_result())["gap"] <= 1e-6, file
 
 
-@pytest.mark.parametrize("optimizer", ["gd", "sgd", "adam", "lbfgs"])
-def test_training_comes_close_and_never_below(parts, optimizer):
+@pytest.mark.parametrize(
+    ("optimizer", "terms"),
+    [
+        *((name, {"loss": "interpolation"}) for name in ("gd", "sgd", "adam", "lbfgs")),
+        ("adam", {"loss": "squared", "output_bias": "penalized"}),
+    ],
+)
+def test_training_comes_close_and_never_below(parts, optimizer, terms):
     pytest.importorskip("torch")
-    objective = make_objective(parts, X4, Y4, loss="interpolation")
+    objective = make_objective(parts, X4, Y4, **terms)
     Solver = parts("solvers/training_batch.py").Solver
     solver = Solver.get_instance(optimizer=optimizer, width=4, seeds=2, device=None)
     solver.set_objective(**objective.get_objective())

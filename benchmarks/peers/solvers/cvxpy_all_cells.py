@@ -8,16 +8,18 @@ the smallest exact form. Enumerating the cells is not timed; building the progra
 """
 
 import cvxpy as cp
-from benchmark_utils.cells import all_cells, too_many_cells
-from benchmark_utils.networks import from_cells, nothing
+import numpy as np
+from benchmark_utils.networks import as_result, nothing
 from benchmark_utils.stopping import ToleranceSolver
 
-from covopt.conic.all_cells import atom_matrix, cell_matrix
+import covopt
+from covopt.conic.all_cells import atom_matrix, cell_matrix, facets
 from covopt.conic.backends import resolve_backend, run_backend, value_of, why_unavailable
 from covopt.errors import SolverError
 
 MOST_CELLS = 5000
 TIME_LIMIT_S = 600.0
+NEGLIGIBLE = 1e-9  # of the largest neuron: what an iterative solver leaves of zero
 
 
 class Solver(ToleranceSolver):
@@ -28,14 +30,20 @@ class Solver(ToleranceSolver):
     requirements = ["pip::cvxpy", "pip::clarabel", "pip::scs"]
 
     def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
-        reason = why_unavailable(self.backend) or too_many_cells(X, bias, MOST_CELLS)
+        reason, n_cells = why_unavailable(self.backend), covopt.count_cells(X, bias=bias)
+        if reason is None and n_cells > MOST_CELLS:
+            reason = f"{n_cells} cells, more than {MOST_CELLS}"
         return reason is not None, reason
 
     def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
         self.y, self.lam, self.loss, self.bias, self.has_offset = y, lam, loss, bias, output_bias != "none"
-        lifted, patterns, needed = all_cells(X, bias)
+        lifted = np.column_stack([X, np.full(len(X), bias)])
+        patterns = covopt.enumerate_cells(X, bias=bias).patterns
         self.shape = (2 * len(patterns), lifted.shape[1])
-        self.atoms, self.cone = atom_matrix(lifted, patterns), cell_matrix(lifted, patterns, needed)
+        self.atoms, self.cone = (
+            atom_matrix(lifted, patterns),
+            cell_matrix(lifted, patterns, facets(lifted, patterns)),
+        )
 
     def warm_up(self):
         point = cp.Variable(2)
@@ -67,9 +75,11 @@ class Solver(ToleranceSolver):
         except SolverError as error:  # the network of the looser tolerance stands
             self.result = {**self.result, "note": str(error)}
             return
-        points, half = value_of(directions), self.shape[0] // 2
-        shift, note = (
-            0.0 if offset is None else value_of(offset),
-            "" if program.status == "optimal" else program.status,
+        points, signs = value_of(directions), np.repeat([1.0, -1.0], self.shape[0] // 2)
+        size = np.linalg.norm(points, axis=1)
+        kept = size > NEGLIGIBLE * size.max(initial=0.0)
+        root = np.sqrt(size[kept])
+        shift, note = 0.0 if offset is None else value_of(offset), program.status
+        self.result = as_result(
+            (points[kept] / root[:, None], signs[kept] * root, shift), note="" if note == "optimal" else note
         )
-        self.result = from_cells(points[:half], points[half:], shift, note)

@@ -23,9 +23,10 @@ LAST_RATE = {"adam": 1e-2, "sgd": 1e-1, "gd": 0.3, "lbfgs": 1.0}
 class Solver(BaseSolver):
     """Gradient descent and SGD (fifths of the samples) with momentum 0.9, Adam and L-BFGS on all samples.
 
-    For interpolation: λ falls in stages, as who wants the least norm out of SGD would do. All ``seeds`` train at
-    once, with two learning rates each; the time is that of the whole batch, and the three networks with the least
-    penalised loss are handed on. ``width`` counts neurons in multiples of N. Each point is a run of its own.
+    With a loss all stages have the λ of the objective; for interpolation it falls, as who wants the least norm out of
+    SGD would do. All ``seeds`` train at once, with two learning rates each; the time is that of the whole batch, and
+    the three networks with the least penalised loss are handed on. ``width`` counts neurons in multiples of N. Each
+    point is a run of its own.
     """
 
     name = "training"
@@ -42,7 +43,7 @@ class Solver(BaseSolver):
     def skip(self, X, y, lam, lam_max, loss, bias, output_bias):
         if find_spec("torch") is None:
             return True, "torch is not installed: pip install torch"
-        if self.optimizer not in OPTIMIZERS or loss != "interpolation" or output_bias != "none":
+        if self.optimizer not in OPTIMIZERS or (loss == "interpolation" and output_bias != "none"):
             return True, f"{', '.join(OPTIMIZERS)}, for interpolation without output bias"
         return False, None
 
@@ -50,7 +51,9 @@ class Solver(BaseSolver):
         return max(FIRST_STEPS, GROWTH * stop_val)
 
     def set_objective(self, X, y, lam, lam_max, loss, bias, output_bias):
-        self.problem, self.bias, self.lam_max = (X, y), bias, lam_max
+        through = loss == "interpolation"
+        self.problem, self.levels = (X, y), LEVELS * lam_max if through else np.full(len(LEVELS), lam)
+        self.terms = {"loss": "squared" if through else loss, "bias": bias, "output_bias": output_bias}
         self.n_neurons = max(1, round(self.width * len(y)))
 
     def warm_up(self):
@@ -66,22 +69,24 @@ class Solver(BaseSolver):
         if self.optimizer == "sgd":
             options["batch_size"] = max(1, len(self.problem[1]) // BATCHES)
         run, count = None, max(1, steps // len(LEVELS))
-        for share, progress in zip(LEVELS, np.linspace(0.0, 1.0, len(LEVELS)), strict=True):
+        for lam, progress in zip(self.levels, np.linspace(0.0, 1.0, len(LEVELS)), strict=True):
             run = train(
                 *self.problem,
                 widths=self.n_neurons,
-                lam=share * self.lam_max,
-                bias=self.bias,
+                lam=lam,
                 seeds=self.seeds,
                 learning_rate=None if rates is None else [rate * last**progress for rate in rates],
                 schedule=[Phase(self.optimizer, steps=count, **options)],
                 tol_gradient=1e-12,
                 device=self.device or "cpu",
                 start=run,
+                **self.terms,
             )
         best = run.table["objective"].sort_values().index[:BEST]  # NaN last
         networks = [run.network(int(i)) for i in best]
-        self.result = as_result(*((each.hidden_weights, each.output_weights, 0.0) for each in networks))
+        self.result = as_result(
+            *((each.hidden_weights, each.output_weights, each.output_bias) for each in networks)
+        )
 
     def get_result(self):
         return self.result

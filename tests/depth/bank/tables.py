@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.depth.brackets import COUNT, table
 from covopt.certificates.conjugate import balanced
 from covopt.data import Data
 from covopt.depth.bounds import KINDS, Asked
@@ -96,10 +95,13 @@ def noisy(n: int, d: int, depth: int, lam: float, **options) -> DeepTable:
 
 
 def _docs() -> list[DeepTable]:
+    """Return the twenty of docs/depth.md: standard normal; every third plane without biases."""
     found = []
-    for i in range(COUNT):
-        given = table(i)
-        found.append(DeepTable(f"docs {i}", given.X, given.y[:, None], given.depth, given.bias))
+    for i in range(20):
+        n, d, depth = 3 + i % 4, 1 + (i + i // 4) % 2, 3 + (i // 4) % 4
+        bias = 0.0 if i % 3 == 0 and d == 2 else 1.0
+        given = normal("docs", 100 + i, n, d, depth, positive=False, bias=bias)
+        found.append(replace(given, name=f"docs {i}"))
     return found
 
 
@@ -164,7 +166,8 @@ def _fits() -> list[DeepTable]:
     ]
 
 
-TABLES = [*_docs(), *_without_biases(), *_with_biases(), *_more_rows(), *_fits()]
+SETS = {"random": _docs(), "pairs": _without_biases(), "biases": _with_biases()}
+TABLES = [*(given for part in SETS.values() for given in part), *_more_rows(), *_fits()]
 BY_NAME = {given.name: given for given in TABLES}
 
 
