@@ -16,7 +16,6 @@ from covopt.checks.wording import counted, one_line
 from covopt.plotting.dual import dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
-    CLASS_TONES,
     GREY,
     INK,
     MOST_MARKS,
@@ -25,7 +24,6 @@ from covopt.plotting.pictures import (
     Marked,
     Picture,
     Points,
-    Regions,
     Surface,
     by_sign,
     short,
@@ -221,7 +219,7 @@ def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
     suffix, last = str(row + 1) if row else "", row + 1 == count
     height = (1.0 - BETWEEN * (count - 1)) / count
     top = 1.0 - row * (height + BETWEEN)
-    plane, found = any(isinstance(layer, Surface | Regions) for layer in picture.layers), {}
+    plane, found = any(isinstance(layer, Surface) for layer in picture.layers), {}
     for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, picture.yticks)):
         axis: dict[str, Any] = dict(
             range=lim, tickvals=ticks, showgrid=not plane, showline=True, linecolor=INK, ticks="outside",
@@ -300,37 +298,20 @@ def _points(points: Points) -> list[Any]:
 def _surface(surface: Surface) -> list[Any]:
     levels, (low, high), name = surface.levels(), surface.scale, escape(surface.name)
     step = levels[1] - levels[0]
-    return [
+    place = dict(type="contour", x=surface.first, y=surface.second, autocontour=False)
+    found: list[Any] = [
         dict(
-            type="contour", x=surface.first, y=surface.second, z=np.clip(surface.values, low, high), colorscale=SCALE,
-            zmin=low, zmax=high, line=dict(width=0.4, color=GREY), autocontour=False,
-            contours=dict(start=levels[1], end=levels[-2], size=step),
+            place, z=np.clip(surface.values, low, high), colorscale=SCALE, zmin=low, zmax=high,
+            line=dict(width=0.4, color=GREY), contours=dict(start=levels[1], end=levels[-2], size=step),
             colorbar=dict(title=dict(text=name, side="right"), thickness=14, outlinewidth=0, dtick=2 * step, tick0=0),
             hovertemplate=f"%{{x:.4g}}, %{{y:.4g}}<br>{name} %{{z:.4g}}<extra></extra>",
         )
     ]  # fmt: skip
-
-
-def _regions(regions: Regions) -> list[Any]:
-    names, best = np.array([escape(name) for name in regions.names]), regions.codes()
-    said, count = names[best], len(names)
-    if regions.sure:
-        shares = np.char.mod("%.2f", regions.chances.max(axis=1).reshape(best.shape))
-        said = np.char.add(np.char.add(said, ", P "), shares)
-    tones = [[edge / count, CLASS_TONES[k % len(CLASS_TONES)]] for k in range(count) for edge in (k, k + 1)]
-    found: list[Any] = [
-        dict(
-            type="heatmap", x=regions.first, y=regions.second, z=best.astype(np.uint8), zmin=-0.5, zmax=count - 0.5,
-            colorscale=tones, showscale=False, text=said, hovertemplate="%{text}<extra></extra>",
-        )
-    ]  # fmt: skip
-    for k, ahead in enumerate(regions.boundaries()):
-        found.append(dict(
-            type="contour", x=regions.first, y=regions.second, z=ahead.astype(np.float32), autocontour=False,
-            showscale=False, contours=dict(start=0, end=0, size=1, coloring="none"), hoverinfo="skip",
-            line=dict(width=3, color=INK), name="boundary", showlegend=k == 0,
-        ))  # fmt: skip
+    if surface.wall is not None:
+        at = dict(start=surface.wall, end=surface.wall, size=1, coloring="none")
+        line = dict(width=3, color=INK)
+        found.append(dict(place, z=surface.values, showscale=False, contours=at, hoverinfo="skip", line=line))
     return found
 
 
-_TRACES: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface, Regions: _regions}
+_TRACES: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface}

@@ -29,32 +29,6 @@ from covopt.plotting.pictures import INK, MOST_MARKS, MOST_OUTPUTS, Picture, lim
 from covopt.solution.summary import quality, summary_rows
 
 MOST_STEPS = 30  # of a path; each has its own figures
-WORDS = {  # what the facts and the columns of the table mean; each stands for the names that begin with it
-    "problem": "The table that the network was computed for.",
-    "standardised": "The columns that were solved in place of yours; the network takes yours.",
-    "units": "Columns of very different sizes, which make a table hard.",
-    "potential": "What a neuron costs instead of its norm, from noise on the labels.",
-    "undetermined": "Neurons that other ones could stand in for at the same cost.",
-    "status": "CERTIFIED: no network of any width costs less, up to the relative gap.",
-    "loss": "C, the mean distance of the outputs from the targets; λ is the price of the norm beside it.",
-    "objective": "What is minimised: the loss C plus λ times the cost.",
-    "cost": "‖W‖², the sum of the squares of all weights; of a neuron its part of that sum.",
-    "lower bound": "No network costs less. It is computed from the table and the multipliers, apart from the solver.",
-    "relative gap": "How far the network can be from the best one: 1 − lower bound / what the network costs.",
-    "rows left out": "How networks of this λ do on rows that they were not trained on.",
-    "interpolation": "The largest distance of an output from its target; what is left is rounding.",
-    "neuron": "A hidden unit v·max(0, w·(x, bias)).",
-    "R²": "1 − squared errors / spread of the targets: 1 meets every point, 0 is no better than their mean.",
-    "accuracy": "The share of points whose class is predicted.",
-    "w": "The weights of a neuron's inputs and of its bias.",
-    "v": "The weights from a neuron to the outputs.",
-    "kink": "Where a neuron begins to be active: the function bends there.",
-    "of all": "The neuron's share of the cost.",
-    "cell": "Neurons of one cell are active on the same points.",
-    "active on": "The points that the neuron sees: where it is above zero.",
-    "slack": "1 − |dual function| at the neuron: zero where a neuron of the best network may stand.",
-    "tight": "The tight set: every direction at which the dual function reaches its bound.",
-}
 NOT_SHOWN = ("features", "hint", "solver", "hard column")
 
 
@@ -200,14 +174,12 @@ def page_html(
         "facts": [_facts(s) for s in steps],
         "cursor": [s.lam for s in steps] if is_path else [],
         "panels": _written(panels, pool),
-        "words": WORDS,
         "tables": [{"columns": n.columns, "rows": n.rows, "texts": n.texts()} for n in neurons],
         "pool": list(pool),
     }
     template = files("covopt.explore").joinpath("page.html").read_text(encoding="utf-8")
     parts = {
         "TITLE": escape(title or _title_of(last, is_path)),
-        "WORDS": "".join(f"<dt>{word}</dt><dd>{said}</dd>" for word, said in WORDS.items()),
         "NOTES": "".join(f"<li>{escape(n)}</li>" for n in [*notes, *about_tight]),
         "PANELS": "".join(_panel_html(p) for p in panels),
         "STEPS": str(len(steps) - 1),

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.plotting.pictures import CLASS_TONES, INK, TONES, Line, Picture, Points, Regions, Surface
+from covopt.plotting.pictures import INK, TONES, Line, Picture, Points, Surface
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DPI = 150
 STYLES = ("-", "--", ":", "-.")
-SURE = (0.75, 0.95)  # probabilities along which a network is this sure
 MOST_TICKS = 5  # of an axis, so that labels of seven digits do not run into each other
 
 
@@ -136,6 +135,11 @@ def _surface(ax: Axes, surface: Surface, place: int) -> None:
         surface.first, surface.second, surface.values, levels=levels, cmap=_tones(), vmin=low, vmax=high,
         extend="both",
     )  # fmt: skip
+    if surface.wall is not None:
+        ax.contour(
+            surface.first, surface.second, surface.values, levels=[surface.wall], colors=INK, linewidths=1.6,
+            zorder=place,
+        )  # fmt: skip
     ax.figure.colorbar(
         filled,
         ax=ax,
@@ -145,23 +149,4 @@ def _surface(ax: Axes, surface: Surface, place: int) -> None:
     )
 
 
-def _regions(ax: Axes, regions: Regions, place: int) -> None:
-    from matplotlib.colors import ListedColormap
-
-    first, second, best = regions.first, regions.second, regions.codes()
-    tones = [CLASS_TONES[k % len(CLASS_TONES)] for k in range(len(regions.names))]
-    ax.pcolormesh(
-        first, second, best, cmap=ListedColormap(tones), vmin=-0.5, vmax=len(tones) - 0.5, shading="nearest",
-        rasterized=True, zorder=0,
-    )  # fmt: skip
-    for ahead in regions.boundaries():
-        ax.contour(first, second, ahead, levels=[0.0], colors=INK, linewidths=1.4, zorder=place)
-    sure = regions.chances.max(axis=1).reshape(best.shape)
-    levels = [level for level in SURE if sure.min() < level < sure.max()] if regions.sure else []
-    if levels:
-        style: dict[str, Any] = {"colors": "0.35", "linewidths": 0.8, "linestyles": "--"}
-        lines = ax.contour(first, second, sure, levels=levels, zorder=place, **style)
-        ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
-
-
-_DRAW: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface, Regions: _regions}
+_DRAW: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface}

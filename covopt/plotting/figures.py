@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covopt.checks.optional import required
+from covopt.data.labels import codes_of
 from covopt.errors import InputError
 from covopt.files import write_atomically
 from covopt.plotting.drawing import DPI, draw
 from covopt.plotting.dual import plot_dual
-from covopt.plotting.function import curve, surface
+from covopt.plotting.function import curve, heights, plane_of, surface, targets
 from covopt.plotting.history import cost_of, plot_history
-from covopt.plotting.pictures import MOST_OUTPUTS, Marked, Picture, label_of, marked_of
+from covopt.plotting.pictures import MOST_OUTPUTS, Marked, Picture, Surface, label_of, marked_of
 from covopt.plotting.predictions import (
-    NO_MARKS,
     dependences,
     has_classes,
+    is_sure,
     not_drawn,
     predicted,
-    probabilities,
-    regions,
+    samples,
     scores,
+    shown_of,
 )
 
 if TYPE_CHECKING:
@@ -90,27 +92,35 @@ def function_pictures(solution: Any, marked: Marked | None = None, *, resolution
     solution : Solution
         In the user's units.
     marked : Marked, optional
-        Its neurons; by default those of the network, and none where there are classes.
+        Its neurons; by default those of the network.
     resolution : int
         Points of a grid in each direction.
     """
-    data, classes = solution.data, has_classes(solution)
+    data, network, classes = solution.data, solution.network, has_classes(solution)
     if data.n_features not in (1, 2):
         return dependences(solution)
-    if marked is None:
-        marked = NO_MARKS if classes else marked_of(solution.network)
-    if classes:
-        of_one = data.n_features == 1
-        return [probabilities(solution, marked) if of_one else regions(solution, marked, resolution)]
-    inputs, outputs = ([label_of(n) for n in names] for names in (data.feature_names, data.target_names))
+    marked = marked_of(network) if marked is None else marked
+    inputs, (f, names) = [label_of(name) for name in data.feature_names], shown_of(solution)
     if data.n_features == 1:
-        return [curve(solution.network, data.X, data.Y, marked, names=outputs, name=inputs[0])]
+        if not classes:
+            marks = targets(network, data.X, data.Y, names, *inputs)
+            return [curve(f, data.X, marks, marked, network.bias, names, *inputs)]
+        marks = samples(solution, data.X[:, 0], -0.08 - 0.05 * codes_of(data.Y))
+        shown = curve(f, data.X, marks, marked, network.bias, names, *inputs)
+        return [replace(shown, y="probability" if is_sure(solution) else "predicted")]
     found = []
-    for j, name in enumerate(outputs[:MOST_OUTPUTS]):
-        shown: dict[str, Any] = {"output": j, "resolution": resolution, "names": (*inputs, name)}
-        found.append(surface(solution.network, data.X, data.Y, marked, **shown))
-    if data.n_outputs > MOST_OUTPUTS:
-        found[-1].title += f"; {not_drawn(data.n_outputs - MOST_OUTPUTS, 'output')}"
+    for j, name in enumerate(names[:MOST_OUTPUTS]):
+        if classes:
+            first, second, points = plane_of(data.X, resolution)
+            values = f(points)[:, j].reshape(len(second), len(first))
+            below = Surface(first, second, values, (0.0, 1.0), name, 0.5)
+            marks = samples(solution, *data.X.T)
+        else:
+            below, of_data = heights(network, data.X, data.Y, j, resolution, [*inputs, name])
+            marks = [of_data]
+        found.append(surface(below, data.X, marks, marked, network.bias, inputs))
+    if len(names) > MOST_OUTPUTS:
+        found[-1].title += f"; {not_drawn(len(names) - MOST_OUTPUTS, 'output')}"
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,15 +32,17 @@ from covopt.plotting.pictures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
+Function = Callable[[np.ndarray], np.ndarray]
 MOST_KINKS = 16  # more are a hairball
+BETWEEN_KINKS = 301  # points of a curve beside its kinks and the data, for probabilities, which bend
 KINKS_1D = (
-    "The curve is exact: straight between its kinks. Triangles are kinks, upwards and filled for a positive "
-    "output weight, downwards and white for a negative one; larger ones cost more."
+    "The curve is exact: a network is straight between its kinks. Triangles are kinks, upwards and filled for a "
+    "positive output weight, downwards and white for a negative one; larger ones cost more."
 )
 KINKS_2D = (
     "Points are the data. Lines are kinks, solid for a positive output weight, dashed for a negative one; the short "
-    f"spur points to the side on which the neuron is active. At most the {MOST_KINKS} costliest are drawn."
+    f"spur points to the side on which the neuron is active. At most the {MOST_KINKS} costliest are drawn. Where the "
+    "probability of a class is one half a thick line runs."
 )
 
 
@@ -62,53 +65,79 @@ def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
 
 
 def curve(
-    network: Any,
+    f: Function,
     X: np.ndarray,
-    Y: np.ndarray,
+    data: Sequence[Points],
     marked: Marked,
-    *,
-    names: Sequence[str] = (),
-    name: str = "x",
+    bias: float,
+    names: Sequence[str],
+    name: str,
 ) -> Picture:
-    """Return f on the line through the data, exactly: it is straight between kinks.
+    """Return f on the line through the data, exactly where it is straight between kinks.
+
+    Parameters
+    ----------
+    f : callable
+        From (n, 1) inputs to (n, c) values.
+    X : (N, 1) array
+    data : sequence of Points
+        The data as they are marked.
+    marked : Marked
+    bias : float
+    names : sequence of str
+        Of the values.
+    name : str
+        Of the input.
+    """
+    low, high = limits(X[:, 0])
+    kinks = kinks_of(marked.hidden, bias)
+    inside = np.flatnonzero((kinks > low) & (kinks < high))
+    grid = np.unique(np.concatenate([np.linspace(low, high, BETWEEN_KINKS), X[:, 0], kinks[inside]]))
+    values = f(grid[:, None])
+    one = values.shape[1] == 1
+    layers: list[Any] = [
+        Line(
+            grid,
+            values[:, j],
+            "f" if one else target,
+            dash=j,
+            reads=f"{name} %{{x:.4g}}<br>{target} %{{y:.5g}}",
+        )
+        for j, target in enumerate(names[:MOST_OUTPUTS])
+    ]
+    heights = f(kinks[inside][:, None])[:, 0] if len(inside) else np.zeros(0)
+    size = np.sqrt(30 + 60 * marked.share[inside])
+    outside = len(kinks) - len(inside)
+    note = f" ({outside} outside the picture)" if outside else ""
+    return Picture(
+        [*layers, *data, *by_sign(kinks[inside], heights, marked, inside, "kink", size)], name,
+        names[0] if one else "outputs", f"the function: {counted(len(kinks), 'neuron')}{note}", (low, high),
+        caption=KINKS_1D,
+    )  # fmt: skip
+
+
+def targets(network: Any, X: np.ndarray, Y: np.ndarray, names: Sequence[str], name: str) -> list[Points]:
+    """Return the data beside a curve.
 
     Parameters
     ----------
     network : ReLUNetwork
     X : (N, 1) array
     Y : (N, k) array
-    marked : Marked
     names : sequence of str
         Of the outputs.
     name : str
         Of the input.
     """
-    low, high = limits(X[:, 0])
-    kinks = kinks_of(marked.hidden, network.bias)
-    inside = np.flatnonzero((kinks > low) & (kinks < high))
-    grid = np.unique(np.concatenate([[low, high], X[:, 0], kinks[inside]]))
-    values, said = predict_columns(network, grid[:, None]), predict_columns(network, X)
-    one = values.shape[1] == 1
-    layers: list[Any] = []
-    for j in range(min(values.shape[1], MOST_OUTPUTS)):
-        target = names[j] if len(names) > j else ("f" if one else f"f, output {j}")
-        reads = f"{name} %{{x:.4g}}<br>{'f' if one else f'f, {target}'} %{{y:.5g}}"
-        layers.append(Line(grid, values[:, j], "f" if one else target, dash=j, reads=reads))
+    said, found = predict_columns(network, X), []
+    for j, target in enumerate(names[:MOST_OUTPUTS]):
 
         def says(i: int, j: int = j, target: str = target) -> list[str]:
             data = f"{target} {short(Y[i, j])}"
             return [f"point {i + 1}", f"{name} {short(X[i, 0])}", data, f"f {short(said[i, j])}"]
 
-        layers.append(Points(X[:, 0], Y[:, j], "data" if one else "", SYMBOLS[j], says=says))
-    heights = predict_columns(network, kinks[inside][:, None])[:, 0] if len(inside) else np.zeros(0)
-    size = np.sqrt(30 + 60 * marked.share[inside])
-    layers += by_sign(kinks[inside], heights, marked, inside, "kink", size)
-    outside = len(kinks) - len(inside)
-    note = f" ({outside} outside the picture)" if outside else ""
-    return Picture(
-        layers, name, names[0] if len(names) == 1 else "outputs" if names else "f(x)",
-        f"the function: {counted(len(kinks), 'neuron')}{note}", (low, high), caption=KINKS_1D,
-    )  # fmt: skip
+        found.append(Points(X[:, 0], Y[:, j], "data" if len(names) == 1 else "", SYMBOLS[j], says=says))
+    return found
 
 
 def plot_function_1d(
@@ -137,7 +166,9 @@ def plot_function_1d(
         Where X does not have one column.
     """
     X, y = table_of(X, y, 1)
-    return draw(curve(network, X, y, marked_of(network), names=names), ax)
+    names = names or (["f(x)"] if y.shape[1] == 1 else [f"f, output {j}" for j in range(y.shape[1])])
+    f, data = partial(predict_columns, network), targets(network, X, y, names, "x")
+    return draw(curve(f, X, data, marked_of(network), network.bias, names, "x"), ax)
 
 
 def clip_lines(
@@ -199,16 +230,37 @@ def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], st
 
 
 def surface(
-    network: Any,
-    X: np.ndarray,
-    Y: np.ndarray,
-    marked: Marked,
-    *,
-    output: int = 0,
-    resolution: int = 61,
-    names: tuple[str, str, str] = ("x₀", "x₁", "f(x)"),
+    below: Surface, X: np.ndarray, data: Sequence[Points], marked: Marked, bias: float, inputs: Sequence[str]
 ) -> Picture:
-    """Return one output over the plane, the kinks and the data.
+    """Return values over the plane, the kinks and the data.
+
+    Parameters
+    ----------
+    below : Surface
+    X : (N, 2) array
+    data : sequence of Points
+        The data as they are marked.
+    marked : Marked
+    bias : float
+    inputs : sequence of str
+        Their names.
+    """
+    kinks, title = kinks_in(X, marked, bias)
+    return Picture(
+        [below, *kinks, *data],
+        inputs[0],
+        inputs[1],
+        title,
+        limits(X[:, 0]),
+        limits(X[:, 1]),
+        caption=KINKS_2D,
+    )
+
+
+def heights(
+    network: Any, X: np.ndarray, Y: np.ndarray, output: int, resolution: int, names: Sequence[str]
+) -> tuple[Surface, Points]:
+    """Return one output over the plane, and the data on its scale.
 
     The scale is that of the targets: the corners extrapolate far beyond the data. What cannot be squared is divided
     by a power of two, which the name tells.
@@ -217,11 +269,10 @@ def surface(
     ----------
     network : ReLUNetwork
     X, Y : (N, 2) and (N, k) arrays
-    marked : Marked
     output : int
     resolution : int
         Points of the grid in each direction.
-    names : (str, str, str)
+    names : sequence of str
         Of the inputs and the output.
     """
     first, second, points = plane_of(X, resolution)
@@ -238,14 +289,10 @@ def surface(
         at = f"{names[0]} {short(X[i, 0])}, {names[1]} {short(X[i, 1])}"
         return [f"point {i + 1}", at, f"{names[2]} {short(Y[i, output])}", f"f {short(said[i])}"]
 
-    kinks, title = kinks_in(X, marked, network.bias)
-    data = Points(
+    return below, Points(
         X[:, 0], X[:, 1], "data (same scale)", size=float(np.clip(20 / np.sqrt(len(X)), 3, 5.5)), says=says,
         values=targets, scale=below.scale,
     )  # fmt: skip
-    return Picture(
-        [below, *kinks, data], names[0], names[1], title, limits(X[:, 0]), limits(X[:, 1]), caption=KINKS_2D
-    )
 
 
 def plot_surface_2d(
@@ -288,6 +335,6 @@ def plot_surface_2d(
     """
     required("matplotlib", "drawing", "plot")
     X, y = table_of(X, y, 2)
-    names = ("x₀", "x₁", name)
-    picture = surface(network, X, y, marked_of(network), output=output, resolution=resolution, names=names)
-    return draw(picture, ax)
+    names = ["x₀", "x₁", name]
+    below, data = heights(network, X, y, output, resolution, names)
+    return draw(surface(below, X, [data], marked_of(network), network.bias, names[:2]), ax)

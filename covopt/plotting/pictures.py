@@ -83,39 +83,20 @@ class Points:
 
 @dataclass
 class Surface:
-    """A function on a grid, by filled contours at round numbers."""
+    """A function on a grid, by filled contours at round numbers; a thick line runs where it is ``wall``."""
 
     first: np.ndarray
     second: np.ndarray
     values: np.ndarray
     scale: tuple[float, float]
     name: str
+    wall: float | None = None
 
     def levels(self) -> np.ndarray:
         """Return the numbers at which contours are drawn."""
         low, high = self.scale
         step = round_step(high - low)
         return step * np.arange(np.floor(low / step), np.ceil(high / step) + 1)
-
-
-@dataclass
-class Regions:
-    """Where each class is predicted."""
-
-    first: np.ndarray
-    second: np.ndarray
-    chances: np.ndarray
-    names: list[str]
-    sure: bool
-
-    def codes(self) -> np.ndarray:
-        """Return the class of each point of the grid."""
-        return self.chances.argmax(axis=1).reshape(len(self.second), len(self.first))
-
-    def boundaries(self) -> list[np.ndarray]:
-        """Return, for each class that has one, how far it is ahead of the others: its boundary is at zero."""
-        ahead = [c - np.delete(self.chances, k, axis=1).max(axis=1) for k, c in enumerate(self.chances.T)]
-        return [a.reshape(self.codes().shape) for a in ahead if a.min() < 0 < a.max()]
 
 
 @dataclass

@@ -1,25 +1,23 @@
-"""Pictures of what is predicted: regions, probabilities and scores of classes; numbers; one input at a time."""
+"""What is predicted, numbers or probabilities of classes: beside the data, and for one input at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.wording import counted
 from covopt.data.labels import codes_of
-from covopt.plotting.function import KINKS_2D, kinks_in, kinks_of, plane_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
     GREY,
     MOST_OUTPUTS,
     SYMBOLS,
     Line,
-    Marked,
     Picture,
     Points,
-    Regions,
-    by_sign,
     label_of,
     limits,
     predict_columns,
@@ -27,7 +25,6 @@ from covopt.plotting.pictures import (
 )
 
 MOST_ROWS = 200  # over which one input at a time is averaged
-NO_MARKS = Marked(np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
 
 
 def has_classes(solution: Any) -> bool:
@@ -76,8 +73,31 @@ def title_of(solution: Any) -> str:
     return label_of(solution.loss.column or "class")
 
 
-def _samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
-    """Return the data, marks and tones by class."""
+def shown_of(solution: Any) -> tuple[Callable[[np.ndarray], np.ndarray], list[str]]:
+    """Return what pictures show of a function, (N, c), and the names of its columns.
+
+    The outputs; of classes their probabilities, of two the second's.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    if not has_classes(solution):
+        return partial(predict_columns, solution.network), [label_of(n) for n in solution.data.target_names]
+    names, how = classes_of(solution), "P({})" if is_sure(solution) else "{} (1: predicted)"
+    first = int(len(names) == 2)
+    return lambda X: chances_of(solution, X)[:, first:], [how.format(name) for name in names[first:]]
+
+
+def samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
+    """Return the data of a classification, marks and tones by class.
+
+    Parameters
+    ----------
+    solution : Solution
+    x, heights : (N,) arrays
+        Where they are.
+    """
     codes, found = codes_of(solution.data.Y), []
     for k, name in enumerate(classes_of(solution)):
         of = np.flatnonzero(codes == k)
@@ -88,67 +108,6 @@ def _samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
         symbol, tone = SYMBOLS[k % len(SYMBOLS)], CLASS_TONES[k % len(CLASS_TONES)]
         found.append(Points(x[of], heights[of], name, symbol, face=tone, says=says))
     return found
-
-
-def regions(solution: Any, marked: Marked, resolution: int = 61) -> Picture:
-    """Return where each class is predicted over two inputs, the kinks and the data.
-
-    Parameters
-    ----------
-    solution : Solution
-    marked : Marked
-    resolution : int
-    """
-    X, names = solution.data.X, classes_of(solution)
-    first, second, points = plane_of(X, resolution)
-    sure = is_sure(solution)
-    layers = [
-        Regions(first, second, chances_of(solution, points), names, sure),
-        *kinks_in(X, marked, solution.network.bias)[0],
-        *_samples(solution, X[:, 0], X[:, 1]),
-    ]
-    x, y = (label_of(name) for name in solution.data.feature_names)
-    dashed = ", dashed: how sure" if sure else ""
-    title = f"{title_of(solution)} predicted (line: boundary{dashed})"
-    said = f"Regions in which each class is predicted; the thick line is the boundary. {KINKS_2D}"
-    return Picture(
-        layers, x, y, title, limits(X[:, 0]), limits(X[:, 1]), columns=min(len(names), 4), caption=said
-    )
-
-
-def probabilities(solution: Any, marked: Marked) -> Picture:
-    """Return the probability of each class against the one input, the boundaries, and the data below.
-
-    Parameters
-    ----------
-    solution : Solution
-    marked : Marked
-    """
-    X, names = solution.data.X, classes_of(solution)
-    low, high = limits(X[:, 0])
-    grid = np.linspace(low, high, 1001)
-    chances = chances_of(solution, grid[:, None])
-    best = chances.argmax(axis=1)
-    changes = np.flatnonzero(best[1:] != best[:-1])
-    drawn, sure = range(1, 2) if len(names) == 2 else range(len(names)), is_sure(solution)
-    name = label_of(solution.data.feature_names[0])
-    reads = f"{name} %{{x:.4g}}<br>{'P' if sure else 'predicted'} %{{y:.3f}}"
-    layers: list[Any] = [
-        Line(grid, chances[:, k], f"P({names[k]})" if sure else names[k], dash=rank, reads=reads)
-        for rank, k in enumerate(drawn)
-    ]
-    layers += _samples(solution, X[:, 0], -0.08 - 0.05 * codes_of(solution.data.Y))
-    kinks = kinks_of(marked.hidden, solution.network.bias)
-    inside = np.flatnonzero((kinks > low) & (kinks < high))
-    if len(inside):
-        heights = chances_of(solution, kinks[inside][:, None])[:, drawn[0]]
-        layers += by_sign(kinks[inside], heights, marked, inside, "kink", 6.0)
-    return Picture(
-        layers, name, "probability" if sure else "predicted", f"{title_of(solution)} (grey lines: boundaries)",
-        (low, high), (-0.1 - 0.05 * len(names), 1.05), yticks=[0, 0.25, 0.5, 0.75, 1],
-        walls=(0.5 * (grid[changes] + grid[changes + 1])).tolist(), columns=min(len(names) + len(drawn), 4),
-        caption="Probabilities against the one input; where the largest changes is a boundary.",
-    )  # fmt: skip
 
 
 def scores(solution: Any) -> Picture:
@@ -234,21 +193,19 @@ def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> 
     Returns
     -------
     (ndarray of shape (resolution,), ndarray of shape (resolution, k))
-        For classes the mean probabilities.
+        Of what :func:`shown_of` shows.
     """
     X = solution.data.X
     rows = X[np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(int)]
     grid = np.linspace(X[:, feature].min(), X[:, feature].max(), resolution)
     table = np.repeat(rows[None], resolution, axis=0)
     table[:, :, feature] = grid[:, None]
-    points = table.reshape(-1, X.shape[1])
-    classes = has_classes(solution)
-    values = chances_of(solution, points) if classes else predict_columns(solution.network, points)
+    values = shown_of(solution)[0](table.reshape(-1, X.shape[1]))
     return grid, values.reshape(resolution, len(rows), -1).mean(axis=1)
 
 
 def dependences(solution: Any) -> list[Picture]:
-    """Return, for each output (of two classes the second), its mean against the inputs that move it most.
+    """Return, for each output, its mean against the inputs that move it most.
 
     Parameters
     ----------
@@ -256,12 +213,9 @@ def dependences(solution: Any) -> list[Picture]:
     """
     data = solution.data
     curves = [partial_dependence(solution, j) for j in range(data.n_features)]
-    names = [f"mean of {label_of(name)}" for name in data.target_names]
-    if has_classes(solution):
-        how = "mean P({})" if is_sure(solution) else "share predicted {}"
-        names = [how.format(name) for name in classes_of(solution)]
+    names = [f"mean of {name}" for name in shown_of(solution)[1]]
     found = []
-    for output in range(int(len(names) == 2 > data.n_outputs), len(names))[:MOST_OUTPUTS]:
+    for output in range(len(names))[:MOST_OUTPUTS]:
         order = np.argsort([-np.ptp(values[:, output]) for _, values in curves], kind="stable")[:MOST_OUTPUTS]
         layers = []
         for rank, j in enumerate(order):

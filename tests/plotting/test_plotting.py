@@ -28,13 +28,10 @@ from covopt.plotting.figures import function_pictures
 from covopt.plotting.function import MOST_KINKS
 from covopt.plotting.history import history_pictures
 from covopt.plotting.predictions import (
-    NO_MARKS,
     chances_of,
     dependences,
     partial_dependence,
     predicted,
-    probabilities,
-    regions,
     scores,
 )
 from covopt.status import Status
@@ -208,36 +205,38 @@ def test_every_output_is_drawn_with_its_name():
 
 # ---------------------------------------------------------------------- classes
 @pytest.mark.parametrize("kinds", [2, 3])
-def test_regions_are_the_predictions(kinds):
+def test_surfaces_of_classes_are_their_probabilities_with_a_line_at_one_half(kinds):
     solution = classified(2, kinds)
-    ax = draw(regions(solution, NO_MARKS, 40))
-    assert texts(ax) == ["in", "out", "wide"][:kinds]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("f0", "f1")
-    assert ax.get_title().startswith("kind predicted")
-    shown = np.asarray(ax.collections[0].get_array())
-    first, second = (np.linspace(*limits, 40) for limits in (ax.get_xlim(), ax.get_ylim()))
-    grid = np.column_stack([part.ravel() for part in np.meshgrid(first, second)])
-    assert (shown.ravel() == codes_of(solution.network.predict(grid))).mean() > 0.999
+    pictures, first = function_pictures(solution, resolution=40), int(kinds == 2)  # of two classes the second
+    names = ["in", "out", "wide"][:kinds]
+    assert [picture.layers[0].name for picture in pictures] == [f"P({name})" for name in names[first:]]
+    for k, picture in enumerate(pictures):
+        below = picture.layers[0]
+        points = np.column_stack([part.ravel() for part in np.meshgrid(below.first, below.second)])
+        np.testing.assert_array_equal(below.values.ravel(), chances_of(solution, points)[:, first + k])
+        ax = draw(picture)
+        assert below.wall == 0.5 and set(names) <= set(texts(ax))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("f0", "f1") and "neurons" in ax.get_title()
 
 
-def test_boundaries_lie_between_the_classes():
+def test_curves_of_classes_are_their_probabilities_with_the_data_below():
     solution = classified(1)
-    ax = draw(probabilities(solution, NO_MARKS))
-    walls = probabilities(solution, NO_MARKS).walls
-    assert len(walls) >= 2 and "P(out)" in texts(ax) and ax.get_xlabel() == "f0"
-    for at in walls:
-        below, above = solution.network.predict(np.array([[at - 0.01], [at + 0.01]]))
-        assert below * above < 0
-    three = probabilities(classified(1, 3), NO_MARKS).layers
+    (picture,) = function_pictures(solution)
+    line = picture.layers[0]
+    ax = draw(picture)
+    assert ax.get_xlabel() == "f0" and picture.y == "probability" and {"in", "out"} <= set(texts(ax))
+    np.testing.assert_array_equal(line.y > 0.5, solution.network.predict(line.x[:, None]) > 0)
+    three = function_pictures(classified(1, 3))[0].layers
     assert [layer.name for layer in three[:3]] == ["P(in)", "P(out)", "P(wide)"]
+    assert all((layer.y < 0).all() for layer in three[3:6])
 
 
 def test_a_hinge_has_no_probabilities():
     solution = classified(2, loss="hinge")
     assert set(np.unique(chances_of(solution, solution.data.X))) == {0.0, 1.0}
-    assert "how sure" not in draw(regions(solution, NO_MARKS, 20)).get_title()
-    assert probabilities(classified(1, loss="hinge"), NO_MARKS).y == "predicted"
-    assert [draw(picture).get_ylabel() for picture in dependences(solution)] == ["share predicted out"]
+    assert function_pictures(solution, resolution=9)[0].layers[0].name == "out (1: predicted)"
+    assert function_pictures(classified(1, loss="hinge"))[0].y == "predicted"
+    assert [draw(picture).get_ylabel() for picture in dependences(solution)] == ["mean of out (1: predicted)"]
 
 
 def test_scores_count_what_is_right():
@@ -247,7 +246,7 @@ def test_scores_count_what_is_right():
     assert ax.get_title() == f"kind: {right.mean():.1%} of the data right"
     assert texts(ax)[0].startswith("in: ")
     drawn = function_pictures(solution)
-    assert [picture.y for picture in drawn] == ["mean P(in)", "mean P(out)", "mean P(wide)"]
+    assert [picture.y for picture in drawn] == ["mean of P(in)", "mean of P(out)", "mean of P(wide)"]
 
 
 # ---------------------------------------------------------------------- many inputs
