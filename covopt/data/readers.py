@@ -11,17 +11,17 @@ import re
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
-from covopt.checks.wording import one_line
+from covopt.checks.wording import counted, one_line
 from covopt.data.tabular import check_unique
 from covopt.errors import InputError
 from covopt.files import check_archive
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name
-COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": None}
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
 BY_PANDAS = {**ARROW, ".xlsx": "excel"}
@@ -143,9 +142,7 @@ def _suffix(path: Path, text: Text) -> str:
     if str(path) == STDIN:
         return ".csv"
     inner = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
-    if path.suffix.lower() == ".zip" and inner.suffix.lower() not in DELIMITERS and zipfile.is_zipfile(path):
-        inner = Path(_zipped_name(path))
-    suffix = inner.suffix.lower()
+    suffix = ".csv" if path.suffix.lower() == ".zip" else inner.suffix.lower()
     if suffix not in DELIMITERS and (inner != path or suffix not in {*BY_PANDAS, ".npz"}):
         known = suffix or path.suffix.lower() or "(no extension)"
         within = "" if inner.suffix == path.suffix else f" in {path.suffix.lower()}"
@@ -160,6 +157,21 @@ def _suffix(path: Path, text: Text) -> str:
     return suffix
 
 
+def _open_zip(path: Path) -> IO[bytes]:
+    """Open the one file in a zip archive."""
+    check_archive(path)
+    archive = zipfile.ZipFile(path)
+    names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} files; a table is one file.")
+    return archive.open(names[0])
+
+
+COMPRESSED: dict[str, Callable[[Path], IO[bytes]]] = {
+    ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _open_zip
+}  # fmt: skip
+
+
 def _check_size(path: Path, needed: float) -> None:
     """Refuse a table that memory has no room for."""
     if needed > NEVER_ASKED:
@@ -168,35 +180,18 @@ def _check_size(path: Path, needed: float) -> None:
 
 # ---------------------------------------------------------------------- text
 def _read_text(path: Path, suffix: str, text: Text) -> pd.DataFrame:
-    raw = _bytes_of(path)
-    if len(raw) > MOST_INFLATED and path.suffix.lower() in COMPRESSED:
-        raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+    opener = COMPRESSED.get(path.suffix.lower())
+    if str(path) == STDIN:
+        raw = sys.stdin.buffer.read()
+    elif opener is None:
+        raw = path.read_bytes()
+    else:
+        with opener(path) as stream:
+            raw = stream.read(MOST_INFLATED + 1)
+        if len(raw) > MOST_INFLATED:
+            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
     utf8 = text.encoding.lower() in ("utf-8", "utf8")
     return _frame_of(path, suffix, raw.decode("utf-8-sig" if utf8 else text.encoding), text)
-
-
-def _bytes_of(path: Path) -> bytes:
-    """Return what a table of text, standard input or a compressed one holds; of these no more than is taken."""
-    packed, opener = path.suffix.lower(), COMPRESSED.get(path.suffix.lower())
-    if str(path) == STDIN:
-        return sys.stdin.buffer.read()
-    if packed == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open(_zipped_name(path)) as stream:
-            return stream.read(MOST_INFLATED + 1)
-    if opener is None:
-        return path.read_bytes()
-    with opener(path) as stream:
-        return stream.read(MOST_INFLATED + 1)
-
-
-def _zipped_name(path: Path) -> str:
-    """Return the name of the one file in a zip archive."""
-    check_archive(path)
-    with zipfile.ZipFile(path) as archive:
-        names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
-    if len(names) != 1:
-        raise InputError(f"{path} holds {len(names)} files; a table is one file.")
-    return names[0]
 
 
 def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame:
@@ -219,46 +214,33 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame
             f"{path}: the first line must name the columns; it holds numbers ({head.strip()[:60]})."
         )
     check_unique(names, path)
+    lines = list(_lines(content, delimiter, path, len(names)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
-        try:
-            frame = pd.read_csv(
-                io.StringIO(content), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
-                float_precision="round_trip",
-            )  # fmt: skip
-        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-            said = _too_wide(content, delimiter, len(names)) or error
-            raise InputError(f"{path}: {said}") from None
+        frame = pd.read_csv(
+            io.StringIO(content), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
+            float_precision="round_trip",
+        )  # fmt: skip
     if text.decimal == ",":
         _check_points(frame, path)
-    if content.rstrip().count("\n") == len(frame) and content[:1] > "\r":  # each row is one line
-        lines = np.arange(2, len(frame) + 2)
-    else:
-        lines = np.array([line for line, _ in _records(content, delimiter)][1 : len(frame) + 1])
-    frame.index = pd.Index(lines, name="line")
+    frame.index = pd.Index(lines[1 : len(frame) + 1], name="line")
     return frame
 
 
-def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not empty, each with the line on which it begins, counted from 1 as editors do."""
-    before, reader = 0, csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
+def _lines(content: str, delimiter: str, path: Path, width: int) -> Iterator[int]:
+    """Yield the line on which each row begins that is not empty; refuse rows with more or fewer fields than names."""
+    before = 0
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, skipinitialspace=True)
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):
-            yield before + 1, record
+            if len(record) < width or any(field.strip() for field in record[width:]):
+                raise InputError(
+                    f"{path}: line {before + 1} has {counted(len(record), 'field')}, but the first line names "
+                    f"{counted(width, 'column')}. Titles and comments above the names have to go, a missing value "
+                    "keeps its separator; --sep (sep=...) names another one."
+                )
+            yield before + 1
         before = reader.line_num
-
-
-def _too_wide(content: str, delimiter: str, width: int) -> str:
-    """Say which line has more fields than the header; nothing where none has."""
-    for line, record in _records(content, delimiter):
-        if len(record) > width and any(field.strip() for field in record[width:]):
-            return (
-                f"line {line} has {len(record)} fields, but the first line names {width} "
-                f"column{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) "
-                "names another separator."
-            )
-    return ""
 
 
 def _check_points(frame: pd.DataFrame, path: Path) -> None:

@@ -41,20 +41,14 @@ def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dic
     groups : dict of str to list of str
         Columns of words, each with its indicators.
     """
-    pd = required("pandas", "reading a table", "tables")
-    parts, groups = [], {}
+    groups = {}
     for name in frame.columns:
-        column = frame[name]
-        words: list[str] = []
-        if name not in keep and content_of(column).kind in ("text", "two"):
-            words = sorted({str(word) for word in column.dropna()})
-        if not 1 < len(words) <= MOST_WORDS:
-            parts.append(column)
-            continue
-        found = [_indicator(column, name, word) for word in (words[1:] if len(words) == 2 else words)]
-        groups[name] = [str(indicator.name) for indicator in found]
-        parts += found
-    return pd.concat(parts, axis=1), groups
+        if name not in keep and content_of(frame[name]).kind in ("text", "two"):
+            words = sorted({str(word) for word in frame[name].dropna()})
+            if 1 < len(words) <= MOST_WORDS:
+                groups[name] = [f"{name}={word}" for word in (words[1:] if len(words) == 2 else words)]
+    order = [each for name in frame.columns for each in groups.get(name, [name])]
+    return with_indicators(frame, order)[order], groups
 
 
 def with_indicators(frame: pd.DataFrame, names: str | Sequence[str] | None) -> pd.DataFrame:
@@ -65,21 +59,13 @@ def with_indicators(frame: pd.DataFrame, names: str | Sequence[str] | None) -> p
     frame : pandas.DataFrame
     names : str, sequence of str or None
     """
-    pd = required("pandas", "reading a table", "tables")
-    columns = set(frame.columns)
-    wanted = names.split(",") if isinstance(names, str) else names or []
-    added = []
-    for name in wanted:
+    added = {}
+    for name in names.split(",") if isinstance(names, str) else names or []:
         column, equals, word = name.strip().partition("=")
-        if equals and name not in columns and column in columns:
-            added.append(_indicator(frame[column], column, word))
-    return pd.concat([frame, *added], axis=1) if added else frame
-
-
-def _indicator(column: pd.Series, name: str, word: str) -> pd.Series:
-    pd = required("pandas", "reading a table", "tables")
-    values = np.where(column.isna(), np.nan, column.astype(str) == word)
-    return pd.Series(values, index=column.index, name=f"{name}={word}")
+        if equals and name.strip() not in frame.columns and column in frame.columns:
+            words = frame[column]
+            added[name.strip()] = np.where(words.isna(), np.nan, words.astype(str) == word)
+    return frame.assign(**added)
 
 
 _FEATURE = "Convert it to numbers, or leave it out with {}."
