@@ -174,11 +174,9 @@ def _held_out(content: Any) -> HeldOut | None:
     """Return what a file keeps of the rows left out; earlier versions kept nothing."""
     if content is None:
         return None
-    scores = each(each(maybe(finite), "scores"), "lists of scores")
+    scores = each(each(maybe(finite)))
     try:
-        check_content(
-            content, {"lams": each(finite, "λ"), "losses": scores, "qualities": scores}, "'held_out'"
-        )
+        check_content(content, {"lams": each(finite), "losses": scores, "qualities": scores}, "'held_out'")
         lams, losses, qualities = (
             np.array(content[name], dtype=float) for name in ("lams", "losses", "qualities")
         )

@@ -1,6 +1,6 @@
 """The layout of every JSON file that covopt writes, as tables: one line per field, one sentence where it is broken.
 
-A table maps names to kinds; a kind is a function that says what a value should be where it is not, or another table.
+A table maps names to kinds, or to other tables.
 Names that a table does not know are left alone: files of later versions may have more.
 """
 
@@ -10,6 +10,7 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,17 +23,39 @@ _FRACTION = re.compile(rf"[+-]?[0-9]{{1,{MOST_FRACTION}}}(/[0-9]{{1,{MOST_FRACTI
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
-Kind = Callable[[Any], str | None]
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value must be.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    holds : callable
+        Whether a value is that.
+    entries : Kind or table, optional
+        What the entries of a list must be.
+    absent : bool
+        Whether the field may be missing.
+    """
+
+    what: str
+    holds: Callable[[Any], bool]
+    entries: Kind | Table | None = None
+    absent: bool = False
+
+
 Table = Mapping[str, "Kind | Table"]
 
 
-def check_content(content: Any, table: Table, name: str = "the content") -> None:
-    """Compare parsed JSON with a table.
+def check_content(content: Any, kind: Kind | Table, name: str = "the content") -> None:
+    """Compare parsed JSON with a table, or with one kind.
 
     Parameters
     ----------
     content : object
-    table : mapping of str to kind or table
+    kind : Kind, or mapping of str to kinds and tables
     name : str
         For the message.
 
@@ -47,21 +70,20 @@ def check_content(content: Any, table: Table, name: str = "the content") -> None
     >>> check_content({"a": "one"}, {"a": number})
     Traceback (most recent call last):
     ValueError: 'a' must be a number; received 'one'
+    >>> check_content({"a": [1, None]}, {"a": each(number)})
+    Traceback (most recent call last):
+    ValueError: entry 1 of 'a' must be a number; received None
     """
-    if not isinstance(content, dict):
-        raise ValueError(f"{name} must be an object with names; received {shown(content)}")
-    for field, kind in table.items():
-        if field not in content:
-            if isinstance(kind, _Maybe) and kind.absent:
-                continue
+    wanted = kind if isinstance(kind, Kind) else record
+    if not wanted.holds(content):
+        raise ValueError(f"{name} must be {wanted.what}; received {shown(content)}")
+    for place, entry in enumerate(content or () if wanted.entries is not None else ()):
+        check_content(entry, wanted.entries, f"entry {place} of {name}")  # type: ignore[arg-type]
+    for field, inner in ({} if isinstance(kind, Kind) else kind).items():
+        if field in content:
+            check_content(content[field], inner, repr(field))
+        elif not (isinstance(inner, Kind) and inner.absent):
             raise ValueError(f"{field!r} is missing")
-        value = content[field]
-        if not callable(kind):  # a table; whether it is a Mapping takes longer to say
-            check_content(value, kind, repr(field))
-            continue
-        wanted = kind(value)
-        if wanted is not None:
-            raise ValueError(f"{field!r} must be {wanted}; received {shown(value)}")
 
 
 def shown(value: Any) -> str:
@@ -76,105 +98,49 @@ def shown(value: Any) -> str:
     return full if len(full) <= SHOWN else f"{full[: SHOWN - 1]}…"
 
 
-def text(value: Any) -> str | None:
+def _is_text(value: Any) -> bool:
     """Take text of at most 10 000 letters that every screen can show: half letters (surrogates) end programs."""
     good = isinstance(value, str) and len(value) <= 10_000
-    if good and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)):
-        return None
-    return "text"
+    return good and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
 
-def line(value: Any) -> str | None:
-    """Take one line of text, without control characters: a summary that prints it cannot be given lines by it."""
-    return None if text(value) is None and value.isprintable() else "one line of text"
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) < 2**1023)
 
 
-def number(value: Any) -> str | None:
-    """Take a number in the range of doubles."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if good and isinstance(value, int):
-        good = abs(value) < 2**1023
-    return None if good else "a number"
+def _is_fraction(value: Any) -> bool:
+    """Take no powers of ten, which could fill the memory."""
+    return isinstance(value, str) and _FRACTION.fullmatch(value) is not None
 
 
-def finite(value: Any) -> str | None:
-    """Take a finite number."""
-    return None if number(value) is None and math.isfinite(value) else "a finite number"
+text = Kind("text", _is_text)
+# a summary that prints it cannot be given lines by it
+line = Kind("one line of text", lambda value: _is_text(value) and value.isprintable())
+number = Kind("a number", _is_number)
+finite = Kind("a finite number", lambda value: _is_number(value) and math.isfinite(value))
+share = Kind("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
+whole = Kind("a nonnegative integer", lambda value: type(value) is int and 0 <= value < 2**63)
+flag = Kind("true or false", lambda value: isinstance(value, bool))
+rows = Kind("a list", lambda value: isinstance(value, list))  # numbers() looks into it
+record = Kind("an object with names", lambda value: isinstance(value, dict))
+fraction = Kind("a fraction as text, such as '-3/7'", _is_fraction)
+seconds = Kind(
+    "an object of seconds",
+    lambda value: record.holds(value) and all(finite.holds(s) and s >= 0.0 for s in value.values()),
+)
+_scalar = Kind("text or a number", lambda value: value is None or isinstance(value, str | int | float))
 
 
-def share(value: Any) -> str | None:
-    """Take a tolerance: a number in (0, 1)."""
-    return None if number(value) is None and 0 < value < 1 else "a number between 0 and 1"
-
-
-def whole(value: Any) -> str | None:
-    """Take a nonnegative integer."""
-    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    return None if good else "a nonnegative integer"
-
-
-def flag(value: Any) -> str | None:
-    """Take True or False."""
-    return None if isinstance(value, bool) else "true or false"
-
-
-def rows(value: Any) -> str | None:
-    """Take a list; :func:`numbers` looks into it."""
-    return None if isinstance(value, list) else "a list"
-
-
-def fraction(value: Any) -> str | None:
-    """Take a fraction as text, such as ``-3/7``; powers of ten could fill the memory."""
-    return (
-        None
-        if isinstance(value, str) and _FRACTION.fullmatch(value)
-        else "a fraction as text, such as '-3/7'"
-    )
-
-
-class _Each:
-    def __init__(self, kind: Kind | Table, what: str):
-        self.kind, self.what = kind, what
-
-    def __call__(self, value: Any) -> str | None:
-        if not isinstance(value, list):
-            return f"a list of {self.what}"
-        for place, entry in enumerate(value):
-            if not callable(self.kind):
-                check_content(entry, self.kind, f"entry {place} of a list of {self.what}")
-            elif self.kind(entry) is not None:
-                return f"a list of {self.what}: entry {place} is {shown(entry)}"
-        return None
-
-
-class _Maybe:
-    def __init__(self, kind: Kind, absent: bool):
-        self.kind, self.absent = kind, absent
-
-    def __call__(self, value: Any) -> str | None:
-        wanted = None if value is None else self.kind(value)
-        return None if wanted is None else f"{wanted} or null"
-
-
-def each(kind: Kind | Table, what: str) -> Kind:
+def each(kind: Kind | Table) -> Kind:
     """Take a list of such values."""
-    return _Each(kind, what)
+    return replace(rows, entries=kind)
 
 
 def maybe(kind: Kind, *, absent: bool = False) -> Kind:
     """Take such a value or null; ``absent``: or no field of that name."""
-    return _Maybe(kind, absent)
-
-
-def seconds(value: Any) -> str | None:
-    """Take an object of names with nonnegative finite numbers."""
-    good = isinstance(value, dict) and all(finite(each) is None and each >= 0.0 for each in value.values())
-    return None if good else "an object of seconds"
-
-
-def record(value: Any) -> str | None:
-    """Take an object with names."""
-    return None if isinstance(value, dict) else "an object with names"
+    return replace(
+        kind, what=f"{kind.what} or null", holds=lambda value: value is None or kind.holds(value), absent=absent
+    )  # fmt: skip
 
 
 def numbers(name: str, value: Any) -> np.ndarray:
@@ -196,7 +162,7 @@ def numbers(name: str, value: Any) -> np.ndarray:
     """
     try:
         found = np.array(value)
-        if found.dtype.kind == "O" and found.size and all(number(entry) is None for entry in found.flat):
+        if found.dtype.kind == "O" and found.size and all(map(_is_number, found.flat)):
             found = found.astype(float)
     except (ValueError, OverflowError, MemoryError):
         found = np.array(None)
@@ -222,8 +188,7 @@ def fractions(entries: Sequence[Any]) -> list[Fraction]:
     """
     found = []
     for entry in entries:
-        if fraction(entry) is not None:
-            raise ValueError(f"expected {fraction(entry)}; received {shown(entry)}")
+        check_content(entry, fraction, "an entry")
         try:
             found.append(Fraction(entry))
         except ZeroDivisionError:
@@ -231,13 +196,9 @@ def fractions(entries: Sequence[Any]) -> list[Fraction]:
     return found
 
 
-def _scalar(value: Any) -> str | None:
-    return None if value is None or isinstance(value, str | int | float) else "text or a number"
-
-
 LOSS: Table = {
     "name": line,
-    "classes": maybe(each(_scalar, "classes"), absent=True),
+    "classes": maybe(each(_scalar), absent=True),
     "column": maybe(text, absent=True),
     "total": maybe(flag, absent=True),
 }
@@ -250,9 +211,9 @@ PROBLEM: Table = {
     "bias": number,
     "output_bias": line,
     "potential": line,
-    "feature_names": each(text, "names"),
-    "target_names": each(text, "names"),
-    "notes": each(line, "notes"),
+    "feature_names": each(text),
+    "target_names": each(text),
+    "notes": each(line),
     "scaling": maybe(record, absent=True),
 }
 
@@ -270,15 +231,14 @@ SOLUTION: Table = {
     "network": NETWORK,
     "dual": rows,
     "dual_low": maybe(rows, absent=True),
-    "proof": maybe(
-        record, absent=True
-    ),  # multipliers of a semidefinite relaxation, once: the dual norm is computed anew
+    # multipliers of a semidefinite relaxation, once: the dual norm is computed anew
+    "proof": maybe(record, absent=True),
     "certificate": CERTIFICATE,
     "solver": line,
     "random_state": maybe(whole),
     "time_s": finite,
     "timings": maybe(seconds, absent=True),
-    "history": each(record, "rounds"),
+    "history": each(record),
 }
 
 SOLUTION_WITH_LOSS: Table = {
@@ -287,7 +247,7 @@ SOLUTION_WITH_LOSS: Table = {
     "certificate": {**CERTIFICATE, "objective": number, "loss_value": number},
 }
 
-DEEP_NETWORK: Table = {"weights": each(rows, "layers"), "biases": each(maybe(rows), "layers")}
+DEEP_NETWORK: Table = {"weights": each(rows), "biases": each(maybe(rows))}
 
 DEEP_SOLUTION: Table = {
     "status": line,
@@ -297,11 +257,11 @@ DEEP_SOLUTION: Table = {
     "tol": share,
     "problem": {name: kind for name, kind in PROBLEM.items() if name != "potential"},
     "network": DEEP_NETWORK,
-    "bounds": each(record, "bounds"),
+    "bounds": each(record),
     "random_state": maybe(whole),
     "time_s": finite,
     "timings": maybe(seconds, absent=True),
-    "history": each(record, "steps"),
+    "history": each(record),
 }
 
 DEEP_FIT: Table = {
@@ -315,7 +275,7 @@ REASON: Table = {
     "value": maybe(whole),
     "method": line,
     "text": line,
-    "vertices": each(whole, "rows"),
+    "vertices": each(whole),
     "data": record,
 }
 
@@ -325,7 +285,7 @@ READING: Table = {
     "lower": maybe(whole),
     "upper": maybe(whole),
     "factor": maybe(rows, absent=True),
-    "reasons": each(REASON, "reasons"),
+    "reasons": each(REASON),
 }
 
 CP_RANK: Table = {
@@ -334,10 +294,10 @@ CP_RANK: Table = {
     "upper": maybe(whole),
     "upper_numerical": maybe(whole, absent=True),
     "matrix": rows,
-    "exact": maybe(each(each(fraction, "fractions"), "rows")),
+    "exact": maybe(each(each(fraction))),
     "tol": share,
-    "readings": each(READING, "readings"),
-    "notes": each(line, "notes"),
+    "readings": each(READING),
+    "notes": each(line),
     "time_s": finite,
 }
 
@@ -346,8 +306,8 @@ GAP: Table = {
     **dict.fromkeys(("gap", "excess", "refit_gap"), maybe(number, absent=True)),
     "what": line,
     "formula": line,
-    "notes": each(line, "notes"),
-    "findings": each(line, "findings"),
+    "notes": each(line),
+    "findings": each(line),
     "tol": share,
     "time_s": finite,
     "networks": record,
