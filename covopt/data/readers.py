@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -167,7 +167,7 @@ def _open_zip(path: Path) -> IO[bytes]:
     return archive.open(names[0])
 
 
-COMPRESSED: dict[str, Callable[[Path], IO[bytes]]] = {
+COMPRESSED: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _open_zip
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.wording import counted, listed, one_line
+from covopt.checks.wording import counted, one_line
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, ReLUNetwork
@@ -24,7 +24,6 @@ TAKEN = (
     "a ReLUNetwork, a torch module or state dict, a file (.pt, .pth, .safetensors, .npz, .onnx), scikit-learn's "
     "MLPRegressor or MLPClassifier, or a pair (W, v)"
 )
-QUIET = ("Dropout", "Flatten", "Identity")  # modules that do nothing to a table once training is over
 
 
 class Given(NamedTuple):
@@ -192,7 +191,7 @@ def _of_module(module: Any) -> Given:
         elif next(part.children(), None) is None and next(part.parameters(), None) is not None:
             raise InputError(
                 f"network has a module {name or 'itself'!r} of kind {type(part).__name__}; Linear layers with ReLUs "
-                f"between them are measured (and {listed(QUIET)})."
+                "between them are measured."
             )
 
     def forward(X: np.ndarray) -> np.ndarray:
@@ -264,7 +263,7 @@ def _numbers(name: str, value: Any) -> np.ndarray:
 
 
 def _of_onnx(path: Path) -> Given:
-    """Read Gemm, or MatMul and Add, and Relu in turn; ONNX's own reference says whether that is the function."""
+    """Read Gemm, or MatMul and Add; ONNX's own reference says whether that, with ReLUs between, is the function."""
     onnx = required("onnx", f"{path}", "onnx")
     required("onnx.reference", f"{path}", "onnx")
     try:
@@ -274,27 +273,17 @@ def _of_onnx(path: Path) -> Given:
     except Exception as error:  # protobuf's own errors
         raise InputError(f"{path} cannot be read as ONNX: {one_line(error)}") from None
     layers: list[Layer] = []
-    active = True  # whether a ReLU stands before the next linear layer
     for node in graph.node:
         constants = [held[name] for name in node.input if name in held]
-        if node.op_type == "Relu":
-            active = True
-        elif node.op_type == "Gemm" and constants and active:
+        if node.op_type == "Gemm" and constants:
             options = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             weight = constants[0] if options.get("transB") else constants[0].T
             shift = options.get("beta", 1.0) * constants[1].reshape(-1) if len(constants) > 1 else None
             layers.append((options.get("alpha", 1.0) * weight, shift))
-            active = False
-        elif node.op_type == "MatMul" and len(constants) == 1 and active:
+        elif node.op_type == "MatMul" and constants:
             layers.append((constants[0].T, None))
-            active = False
-        elif node.op_type == "Add" and len(constants) == 1 and layers and layers[-1][1] is None:
+        elif node.op_type == "Add" and constants and layers and layers[-1][1] is None:
             layers[-1] = (layers[-1][0], constants[0].reshape(-1))
-        elif node.op_type not in ("Identity", "Flatten", "Dropout", "Cast"):
-            raise InputError(
-                f"{path}: a node {node.op_type} stands where linear layers (Gemm, MatMul, Add) and Relu in turn are "
-                "expected; other networks are not measured."
-            )
 
     def forward(X: np.ndarray) -> np.ndarray:
         try:

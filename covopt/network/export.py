@@ -51,7 +51,21 @@ class Exports:
         >>> {name: p.tolist() for name, p in net.to_torch().state_dict().items()}
         {'0.weight': [[1.0]], '0.bias': [-1.0], '2.weight': [[2.0]], '2.bias': [0.0]}
         """
-        return to_torch(*self._exported)
+        torch = required("torch", "to_torch()", "torch")
+        layers, slope = self._exported
+        modules: list[Any] = []
+        for weights, biases in with_neurons(layers):
+            if modules:
+                modules.append(torch.nn.LeakyReLU(slope) if slope else torch.nn.ReLU())
+            # no random initialisation: it would advance the user's generator
+            linear = torch.nn.Linear(
+                weights.shape[1], len(weights), bias=biases is not None, dtype=torch.float64, device="meta"
+            )
+            linear.weight = torch.nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+            if biases is not None:
+                linear.bias = torch.nn.Parameter(torch.tensor(biases, dtype=torch.float64))
+            modules.append(linear)
+        return torch.nn.Sequential(*modules)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
@@ -74,8 +88,47 @@ class Exports:
         >>> path.exists()
         True
         """
+        if not isinstance(path, str | os.PathLike) or Path(path).suffix.lower() != ".onnx":
+            raise InputError(f"the path of an ONNX file ends in .onnx; received {path!r}.")
+        onnx = required("onnx", "to_onnx()", "onnx")
+        from onnx import TensorProto, helper, numpy_helper
+
+        from covopt import __version__
+
         layers, slope = self._exported
-        to_onnx(layers, path, slope)
+        arrays = with_neurons(layers)
+        nodes, tensors, current = [], [], "X"
+        for ell, layer in enumerate(arrays, 1):
+            held = {
+                f"{letter}{ell}": part for letter, part in zip("Wb", layer, strict=True) if part is not None
+            }
+            tensors += [numpy_helper.from_array(part, name) for name, part in held.items()]
+            output = "Y" if ell == len(arrays) else f"Z{ell}"
+            nodes.append(helper.make_node("Gemm", [current, *held], [output], f"layer{ell}", transB=1))
+            current = f"A{ell}"
+            if slope and output != "Y":  # LeakyRelu would keep its slope in single precision
+                nodes.append(helper.make_node("Mul", [output, "slope"], [f"S{ell}"], f"slope{ell}"))
+                nodes.append(helper.make_node("Max", [output, f"S{ell}"], [current], f"max{ell}"))
+            elif output != "Y":
+                nodes.append(helper.make_node("Relu", [output], [current], f"relu{ell}"))
+        if slope:
+            tensors.append(numpy_helper.from_array(np.array(slope), "slope"))
+        graph = helper.make_graph(
+            nodes, "ReLU network",
+            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["N", arrays[0][0].shape[1]])],
+            [helper.make_tensor_value_info("Y", TensorProto.DOUBLE, ["N", len(arrays[-1][0])])],
+            tensors,
+        )  # fmt: skip
+        model = helper.make_model(
+            graph, producer_name="covopt", producer_version=__version__, ir_version=FORMAT_VERSION,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+        )  # fmt: skip
+        onnx.checker.check_model(model)
+        content = model.SerializeToString()
+        try:
+            write_atomically(path, lambda stream: stream.write(content))
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
 
 
 def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
@@ -98,117 +151,3 @@ def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
             w = np.zeros((len(w), 1))
         found.append((w, b))
     return found
-
-
-def to_torch(layers: Layers, slope: float = 0.0) -> Any:
-    """Return an ``nn.Sequential`` of Linear and ReLU in turn, float64; no ReLU after the last layer.
-
-    Parameters
-    ----------
-    layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
-        Weights and biases; they are copied.
-    slope : float
-        a of σ_a; LeakyReLU(a) then takes the place of ReLU.
-
-    Returns
-    -------
-    torch.nn.Sequential
-        Takes (N, d) and returns (N, k), also for k = 1.
-
-    Raises
-    ------
-    InputError
-        When PyTorch is not installed.
-
-    Examples
-    --------
-    >>> import torch
-    >>> module = to_torch([(np.array([[1.0], [-1.0]]), None), (np.array([[1.0, 1.0]]), np.array([0.5]))])
-    >>> module(torch.tensor([[-2.0], [1.0]], dtype=torch.float64)).tolist()
-    [[2.5], [1.5]]
-    """
-    torch = required("torch", "to_torch()", "torch")
-    modules: list[Any] = []
-    for weights, biases in with_neurons(layers):
-        if modules:
-            modules.append(torch.nn.LeakyReLU(slope) if slope else torch.nn.ReLU())
-        # no random initialisation: it would advance the user's generator
-        linear = torch.nn.Linear(
-            weights.shape[1], len(weights), bias=biases is not None, dtype=torch.float64, device="meta"
-        )
-        linear.weight = torch.nn.Parameter(torch.tensor(weights, dtype=torch.float64))
-        if biases is not None:
-            linear.bias = torch.nn.Parameter(torch.tensor(biases, dtype=torch.float64))
-        modules.append(linear)
-    return torch.nn.Sequential(*modules)
-
-
-def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) -> None:
-    """Write an ONNX file (opset 17) of Gemm and Relu in turn, float64, whole or not at all.
-
-    Parameters
-    ----------
-    layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
-    path : path-like
-        Ends in ``.onnx``. The graph takes ``X`` (N, d) and returns ``Y`` (N, k), both double, N free.
-    slope : float
-        a of σ_a(z) = max(z, az): Mul and Max, because LeakyRelu keeps its slope in single precision.
-
-    Raises
-    ------
-    InputError
-        When onnx is not installed or the path cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile, onnxruntime
-    >>> path = Path(tempfile.mkdtemp()) / "network.onnx"
-    >>> to_onnx([(np.array([[1.0], [-1.0]]), None), (np.array([[1.0, 1.0]]), np.array([0.5]))], path)
-    >>> session = onnxruntime.InferenceSession(path)
-    >>> session.run(["Y"], {"X": np.array([[-2.0], [1.0]])})[0].tolist()
-    [[2.5], [1.5]]
-    """
-    if not isinstance(path, str | os.PathLike) or Path(path).suffix.lower() != ".onnx":
-        raise InputError(f"the path of an ONNX file ends in .onnx; received {path!r}.")
-    onnx = required("onnx", "to_onnx()", "onnx")
-    from onnx import TensorProto, helper, numpy_helper
-
-    from covopt import __version__
-
-    arrays = with_neurons(layers)
-    nodes, tensors, current = [], [], "X"
-    for ell, (weights, biases) in enumerate(arrays):
-        names = [f"W{ell + 1}"] + ([] if biases is None else [f"b{ell + 1}"])
-        tensors += [
-            numpy_helper.from_array(p, n)
-            for n, p in zip(names, (weights, biases), strict=False)
-            if p is not None
-        ]
-        last = ell + 1 == len(arrays)
-        output = "Y" if last else f"Z{ell + 1}"
-        nodes.append(helper.make_node("Gemm", [current, *names], [output], f"layer{ell + 1}", transB=1))
-        if not last:
-            current = f"A{ell + 1}"
-            if slope:
-                nodes.append(helper.make_node("Mul", [output, "slope"], [f"S{ell + 1}"], f"slope{ell + 1}"))
-                nodes.append(helper.make_node("Max", [output, f"S{ell + 1}"], [current], f"max{ell + 1}"))
-            else:
-                nodes.append(helper.make_node("Relu", [output], [current], f"relu{ell + 1}"))
-    if slope:
-        tensors.append(numpy_helper.from_array(np.array(slope), "slope"))
-    graph = helper.make_graph(
-        nodes, "ReLU network",
-        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["N", arrays[0][0].shape[1]])],
-        [helper.make_tensor_value_info("Y", TensorProto.DOUBLE, ["N", len(arrays[-1][0])])],
-        tensors,
-    )  # fmt: skip
-    model = helper.make_model(
-        graph, producer_name="covopt", producer_version=__version__, ir_version=FORMAT_VERSION,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-    )  # fmt: skip
-    onnx.checker.check_model(model)
-    content = model.SerializeToString()
-    try:
-        write_atomically(path, lambda stream: stream.write(content))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from covopt.solution.solution import Solution
 
 FORMAT = "covopt-solution"
-SCHEMA = 1
-SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
-SCHEMA_SCALED = 3  # of standardised columns, with a loss or without: readers that know none must refuse it
-SCHEMA_TWO_DOUBLES = 4  # with two doubles for each multiplier: readers that know one only must refuse it
 BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
@@ -70,11 +66,9 @@ def to_content(solution: Solution) -> dict[str, Any]:
 
 
 def _schema_of(solution: Solution) -> int:
-    if solution.dual_low is not None:
-        return SCHEMA_TWO_DOUBLES
-    if solution.scaling is not None:
-        return SCHEMA_SCALED
-    return SCHEMA if solution.loss is None else SCHEMA_LOSS
+    """Return the first version whose readers know all that is in the file: earlier ones must refuse it."""
+    news = (solution.loss, solution.scaling, solution.dual_low)
+    return 1 + max((place for place, part in enumerate(news, 1) if part is not None), default=0)
 
 
 def problem_of(solution: Any) -> dict[str, Any]:
@@ -112,8 +106,8 @@ def data_of(problem: dict[str, Any]) -> Data:
 @damaged("the solution file")
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
-    schema = check_format(content, FORMAT)
-    fitted = schema == SCHEMA_LOSS or (schema >= SCHEMA_SCALED and "loss" in content.get("problem", ()))
+    check_format(content, FORMAT)
+    fitted = "loss" in content.get("problem", ())
     check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
     problem, net = content["problem"], content["network"]
     data = data_of(problem)
@@ -123,10 +117,10 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
         data.bias,
         numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
         problem["output_bias"] != "free",
-        scaling=_scaling_of(problem, data) if _is_scaled(schema, problem) else None,
+        scaling=_scaling_of(problem, data),
     )
     dual = numbers("dual", content["dual"])
-    low = numbers("dual_low", content["dual_low"]) if schema == SCHEMA_TWO_DOUBLES else None
+    low = None if content.get("dual_low") is None else numbers("dual_low", content["dual_low"])
     shape = data.Y.shape if data.n_outputs > 1 else (data.n_samples,)
     shapes = {dual.shape, shape if low is None else low.shape}
     if len(network.hidden_weights) != len(network.output_weights) or shapes != {shape}:
@@ -151,13 +145,11 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     )  # fmt: skip
 
 
-def _is_scaled(schema: int, problem: dict[str, Any]) -> bool:
-    return schema == SCHEMA_SCALED or (schema > SCHEMA_SCALED and problem.get("scaling") is not None)
-
-
-def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling:
+def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling | None:
+    if problem.get("scaling") is None:
+        return None
     check_content(problem["scaling"], SCALING, "'scaling'")
-    scaling = {name: numbers(name, values) for name, values in problem["scaling"].items() if name in SCALING}
+    scaling = {name: numbers(name, problem["scaling"][name]) for name in SCALING}
     return Scaling.from_dict(scaling, data.n_features, data.n_outputs)
 
 

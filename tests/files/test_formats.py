@@ -82,20 +82,6 @@ def test_newer_files_are_refused_in_one_way(name, tmp_path):
             check_format({"format": name, field: version}, name)
 
 
-def test_the_writers_and_the_registry_agree():
-    from covopt.api import solution_path
-    from covopt.completely_positive import certificate
-    from covopt.solution import content
-
-    for module in (content, solution_path, certificate):
-        assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
-    assert FORMATS[content.FORMAT].versions[1:] == (
-        content.SCHEMA_LOSS, content.SCHEMA_SCALED, content.SCHEMA_TWO_DOUBLES
-    )  # fmt: skip
-    made = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]).prove().to_dict()
-    assert FORMATS[made["format"]].versions == (1, made["version"])
-
-
 def test_json_is_written_whole_or_not_at_all(tmp_path):
     file = tmp_path / "a.json"
     write_json(file, {"x": [0.1, 1e300], "é": None})
