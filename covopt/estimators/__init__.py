@@ -4,8 +4,7 @@ from covopt.checks.optional import required
 
 required("sklearn", "covopt.estimators", "sklearn")
 
-from covopt.estimators.classification import ReLUClassifier  # noqa: E402
 from covopt.estimators.cross_validation import ReLUClassifierCV, ReLURegressorCV  # noqa: E402
-from covopt.estimators.regression import MinNormReLURegressor, ReLURegressor  # noqa: E402
+from covopt.estimators.networks import MinNormReLURegressor, ReLUClassifier, ReLURegressor  # noqa: E402
 
 __all__ = ["MinNormReLURegressor", "ReLUClassifier", "ReLUClassifierCV", "ReLURegressor", "ReLURegressorCV"]

@@ -16,8 +16,7 @@ from covopt.api.selection import fold_networks, say_cut
 from covopt.checks.validation import check_time_limit
 from covopt.errors import TableWarning
 from covopt.estimators.base import LossEstimator
-from covopt.estimators.classification import ReLUClassifier
-from covopt.estimators.regression import ReLURegressor
+from covopt.estimators.networks import ReLUClassifier, ReLURegressor
 from covopt.losses import Loss
 from covopt.parallel import check_n_jobs, map_tasks
 from covopt.solution import Solution

@@ -309,8 +309,10 @@ def _surface(surface: Surface) -> list[Any]:
     ]  # fmt: skip
     if surface.wall is not None:
         at = dict(start=surface.wall, end=surface.wall, size=1, coloring="none")
-        line = dict(width=3, color=INK)
-        found.append(dict(place, z=surface.values, showscale=False, contours=at, hoverinfo="skip", line=line))
+        found.append(dict(
+            place, z=surface.values, contours=at, line=dict(width=3, color=INK), showscale=False, showlegend=False,
+            hoverinfo="skip",
+        ))  # fmt: skip
     return found
 
 

@@ -14,8 +14,8 @@ from covopt.losses import Interpolation
 from covopt.meter.ladder import top
 from covopt.oracles.base import heights
 from covopt.plotting import check_figure_path, save_figure
-from covopt.plotting.drawing import draw as draw_picture
 from covopt.plotting.pictures import GREY, INK, MOST_MARKS, PALE, SYMBOLS, Line, Picture, Points, label_of
+from covopt.plotting.pictures import draw as draw_picture
 from covopt.sparsify.layer import drop_silent
 
 if TYPE_CHECKING:

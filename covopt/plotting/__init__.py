@@ -5,11 +5,11 @@ Pictures are readable in greyscale: neurons with positive output
 weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
 """
 
-from covopt.plotting.drawing import draw
 from covopt.plotting.dual import dual_values, plot_dual
 from covopt.plotting.figures import check_figure_path, function_pictures, plot_solution, save_figure
 from covopt.plotting.function import plot_function_1d, plot_surface_2d
 from covopt.plotting.history import plot_history
+from covopt.plotting.pictures import draw
 
 __all__ = [
     "check_figure_path",

@@ -9,7 +9,6 @@ import numpy as np
 from covopt.checks.wording import counted, one_line
 from covopt.errors import CovoptError
 from covopt.oracles.base import heights
-from covopt.plotting.drawing import draw
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
     INK,
@@ -21,6 +20,7 @@ from covopt.plotting.pictures import (
     Picture,
     Points,
     by_sign,
+    draw,
     label_of,
     limits,
     marked_of,

@@ -10,11 +10,10 @@ from covopt.checks.optional import required
 from covopt.data.labels import codes_of
 from covopt.errors import InputError
 from covopt.files import write_atomically
-from covopt.plotting.drawing import DPI, draw
 from covopt.plotting.dual import plot_dual
 from covopt.plotting.function import curve, heights, plane_of, surface, targets
 from covopt.plotting.history import cost_of, plot_history
-from covopt.plotting.pictures import MOST_OUTPUTS, Marked, Picture, Surface, label_of, marked_of
+from covopt.plotting.pictures import DPI, MOST_OUTPUTS, Marked, Picture, Surface, draw, label_of, marked_of
 from covopt.plotting.predictions import (
     dependences,
     has_classes,

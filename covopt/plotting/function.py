@@ -10,7 +10,6 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.drawing import draw
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,
     NEGATIVE,
@@ -22,6 +21,7 @@ from covopt.plotting.pictures import (
     Points,
     Surface,
     by_sign,
+    draw,
     limits,
     marked_of,
     predict_columns,

@@ -9,8 +9,18 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.drawing import draw
-from covopt.plotting.pictures import GREY, INK, NEGATIVE, PALE, POSITIVE, ROUNDING, Line, Picture, Points
+from covopt.plotting.pictures import (
+    GREY,
+    INK,
+    NEGATIVE,
+    PALE,
+    POSITIVE,
+    ROUNDING,
+    Line,
+    Picture,
+    Points,
+    draw,
+)
 from covopt.plotting.predictions import has_classes
 
 if TYPE_CHECKING:
@@ -175,7 +185,7 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
 
 
 def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
-    """Draw best cost against width over the certified floor, every seed, and the bounds of theory.
+    """Draw best cost against width over the certified floor, and every seed.
 
     Lines differ by dashes and marks, not by colour.
 
@@ -211,16 +221,9 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     if not finite.all():
         none = widths[~finite]
         layers.append(Points(none, np.full(len(none), top), "no network through the points found", "x", 7.0))
-    walls = []
-    for kind, text, dash in (("lower", "at least", 2), ("upper", "at most", 3)):
-        values = [bound.value for bound in plateau.bounds.bounds if bound.kind == kind]
-        value = (max if kind == "lower" else min)(values, default=0)
-        if low <= value <= high:  # no width is 0
-            label = f"theory: {text} {counted(value, 'neuron')}"
-            walls.append(Line(np.full(2, value), np.array([floor, top]), label, GREY, dash, 1.3))
     return draw(
         Picture(
-            [*walls, *layers], "width", "‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}",
+            layers, "width", "‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}",
             "", (low, high), (floor - 0.06 * (top - floor), top + 0.03 * (top - floor)), whole="x",
         ),
         ax,

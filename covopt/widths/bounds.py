@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.arrangement.counting import count_cells
-from covopt.arrangement.reduction import lift
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted
 from covopt.completely_positive.lower import clique_cover_bound
 from covopt.data import Data
-from covopt.errors import BudgetError
 from covopt.exact.rank import exact_rank, rank_at_least
 from covopt.exact.rounding import gamma
 from covopt.losses.interpolation import INTERPOLATES
@@ -92,9 +87,6 @@ def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
         else:
             i += 1
     return count
-
-
-_COUNT_BUDGET = 2e7  # row operations: seconds
 
 
 @dataclass(frozen=True)
@@ -213,11 +205,10 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
 
     the :math:`q(q-1)/2` because :math:`B^T S B` is symmetric (B a basis of the image of Λ). That is n for one output
     and n(n + 1)/2 at most: half of FL22's N(N + 1), since K enters the cost through one linear functional only. With
-    a free output bias :math:`1^T\Lambda = 0`, everything happens beside the constants, and n becomes n − 1. On a
-    cell the same argument runs with :math:`w_j w_j^T B`, r in place of n. Where r = 2 two neurons per cell are enough
-    for any number of outputs: see :func:`covopt.sparsify.layer.merge_planar`. With one output every minimiser
-    merges to one neuron per (cell, sign) (SP20 Lemma 4.5), and silent ones cost without use: 4N − 2 where d = 1,
-    while FL22 Prop 15 counts 4N.
+    a free output bias :math:`1^T\Lambda = 0`, everything happens beside the constants, and n becomes n − 1.
+    Where r = 2 two neurons for each of the at most 2n cells are enough for any number of outputs: see
+    :func:`covopt.sparsify.layer.merge_planar`. With one output every minimiser merges to one neuron per (cell, sign)
+    (SP20 Lemma 4.5), and silent ones cost without use: 4N − 2 where d = 1, while FL22 Prop 15 counts 4N.
 
     Lower bounds hold for every network through the points: its outputs have rank at most the number of neurons, and
     one neuron bends a function on the line at one point. For X = I, no bias and a completely positive Y
@@ -274,7 +265,14 @@ def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
         )  # fmt: skip
     if data.n_features == 1 and k == 1 and data.bias > 0:
         add(4 * n, "4N", "FL22 Prop 15", f"one input, one output, {kept}")
-    found += _by_cells(data, rows, r, min(q, r))
+    if r == 2 and q > 0:
+        active = 2 * n - int(data.bias > 0)  # with a bias the cell where all rows are silent exists
+        add(
+            2 * active,
+            "2·cells",
+            "SP20 Lemma 4.5; LQ decomposition",
+            f"points of rank 2, at most {active} cells",
+        )
     factor = _identity_factor(data, output_bias)
     if factor is not None:
         edges, strict = factor
@@ -283,34 +281,6 @@ def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
             "X = I, no bias, Y diagonally dominant and ≥ 0: K = Y, a factor with one row per edge and dominant row",
         )  # fmt: skip
     return found
-
-
-def _by_cells(data: Data, rows: np.ndarray, r: int, q: int) -> list[SparsityBound]:
-    n = len(rows)
-    if r == 0 or q == 0:
-        return []
-    cells, how = _count(data.X[rows], data.bias, n, r)
-    active = cells - 1 if data.bias > 0 else cells  # with a bias the cell where all rows are silent exists
-    text = f"{how}{', the silent one left out' if data.bias > 0 else ''}"
-    if data.n_outputs == 1:
-        return [
-            SparsityBound(
-                "upper", 2 * active, "2·cells", "SP20 Lemma 4.5, Thm 4.2", f"one per (cell, sign); {text}"
-            )
-        ]
-    each = min(r, 2) if r <= 2 else r * q - q * (q - 1) // 2
-    source = "LQ decomposition in a planar cell" if r == 2 else "Carathéodory on each cell"
-    return [SparsityBound("upper", each * active, f"{each}·cells", source, f"points of rank {r}; {text}")]
-
-
-def _count(X: np.ndarray, bias: float, n: int, r: int) -> tuple[int, str]:
-    most = min(2 * sum(comb(n - 1, i) for i in range(r)), 2**n)
-    # of other tables what rounding cannot tell from degenerate counts as degenerate, and cells are missing
-    if most <= _COUNT_BUDGET and lift(X, bias)[1] is not None:
-        with suppress(BudgetError):
-            cells = count_cells(X, bias=bias, budget=_COUNT_BUDGET)
-            return cells, f"{cells} cells counted"
-    return most, f"at most {most} cells (general position)"
 
 
 def _lower(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound]:
