@@ -8,9 +8,7 @@ Processor seconds, as a table in Markdown; a reader that is not installed has a 
 from __future__ import annotations
 
 import argparse
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 import covopt
+from benchmarks.micro.__main__ import spent
 from benchmarks.tables import bundled
 from covopt.datasets import load_diabetes_table, make_smooth
 from covopt.proofs.coq import THEORY, write_coq
@@ -56,10 +55,7 @@ def seconds(command: list[str], folder: Path) -> float | None:
     """Return the processor seconds of a command, None where its program is not there."""
     if shutil.which(command[0]) is None:
         return None
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent(command, cwd=folder)
 
 
 def measured(solution: Any, folder: Path, tol: float) -> list[str]:

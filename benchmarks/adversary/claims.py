@@ -13,19 +13,16 @@ from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import best_neuron
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
-from benchmarks.adversary.solves import SECONDS, bound_holds, quiet, random_output_bias
+from benchmarks.adversary.solves import SECONDS, below_interpolants, quiet, random_output_bias
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.errors import PrecisionWarning
 
 BEYOND = (1.0 + 1e-6, 3.0, 30.0, 1e3, 1e5)  # times λ_max, where no neuron may pay
 
 
-def _table(rng: np.random.Generator, most: int = 7) -> tuple[np.ndarray, float]:
-    n, d = int(rng.integers(1, most + 1)), int(rng.integers(1, 3))
-    X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
-    if rng.random() < 0.3:
-        X = X * 10.0 ** rng.integers(-3, 5)
-    return X, bias
+def _table(rng: np.random.Generator, most: int = 7) -> tables.Table:
+    X, bias = tables.small(rng, most=most)
+    return X * 10.0 ** rng.integers(-3, 5) if rng.random() < 0.3 else X, bias
 
 
 def largest_lambda(rng: np.random.Generator) -> Outcome:
@@ -116,8 +113,7 @@ def without_a_solve(rng: np.random.Generator) -> Outcome:
     bounds = quiet(a_priori_bounds, data.X, data.Y, bias=bias, output_bias=output_bias)
     network = covopt.ReLUNetwork(rng.standard_normal((8, data.lifted.shape[1])), np.ones((8, data.n_outputs)))
     return worst(
-        [bound_holds(data.X, data.Y, bias, output_bias, network, each.value, rng) for each in bounds]
-        or [held()]
+        [below_interpolants(data.X, data.Y, bias, network, each.value, rng) for each in bounds] or [held()]
     )
 
 

@@ -109,22 +109,21 @@ def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---------------------------------------------------------------------- bounds
-def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
-    """Few boxes, so that the unfinished bounds are seen; a fan of them for several outputs."""
-    nodes = int(rng.choice([10, 1000, 20000]))
-    if dual.ndim == 1:
-        return box_gauge(rows, dual, max_nodes=nodes).upper_bound
-    return _fan(rows, dual, rng, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound)
-
-
 def _fan(rows: np.ndarray, dual: np.ndarray, rng: Rng, bound: Callable[[np.ndarray], float]) -> float:
+    """A bound for one output; a fan of them for several, cut short."""
+    if dual.ndim == 1:
+        return bound(dual)
     return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30]))).upper_bound
+
+
+def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
+    """Few boxes, so that the unfinished bounds are seen."""
+    nodes = int(rng.choice([10, 1000, 20000]))
+    return _fan(rows, dual, rng, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound)
 
 
 def _effort(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
     """The policy of the certificates, cut short."""
-    if dual.ndim == 1:
-        return bound_gauge(rows, dual, effort=0.02).value
     return _fan(rows, dual, rng, lambda one: bound_gauge(rows, one, effort=0.02).value)
 
 

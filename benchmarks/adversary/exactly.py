@@ -7,10 +7,12 @@ length enters by its square, or by an integer that is at least as large.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt
+from math import gcd, isqrt
 from typing import Any
 
 import numpy as np
+
+from tests.depth.bank.exact import ExactNetwork, fractions
 
 ROOT_BITS = 64  # lengths of neurons are rounded up in this many bits
 
@@ -36,18 +38,9 @@ def direction(w: np.ndarray) -> np.ndarray:
     return np.array([int(Fraction(float(entry)) / Fraction(size) * 2**80) for entry in w], dtype=object)
 
 
-def halve(vectors: np.ndarray) -> np.ndarray:
-    """Divide integer vectors (m, D) by the largest power of two that all entries of a row have."""
-    shortened = vectors.copy()
-    for row in shortened:
-        bits = 0
-        for entry in row:
-            bits |= int(entry)
-        if bits:
-            low = (bits & -bits).bit_length() - 1
-            for j in range(len(row)):
-                row[j] >>= low
-    return shortened
+def shortest(vectors: np.ndarray) -> np.ndarray:
+    """Divide integer vectors (m, D) by what all entries of a row have in common."""
+    return vectors // np.array([gcd(*map(int, row)) or 1 for row in vectors], dtype=object)[:, None]
 
 
 def positive(heights: np.ndarray) -> np.ndarray:
@@ -79,33 +72,14 @@ def lifted(X: np.ndarray, bias: float) -> np.ndarray:
     return X if bias == 0 else np.column_stack([X, np.full(len(X), float(bias))])
 
 
-def fractions(array: Any) -> list[Any]:
-    """Nested lists of fractions."""
-    array = np.asarray(array, dtype=float)
-    if array.ndim == 1:
-        return [Fraction(entry) for entry in array.tolist()]
-    return [fractions(part) for part in array]
+def exact(network: Any, output_bias: str = "penalized") -> ExactNetwork:
+    """A network of two layers in fractions: its outputs, and what it costs."""
+    top = network.output_weights.T
+    if network.bias > 0 and output_bias != "none":
+        top = np.column_stack([top, network.output_bias])
+    return ExactNetwork([fractions(network.hidden_weights), fractions(top)], network.bias, output_bias)
 
 
 def outputs(X: np.ndarray, network: Any) -> list[list[Fraction]]:
     """f(x_i) of a network in rational arithmetic, N lists of k fractions."""
-    rows = fractions(lifted(X, network.bias))
-    hidden, weights = fractions(network.hidden_weights), fractions(network.output_weights)
-    shift = [Fraction(float(network.bias)) * b for b in fractions(network.output_bias)]
-    answers = []
-    for row in rows:
-        values = list(shift)
-        for neuron, out in zip(hidden, weights, strict=True):
-            height = sum((w * x for w, x in zip(neuron, row, strict=True)), Fraction(0))
-            if height > 0:
-                values = [v + height * o for v, o in zip(values, out, strict=True)]
-        answers.append(values)
-    return answers
-
-
-def squared_norm(network: Any, output_bias: str) -> Fraction:
-    """‖W‖² of a network in rational arithmetic; the output bias counts where it is penalized."""
-    parts = [network.hidden_weights, network.output_weights]
-    if output_bias == "penalized":
-        parts.append(network.output_bias)
-    return sum((Fraction(entry) ** 2 for part in parts for entry in np.ravel(part).tolist()), Fraction(0))
+    return exact(network).forward(fractions(X))[1][-1]

@@ -78,10 +78,8 @@ def damaged(kind: str) -> Callable[[np.random.Generator], Outcome]:
 def damaged_table(rng: np.random.Generator) -> Outcome:
     """A table changed as text, solved by the command line: what is saved passes its verification."""
     with tempfile.TemporaryDirectory() as folder:
-        table, out = (
-            Path(folder) / f"table{rng.choice(['.csv', '.tsv', '.csv.gz', ''])}",
-            Path(folder) / "out.json",
-        )
+        table = Path(folder) / f"table{rng.choice(['.csv', '.tsv', '.csv.gz', ''])}"
+        out = Path(folder) / "out.json"
         name, content = mutated_table(rng)
         table.write_bytes(content)
         options = ["--target", "y", "--time-limit", "2", "--out", str(out), "--quiet"]

@@ -14,18 +14,11 @@ import numpy as np
 
 import covopt
 from benchmarks.adversary import tables
-from benchmarks.adversary.mutate import places
+from benchmarks.adversary.exactly import exact
+from benchmarks.adversary.mutate import at, places
 from benchmarks.adversary.objectives import objective
-from benchmarks.adversary.outcome import Outcome, held, refuted, worst
-from benchmarks.adversary.solves import (
-    LOSSES,
-    bound_holds,
-    fit_bound_holds,
-    quiet,
-    random_output_bias,
-    random_targets,
-    squared_norm,
-)
+from benchmarks.adversary.outcome import Outcome, held, refuted
+from benchmarks.adversary.solves import LOSSES, bound_holds, quiet, random_output_bias, random_targets
 from covopt.errors import CovoptError
 
 Document = dict[str, Any]
@@ -51,6 +44,15 @@ def honest(rng: np.random.Generator, *, with_loss: bool | None = None) -> Any:
     return quiet(covopt.min_norm, X, Y, bias=bias, output_bias=output_bias, tol=TOL)
 
 
+def accepted(content: Document) -> Any:
+    """The solution of a file that passes its verification; None where it is refused."""
+    try:
+        found = covopt.Solution.from_dict(content)
+        return found if quiet(covopt.verify, found).ok else None
+    except CovoptError:
+        return None
+
+
 # ---------------------------------------------------------------------- any dual at all
 def any_dual(rng: np.random.Generator) -> Outcome:
     """The bound that the checker computes from a dual of the adversary's choice is still a lower bound."""
@@ -71,8 +73,7 @@ def any_dual(rng: np.random.Generator) -> Outcome:
 
 
 def _on_another_table(solution: Any, rng: np.random.Generator) -> Any:
-    n, d = int(rng.integers(2, 6)), int(rng.integers(1, 3))
-    X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
+    X, bias = tables.small(rng, least=2, most=5)
     options = {"bias": bias, "output_bias": random_output_bias(rng, bias)}
     try:
         if solution.loss is None:
@@ -158,9 +159,8 @@ FALSE: dict[str, Change] = {  # what makes a file say something false
 
 def _nudge(content: Document, name: str, rng: np.random.Generator) -> None:
     values = np.array(content["problem"][name], dtype=float)
-    content["problem"][name] = (
-        values + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(values.shape)
-    ).tolist()
+    moved = values + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(values.shape)
+    content["problem"][name] = moved.tolist()
 
 
 def _choose(content: Document, name: str, rng: np.random.Generator, *options: str) -> None:
@@ -190,13 +190,8 @@ def _call_certified(content: Document, rng: np.random.Generator) -> None:
 
 def _one_number(content: Document, rng: np.random.Generator) -> None:
     """Any number anywhere."""
-    found = []
-    for place in places(content):
-        holder: Any = content
-        for key in place[:-1]:
-            holder = holder[key]
-        if type(holder[place[-1]]) in (int, float):
-            found.append((holder, place[-1]))
+    found = [at(content, place) for place in places(content)]
+    found = [(holder, key) for holder, key in found if type(holder[key]) in (int, float)]
     holder, key = found[rng.integers(len(found))]
     value = holder[key]
     holder[key] = [0, -value, value * 2, value + 1, 1e308, value * (1 + 1e-9)][rng.integers(6)]
@@ -228,11 +223,8 @@ def changed(changes: dict[str, Change]) -> Callable[[np.random.Generator], Outco
         content = copy.deepcopy(solution.to_dict())
         name = list(changes)[rng.integers(len(changes))]
         changes[name](content, rng)
-        try:
-            forged = covopt.Solution.from_dict(content)
-            if not quiet(covopt.verify, forged).ok:
-                return held()
-        except CovoptError:
+        forged = accepted(content)
+        if forged is None:
             return held()
         if changes is FALSE:
             return refuted(f"accepted another {name}: tol {forged.tol!r}, status {forged.status.code}")
@@ -246,20 +238,17 @@ def holds(solution: Any, rng: np.random.Generator) -> Outcome:
     """The statements of a solution: its bound below every network, its norm and objective as computed exactly."""
     if solution.potential != "variation":
         return held()
-    norm = float(squared_norm(solution.network, solution.output_bias))
+    norm = float(exact(solution.network, solution.output_bias).cost())
     if abs(norm - solution.cost) > 1e-8 * max(norm, 1e-300) and solution.loss is None:
         return refuted(f"the norm is stated as {solution.cost:.12g} and is {norm:.12g}")
     if solution.loss is None:
-        data = solution.data
-        return bound_holds(
-            data.X, data.Y, data.bias, solution.output_bias, solution.network, solution.lower_bound, rng
-        )
+        return bound_holds(solution, rng)
     stated, own = solution.objective, float(objective(solution, solution.network))
     # squares of what is left of cancelling targets are rounding
     size = float(np.square(solution.loss.targets).max())
     if abs(stated - own) > 1e-8 * own + 1e-12 * np.sqrt(abs(own) * size) + 1e-24 * size:
         return refuted(f"the objective is stated as {stated:.12g} and is {own:.12g}")
-    return worst([fit_bound_holds(solution, rng)])
+    return bound_holds(solution, rng)
 
 
 CLASSES = {"dual": any_dual, "false": changed(FALSE), "open": changed(OPEN)}

@@ -15,24 +15,15 @@ import numpy as np
 import covopt
 from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import fractions, outputs
-from benchmarks.adversary.forged import honest
+from benchmarks.adversary.forged import accepted, honest
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
-from benchmarks.adversary.solves import bound_holds, fit_bound_holds, quiet, random_output_bias, verifies
+from benchmarks.adversary.solves import bound_holds, quiet, random_output_bias, verifies
 from covopt.depth import function_brackets
-from covopt.errors import CovoptError
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 
-Document = dict[str, Any]
 CLEARLY = 1e-6  # by which a stated bound is raised at least
 STRENGTHS = [0.1, 0.01]
-
-
-def _accepted(content: Document) -> bool:
-    try:
-        return bool(quiet(covopt.verify, covopt.Solution.from_dict(content)).ok)
-    except CovoptError:
-        return False
 
 
 # ---------------------------------------------------------------------- files
@@ -58,7 +49,7 @@ def costly(rng: np.random.Generator) -> Outcome:
         upper += padded_loss
     lower = min(solution.lower_bound * (1 + 10.0 ** rng.uniform(np.log10(CLEARLY), 7)), 0.9 * upper)
     content |= {"cost": cost, "lower_bound": lower, "gap": 1 - lower / upper, "status": "gap"}
-    if lower > solution.lower_bound * (1 + CLEARLY) and _accepted(content):
+    if lower > solution.lower_bound * (1 + CLEARLY) and accepted(content):
         return refuted(f"accepted a bound of {lower:.9g}, {solution.lower_bound:.9g} is proved")
     return held()
 
@@ -71,7 +62,7 @@ def gauge(rng: np.random.Generator) -> Outcome:
     )
     content = copy.deepcopy(solution.to_dict())
     content["certificate"]["gauge"] *= 1 - 10.0 ** rng.uniform(-3, 0)
-    return refuted("accepted a gauge that is too small") if _accepted(content) else held()
+    return refuted("accepted a gauge that is too small") if accepted(content) else held()
 
 
 def table(rng: np.random.Generator) -> Outcome:
@@ -82,25 +73,21 @@ def table(rng: np.random.Generator) -> Outcome:
     X[0], X[1], X[-1] = 0.0, near, 1e3
     other = X.copy()
     other[1] += float(rng.choice([-0.5, 1.0, 9.0])) * near * rng.random()
-    fit, output_bias = bool(rng.random() < 0.5), random_output_bias(rng, 1.0)
-    options: dict[str, Any] = {"output_bias": output_bias, "time_limit_s": 3.0}
+    fit = bool(rng.random() < 0.5)
+    options: dict[str, Any] = {"output_bias": random_output_bias(rng, 1.0), "time_limit_s": 3.0}
     if fit:
         options["lam"] = 10.0 ** rng.uniform(-12, -2)
     solution = quiet(covopt.fit if fit else covopt.min_norm, X, Y, **options)
     order = rng.permutation(n)
     if not quiet(covopt.verify, solution, other[order], Y[order]).ok:
         return held()
-    if not fit:
-        return bound_holds(other, Y, 1.0, output_bias, solution.network, solution.lower_bound, rng)
-    moved = quiet(covopt.fit, other, Y, **options)  # for its table and its loss
-    moved.certificate = solution.certificate
-    return fit_bound_holds(moved, rng)
+    moved = quiet(covopt.fit if fit else covopt.min_norm, other, Y, **options)  # for its table and its loss
+    return bound_holds(moved, rng, solution.lower_bound)
 
 
 def residual(rng: np.random.Generator) -> Outcome:
     """Far points: a network that is said to interpolate does so in fractions, not only as doubles compute it."""
-    n, d = int(rng.integers(2, 7)), int(rng.integers(1, 3))
-    X, bias = tables.ALL_TABLES[str(rng.choice(["far", "units", "row-sizes", "odd-bias"]))](rng, n, d)
+    X, bias = tables.small(rng, "far", "units", "row-sizes", "odd-bias", least=2, most=6)
     Y, output_bias = tables.targets(rng, X), random_output_bias(rng, bias)
     solution = quiet(
         covopt.min_norm, X, Y, bias=bias, output_bias=output_bias, duplicates="mean", time_limit_s=3.0
@@ -132,7 +119,7 @@ def start(rng: np.random.Generator) -> Outcome:
         content["tol"], content["dual"] = 0.99, (0.5 * np.array(content["dual"])).tolist()
     forged = covopt.Solution.from_dict(content)
     found = [quiet(covopt.fit, X, Y, lam=lam, start=forged) for lam in STRENGTHS]
-    return worst([held(), *(o for s in found for o in (verifies(s), fit_bound_holds(s, rng)))])
+    return worst([held(), *(o for s in found for o in (verifies(s), bound_holds(s, rng)))])
 
 
 # ---------------------------------------------------------------------- functions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import covopt
-from benchmarks.adversary.neurons import determinants, exact_rank
+from benchmarks.adversary.neurons import exact_rank
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import quiet, verifies
 
@@ -87,9 +87,19 @@ def _semidefinite(A: np.ndarray) -> bool:
     n = len(A)
     for bits in range(1, 2**n):
         which = [i for i in range(n) if bits >> i & 1]
-        if determinants(A[np.ix_(which, which)][None])[0] < 0:
+        if _determinant(A[np.ix_(which, which)]) < 0:
             return False
     return True
+
+
+def _determinant(square: np.ndarray) -> int:
+    if not len(square):
+        return 1
+    minors = (np.delete(square[1:], j, axis=1) for j in range(len(square)))
+    return sum(
+        (-1) ** j * entry * _determinant(m)
+        for j, (entry, m) in enumerate(zip(square[0], minors, strict=True))
+    )
 
 
 CLASSES = {"product": product, "near-singular": near_singular, "floats": floats}

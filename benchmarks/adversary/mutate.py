@@ -106,7 +106,7 @@ def mutated_table(rng: np.random.Generator) -> tuple[str, bytes]:
     return "; ".join([*names, f"way {way}, {sign!r}"]), text
 
 
-def places(content: Any, at: Place = ()) -> Iterator[Place]:
+def places(content: Any, above: Place = ()) -> Iterator[Place]:
     """Yield the place of every value: the names and numbers that lead to it.
 
     Examples
@@ -114,16 +114,24 @@ def places(content: Any, at: Place = ()) -> Iterator[Place]:
     >>> list(places({"a": [1, 2]}))
     [('a',), ('a', 0), ('a', 1)]
     """
-    items = (
-        content.items()
-        if isinstance(content, dict)
-        else enumerate(content)
-        if isinstance(content, list)
-        else ()
-    )
-    for key, value in items:
-        yield (*at, key)
-        yield from places(value, (*at, key))
+    if isinstance(content, dict | list):
+        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+            yield (*above, key)
+            yield from places(value, (*above, key))
+
+
+def at(content: Any, place: Place) -> tuple[Any, Any]:
+    """Return the list or the object that holds a value, and its number or name there.
+
+    Examples
+    --------
+    >>> at({"a": [1, 2]}, ("a", 0))
+    ([1, 2], 0)
+    """
+    *way, last = place
+    for key in way:
+        content = content[key]
+    return content, last
 
 
 def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
@@ -135,11 +143,7 @@ def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
         place = _pick(changed, rng)
         if not place:
             break
-        *way, last = place
-        parent = changed
-        for key in way:
-            parent = parent[key]
-        name = _change(parent, last, rng, raws)
+        name = _change(*at(changed, place), rng, raws)
         names.append(f"{'.'.join(map(str, place))}: {name}")
     text = json.dumps(changed)
     for k, raw in enumerate(raws):
@@ -149,15 +153,14 @@ def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
 
 def _pick(content: Any, rng: np.random.Generator) -> Place:
     """Walk down at random, so that a field of the root is as likely as all that is below another one."""
-    at: Place = ()
+    place: Place = ()
     while isinstance(content, dict | list) and len(content):
-        key = list(content)[int(rng.integers(len(content)))] if isinstance(content, dict) else int(
-            rng.integers(len(content))
-        )  # fmt: skip
-        at, content = (*at, key), content[key]
+        keys = list(content) if isinstance(content, dict) else range(len(content))
+        key = keys[int(rng.integers(len(content)))]
+        place, content = (*place, key), content[key]
         if rng.random() < 0.25:
             break
-    return at
+    return place
 
 
 def _change(parent: Any, key: Any, rng: np.random.Generator, raws: list[str]) -> str:

@@ -15,7 +15,7 @@ from math import isqrt, log2
 
 import numpy as np
 
-from benchmarks.adversary.exactly import direction, halve, positive, squares, whole
+from benchmarks.adversary.exactly import direction, positive, shortest, squares, whole
 from covopt.exact.elimination import bareiss
 
 MOST_VERTICES = 64
@@ -128,7 +128,7 @@ class _Table:
     # ------------------------------------------------------------------ values
     def best(self, neurons: np.ndarray) -> Witness:
         """Compare all by integers alone: n/d > n'/d' by cross products."""
-        neurons = halve(neurons)
+        neurons = shortest(neurons)
         tops, bottoms = self._fractions(neurons)
         best = -1
         guess = np.array([_ratio(t, b) for t, b in zip(tops, bottoms, strict=True)])
@@ -139,7 +139,7 @@ class _Table:
 
     def guesses(self, neurons: np.ndarray) -> np.ndarray:
         """log₂ of the squared values."""
-        return np.array([_ratio(t, b) for t, b in zip(*self._fractions(halve(neurons)), strict=True)])
+        return np.array([_ratio(t, b) for t, b in zip(*self._fractions(shortest(neurons)), strict=True)])
 
     def _fractions(self, neurons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         heights = positive(neurons @ self.rows.T)
@@ -175,12 +175,11 @@ class _Table:
         subsets = list(combinations(range(len(walls)), dim - 1))
         if len(subsets) > MOST_VERTICES:
             subsets = [subsets[i] for i in rng.choice(len(subsets), MOST_VERTICES, replace=False)]
-        picked = np.array(subsets)
-        null = _null_vectors(walls[picked])
-        regular = np.array([any(v) for v in null], dtype=bool)
-        picked, null = picked[regular], halve(null[regular])
+        bases = [_null_basis(walls[list(subset)]) for subset in subsets]
+        picked = np.array([subset for subset, basis in zip(subsets, bases, strict=True) if len(basis) == 1])
         if not len(picked):
             return _nonzero(np.array(found, dtype=object))
+        null = shortest(np.concatenate([basis for basis in bases if len(basis) == 1]))
         parts = [np.array(found, dtype=object), null, -null]
         weights = np.zeros((len(walls), dim), dtype=object)
         weights[: len(self.pull)] = self.pull * self.signs[:, None]
@@ -231,31 +230,6 @@ def _ratio(top: int, bottom: int) -> float:
 
 def _nonzero(vectors: np.ndarray) -> np.ndarray:
     return vectors[[any(v) for v in vectors]]
-
-
-def _null_vectors(walls: np.ndarray) -> np.ndarray:
-    """Generalised cross products: (m, D−1, D) integers to (m, D)."""
-    dim = walls.shape[2]
-    columns = []
-    for j in range(dim):
-        rest = [i for i in range(dim) if i != j]
-        minor = determinants(walls[:, :, rest])
-        columns.append(minor if j % 2 == 0 else -minor)
-    return np.stack(columns, axis=1)
-
-
-def determinants(squares_: np.ndarray) -> np.ndarray:
-    n = squares_.shape[1]
-    if n == 0:
-        return np.ones(len(squares_), dtype=object)
-    if n == 1:
-        return squares_[:, 0, 0]
-    total = np.zeros(len(squares_), dtype=object)
-    for j in range(n):
-        rest = [i for i in range(n) if i != j]
-        minor = squares_[:, 0, j] * determinants(squares_[:, 1:][:, :, rest])
-        total = total + minor if j % 2 == 0 else total - minor
-    return total
 
 
 def _project(gradient: np.ndarray, fixed: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.adversary.exactly import lifted, outputs, squared_norm
+from benchmarks.adversary.exactly import exact, lifted, outputs
 from benchmarks.adversary.neurons import good_neurons
 from covopt.network import ReLUNetwork
 
@@ -30,7 +30,7 @@ def objective(solution: Any, network: Any) -> Fraction:
         (w * _sample(loss.name, f, y, delta) for w, f, y in zip(weights, values, goals, strict=True) if w),
         Fraction(0),
     )
-    return mean / total + Fraction(float(solution.lam)) * squared_norm(network, solution.output_bias)
+    return mean / total + Fraction(float(solution.lam)) * exact(network, solution.output_bias).cost()
 
 
 def _sample(name: str, f: list[Fraction], y: list[Fraction], delta: Fraction) -> Fraction:
@@ -78,10 +78,6 @@ def rival_objective(solution: Any, rng: np.random.Generator) -> Fraction | None:
     for column in np.reshape(ask, (len(rows), -1)).T:
         if column.any():
             units += [_unit(w) for w in good_neurons(rows, column, rng, 24)]
-    if not units and solution.output_bias == "none":
-        return objective(
-            solution, _network(solution, np.zeros((0, rows.shape[1])), np.zeros((0, k)), np.zeros(k))
-        )
     neurons = np.array(units).reshape(-1, rows.shape[1])
     atoms = np.maximum(rows @ neurons.T, 0.0)
     found = _minimise(solution, atoms, k, lam)
@@ -138,6 +134,8 @@ def _minimise(solution: Any, atoms: np.ndarray, k: int, lam: float) -> list[tupl
     start = np.zeros(2 * size + (k if offset else 0))
     bounds = [(0, None)] * (2 * size) + [(None, None)] * (len(start) - 2 * size)
     answers = [split(start)]
+    if not len(start):
+        return answers
     with np.errstate(all="ignore"):
         found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 300})
     if np.isfinite(found.x).all():

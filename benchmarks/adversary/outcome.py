@@ -32,16 +32,12 @@ def refuted(detail: str) -> Outcome:
     return Outcome(REFUTED, detail)
 
 
-def refused(error: BaseException) -> Outcome:
-    return Outcome(REFUSED, f"{type(error).__name__}: {error}"[:200])
-
-
 def judge(instance, rng: np.random.Generator) -> Outcome:
     """Run one instance; whatever is raised that is not covopt's own error is a crash."""
     try:
         return instance(rng)
     except CovoptError as error:
-        return refused(error)
+        return Outcome(REFUSED, f"{type(error).__name__}: {error}"[:200])
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"

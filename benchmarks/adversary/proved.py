@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import random
 from fractions import Fraction
@@ -12,12 +13,11 @@ import numpy as np
 import covopt
 from benchmarks.adversary import tables
 from benchmarks.adversary.forged import honest
-from benchmarks.adversary.forging import forge
+from benchmarks.adversary.mutate import Document, at, places
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import (
     LOSSES,
     bound_holds,
-    fit_bound_holds,
     quiet,
     random_output_bias,
     random_targets,
@@ -25,6 +25,8 @@ from benchmarks.adversary.solves import (
 )
 from covopt.certificates.prove import problem_of
 from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.checker.covopt_check import canonical, read
+from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
 from covopt.proofs.proof import Proof
 from covopt.proofs.theorem import differs, ratio, sealed, text
 
@@ -34,8 +36,7 @@ PROVABLE = tuple(loss for loss in LOSSES if loss not in ("softmax-cross-entropy"
 
 def troubled(rng: np.random.Generator) -> Outcome:
     """A proof of a bound on a troublesome table."""
-    n, d = int(rng.integers(1, 5)), int(rng.integers(1, 3))
-    X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
+    X, bias = tables.small(rng, most=4)
     options: dict[str, Any] = {"bias": bias, "output_bias": random_output_bias(rng, bias)}
     if rng.random() < 0.5:
         loss = str(rng.choice(PROVABLE))
@@ -44,13 +45,17 @@ def troubled(rng: np.random.Generator) -> Outcome:
         solution = quiet(covopt.fit, X, Y, lam=10.0 ** rng.uniform(-4, 0), loss=loss, **options)
     else:
         solution = quiet(covopt.min_norm, X, tables.targets(rng, X), duplicates="mean", **options)
-    if not np.any(solution.dual):
+    if not _provable(solution):
         return held()
     proof = solution.prove(max_boxes=BOXES)
     bound = _checked(solution, proof)
     if bound is None:
         return refuted("the checker does not accept the solution's own proof")
-    return worst([_below_networks(solution, bound, rng), verifies(solution)])
+    return worst([bound_holds(solution, rng, float_below(bound)), verifies(solution)])
+
+
+def _provable(solution: Any) -> bool:
+    return solution.data.n_outputs == 1 and bool(np.any(solution.dual))
 
 
 def _checked(solution: Any, proof: Proof) -> Fraction | None:
@@ -65,42 +70,78 @@ def _checked(solution: Any, proof: Proof) -> Fraction | None:
         return None
 
 
-def _below_networks(solution: Any, bound: Fraction, rng: np.random.Generator) -> Outcome:
-    lower = float_below(bound)
-    if solution.loss is not None:
-        return fit_bound_holds(_Stated(solution, lower), rng)
-    data = solution.data
-    return bound_holds(data.X, data.Y, data.bias, solution.output_bias, solution.network, lower, rng)
-
-
-class _Stated:
-    """A solution that states another lower bound."""
-
-    def __init__(self, solution: Any, lower_bound: float):
-        self._solution, self.lower_bound = solution, lower_bound
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._solution, name)
-
-
 # ---------------------------------------------------------------------- forged ones
+def _felled(content: Document, rng: random.Random) -> str:
+    """The tree with a node changed, lost, twice or in another place, or a number of a leaf, or cut off, or longer."""
+    own = read(sealed(content))
+    nodes, last = entries_of(own), len(own.basis) + 1
+    place = rng.randrange(len(nodes))
+    _, state, numbers = nodes[place]
+    kind = rng.choice(["token", "lost", "twice", "swapped", *["number"] * 3, "short", "long"])
+    if kind == "token":
+        nodes[place] = Entry(rng.randrange(1 << last.bit_length()), state, numbers)
+    elif kind == "lost":
+        del nodes[place]
+    elif kind == "twice":
+        nodes.insert(place, nodes[place])
+    elif kind == "swapped":
+        nodes[place - 1 : place + 1] = nodes[place - 1 : place + 1][::-1]
+    elif kind == "number" and numbers:
+        k = rng.randrange(len(numbers))
+        value, bits = numbers[k]
+        values = value + 1, value - 1, 0, -1, value ^ 1 << rng.randrange(bits), rng.choice(numbers)[0]
+        numbers[k] = rng.choice(values) % (1 << bits), bits
+    bits = "".join(in_bits(node, last.bit_length()) for node in nodes)
+    return encoded({"short": bits[: rng.randrange(1, len(bits))], "long": bits + "00000000"}.get(kind, bits))
+
+
+def forge(content: Document, rng: random.Random) -> str:
+    """One change: of an integer, the tree, a name, or the text; the digest fits most of the time."""
+    forged = copy.deepcopy(content)
+    texts = [at(forged, place) for place in places(forged)]
+    texts = [(inner, name) for inner, name in texts if isinstance(inner[name], str) and name != "digest"]
+    inner, name = (forged["proof"], "tree") if rng.random() < 0.3 else rng.choice(texts)
+    if name == "tree":
+        inner[name] = _felled(content, rng)
+    else:
+        words = inner[name].split(" ")
+        k = rng.randrange(len(words))
+        if words[k].lstrip("-").isdigit():
+            value = int(words[k])
+            near = (
+                value + 1, value - 1, -value, 2 * value, value ^ 1 << rng.randrange(8),
+                10 ** rng.choice([3, 30, 4100]), 0,
+            )  # fmt: skip
+            words[k] = rng.choice([*map(str, near), "", "1.0", "0" + words[k], "+1", f"{value} 1"])
+        else:
+            words[k] = rng.choice(["", "none", "free", "penalized", "squared", "hinge", "huber", "softmax"])
+        inner[name] = " ".join(words)
+    if rng.random() < 0.1:
+        del inner[name]
+    changed = sealed(forged) if rng.random() < 0.9 else canonical(forged)
+    if rng.random() < 0.1:
+        k = rng.randrange(len(changed))
+        changed = changed[:k] + rng.choice([" ", "0", '"', "{", "\\u0041", ""]) + changed[k + 1 :]
+    return changed
+
+
 def forged(rng: np.random.Generator) -> Outcome:
     """A proof with something changed: whatever the checker still proves with it is true."""
     solution = honest(rng)
-    if solution.data.n_outputs > 1 or not np.any(solution.dual):
+    if not _provable(solution):
         return held()
     content, chance = solution.prove(max_boxes=BOXES).to_dict(), random.Random(int(rng.integers(2**32)))
     proof = Proof(forge(content, chance))
     bound = _checked(solution, proof)
     if bound is None:
         return held()
-    return _below_networks(solution, bound, rng)
+    return bound_holds(solution, rng, float_below(bound))
 
 
 def overstated(rng: np.random.Generator) -> Outcome:
     """A proof that claims more than it proves, or that belongs to another table."""
     solution = honest(rng)
-    if solution.data.n_outputs > 1 or not np.any(solution.dual):
+    if not _provable(solution):
         return held()
     proof = solution.prove(max_boxes=BOXES)
     content = proof.to_dict()

@@ -14,11 +14,12 @@ from math import log2
 
 import numpy as np
 
-from benchmarks.adversary.exactly import halve, positive, root_above, squares, whole
+from benchmarks.adversary.exactly import positive, root_above, shortest, squares, whole
 from covopt.exact.elimination import row_reduce
 
 COST_BITS = 48
-MOST_PIVOTS = 150
+MOST_PIVOTS, ROUNDS = 150, 4
+Find = Callable[[np.ndarray], np.ndarray]
 
 
 class Interpolant:
@@ -38,7 +39,7 @@ class Interpolant:
 
     def offer(self, neurons: np.ndarray) -> None:
         """Add integer neurons (m, D) whose activations are new."""
-        neurons = halve(neurons)
+        neurons = shortest(neurons)
         atoms = positive(self.rows @ neurons.T)
         seen = {tuple(column) for column in self.columns.T}
         for j in range(len(neurons)):
@@ -59,14 +60,14 @@ class Interpolant:
         )
         return total * 2**self._low / 2**self._other
 
-    def solve(self, pivots: int = MOST_PIVOTS) -> Fraction | None:
+    def solve(self) -> Fraction | None:
         """Pivot until no neuron is worth it, or so often; return ``cost``."""
         if not self.columns.size:
             return None
         tableau = _Tableau(self.columns, self.y, _costs(self.lengths))
         if not tableau.start(self.basis):
             return None
-        for _ in range(pivots):
+        for _ in range(MOST_PIVOTS):
             if not tableau.improve():
                 break
         self.basis = [int(j) for j in tableau.basis]
@@ -162,13 +163,7 @@ def _relative(gain: int, cost: int) -> float:
     return log2(gain) - log2(cost) if gain > 0 else -np.inf
 
 
-def cheapest(
-    rows: np.ndarray,
-    y: np.ndarray,
-    more: np.ndarray | None,
-    find: Callable[[np.ndarray], np.ndarray],
-    rounds: int = 4,
-) -> Interpolant:
+def cheapest(rows: np.ndarray, y: np.ndarray, more: np.ndarray | None, find: Find) -> Interpolant:
     """Columns in rounds: the vertices' neighbourhoods for the dual of the last basis.
 
     Parameters
@@ -179,7 +174,6 @@ def cheapest(
         Integer neurons to begin with, such as those of the network under test.
     find : callable
         From a dual in floats to integer neurons (m, D).
-    rounds : int
     """
     rival = Interpolant(rows, y)
     if more is not None and len(more):
@@ -187,7 +181,7 @@ def cheapest(
     size = float(np.abs(y).max(initial=0.0)) or 1.0
     rival.offer(find(np.where(y == 0, size, y)))  # rows with a zero are left out of what is found
     last = rival.solve()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         if last is None:
             break
         multipliers = rival.dual_ready.dual(rival.columns)

@@ -53,9 +53,8 @@ def row_sizes(rng: Rng, n: int, d: int) -> Table:
 
 def odd_bias(rng: Rng, n: int, d: int) -> Table:
     """A tiny bias, 1e-7 and the like, or a huge one."""
-    return rng.standard_normal((n, d)), 10.0 ** (
-        rng.uniform(-17, -3) if rng.random() < 0.8 else rng.uniform(3, 9)
-    )
+    X = rng.standard_normal((n, d))
+    return X, 10.0 ** (rng.uniform(-17, -3) if rng.random() < 0.8 else rng.uniform(3, 9))
 
 
 def grid(rng: Rng, n: int, d: int) -> Table:
@@ -82,17 +81,17 @@ def mixed(rng: Rng, n: int, d: int) -> Table:
 
 
 TABLES: dict[str, Callable[[Rng, int, int], Table]] = {
-    "plain": plain,
-    "near-line": near_line,
-    "clusters": clusters,
-    "far": far,
-    "units": units,
-    "row-sizes": row_sizes,
-    "odd-bias": odd_bias,
-    "grid": grid,
-    "near-rays": near_rays,
+    make.__name__.replace("_", "-"): make
+    for make in (plain, near_line, clusters, far, units, row_sizes, odd_bias, grid, near_rays)
 }
 ALL_TABLES = {**TABLES, "mixed": mixed}
+
+
+def small(rng: Rng, *kinds: str, most: int = 7, least: int = 1) -> Table:
+    """Return a table of few rows, one or two columns, and one of these kinds; of any where none is named."""
+    n, d = int(rng.integers(least, most + 1)), int(rng.integers(1, 3))
+    kind = kinds[0] if len(kinds) == 1 else str(rng.choice(list(kinds or ALL_TABLES)))
+    return ALL_TABLES[kind](rng, n, d)
 
 
 def dual(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:

@@ -83,19 +83,13 @@ def told(solution: Any) -> str:
     return f"{found}, {len(solution.history)} rounds"
 
 
-def solved(n: int, d: int, k: int = 1, **options: Any) -> str:
-    """Solve and verify."""
-    Y = normal(n, k, seed=1) if k > 1 else normal(n, seed=1)
-    return told(covopt.min_norm(normal(n, d), Y, random_state=0, **options))
-
-
-def random_points(n: int, d: int, target: str, tol: float = 1e-6, solver: str = "auto") -> str:
+def solved(n: int, d: int, k: int = 1, target: str = "noise", **options: Any) -> str:
     """Solve for standard normal targets (noise), or for sin(2 x₁) cos(x₂), summed over neighbours (smooth)."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, k))
     if target == "smooth":
-        y = sum(np.sin(2 * X[:, i]) * np.cos(X[:, i + 1]) for i in range(d - 1))
-    return told(covopt.min_norm(X, y, tol=tol, solver=solver, random_state=0))
+        Y = sum(np.sin(2 * X[:, [i]]) * np.cos(X[:, [i + 1]]) for i in range(d - 1))
+    return told(covopt.min_norm(X, Y, random_state=0, **options))
 
 
 def lambdas(loss: str, *, exact: bool = True, warm: bool = True) -> str:
@@ -166,15 +160,21 @@ def trained(count: int, *, looped: bool = False) -> str:
     return f"loss {value.item():.4g}"
 
 
+def spent(command: list[str], **options: Any) -> float:
+    """Run a command; return its processor seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def command(*words: str, compiles: bool = False) -> str:
     """Start a cold interpreter, also with nothing compiled; its processor seconds, and those of the clock."""
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         cache = {"NUMBA_CACHE_DIR": folder} if compiles else {}
-        subprocess.run([sys.executable, *words], check=True, capture_output=True, env={**os.environ, **cache})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return f"{spent:.2f} s of the processor, {time.perf_counter() - began:.2f} s of wall"
+        seconds = spent([sys.executable, *words], env={**os.environ, **cache})
+    return f"{seconds:.2f} s of the processor, {time.perf_counter() - began:.2f} s of wall"
 
 
 STAMPS = {"seconds": (1.6e9, 3e7), "milliseconds": (1.6e12, 3e10), "nanoseconds": (1.6e18, 3e16)}
@@ -234,9 +234,9 @@ def _tasks() -> None:
         (250, 2, "smooth", 1e-6), (1000, 2, "smooth", 1e-6), (500, 2, "noise", 1e-9), (100, 3, "noise", 1e-6),
         (200, 3, "noise", 1e-6), (50, 4, "noise", 1e-6),
     ):  # fmt: skip
-        TASKS[f"points {n}, d = {d}, {target}, tol {tol:g}"] = partial(random_points, n, d, target, tol)
+        TASKS[f"points {n}, d = {d}, {target}, tol {tol:g}"] = partial(solved, n, d, 1, target, tol=tol)
     for n in (30, 60):
-        TASKS[f"points {n}, all cells"] = partial(random_points, n, 2, "noise", solver="conic:CLARABEL")
+        TASKS[f"points {n}, all cells"] = partial(solved, n, 2, solver="conic:CLARABEL")
     for loss in ("squared", "logistic", "huber", "squared-hinge", "hinge"):
         TASKS[f"path of 30, {loss}"] = partial(lambdas, loss)
     for loss in ("squared", "logistic"):

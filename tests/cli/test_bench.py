@@ -154,19 +154,6 @@ def test_training_comes_close_and_never_below(parts, optimizer, terms):
     assert -1e-9 <= objective.evaluate_result(**found)["gap"] <= 0.67
 
 
-def test_the_picture_says_who_ran_out_of_time(parts):
-    runs = {"quick": [1.0, 1e-3, 1e-8], "slow": [1.0, 0.3], "stuck": [1.0, 0.2, 0.2, 0.2]}
-    frame = pd.DataFrame(
-        [
-            {"dataset_name": "d", "objective_name": "o", "solver_name": name, "idx_rep": 0, "stop_val": k, "time": k,
-             "objective_gap": gap}
-            for name, gaps in runs.items() for k, gap in enumerate(gaps)
-        ]
-    )  # fmt: skip
-    curves = parts("plots/gap.py").Plot().plot(frame, "d", "o")
-    assert [curve["label"] for curve in curves] == ["quick", "slow (timed out after 1 evaluation)", "stuck"]
-
-
 # ------------------------------------------------------------------ the whole run
 def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
     benchopt = pytest.importorskip("benchopt")

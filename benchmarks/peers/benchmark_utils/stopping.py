@@ -5,31 +5,28 @@ import math
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 
-LAST_TOL = 1e-9
+LAST_TOL, TARGET, LEAST_PROGRESS = 1e-9, 1e-7, 1e-9
 
 
 class UntilCertified(StoppingCriterion):
-    """Stop at a certified gap of ``target``, or when the gap stands still for ``patience`` evaluations.
+    """Stop at a certified gap of ``TARGET``, or when the gap stands still for ``patience`` evaluations.
 
     A gap of one, an infinite value, does not stand still: the next run may meet the points. benchopt adds its own
     limits on time and number of runs.
     """
 
-    def __init__(
-        self, target=1e-7, patience=3, progress=1e-9, strategy=None, key_to_monitor="gap", minimize=True
-    ):
-        self.target, self.patience, self.least_progress = target, patience, progress
+    def __init__(self, patience=3, strategy=None, key_to_monitor="gap", minimize=True):
+        self.patience = patience
         super().__init__(
-            target=target, patience=patience, progress=progress, strategy=strategy,
-            key_to_monitor=key_to_monitor, minimize=minimize,
-        )  # fmt: skip
+            patience=patience, strategy=strategy, key_to_monitor=key_to_monitor, minimize=minimize
+        )
 
     def check_convergence(self, objective_list):
         gaps = [entry["objective_gap"] for entry in objective_list]
         recent, before = gaps[-self.patience :], gaps[: -self.patience]
-        still = bool(before) and min(before) - min(recent) <= self.least_progress and min(gaps) < 1.0
-        done = math.log(min(max(gaps[-1], self.target), 1.0)) / math.log(self.target)
-        return gaps[-1] <= self.target or still, done
+        still = bool(before) and min(before) - min(recent) <= LEAST_PROGRESS and min(gaps) < 1.0
+        done = math.log(min(max(gaps[-1], TARGET), 1.0)) / math.log(TARGET)
+        return gaps[-1] <= TARGET or still, done
 
 
 class ToleranceSolver(BaseSolver):

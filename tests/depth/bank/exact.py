@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,9 @@ STEPS = 4  # of Newton: the outputs are linear in one layer as long as no neuron
 LARGEST = Fraction(1, 10**5)  # of the cost: repairs that change it by more have found another network
 
 
-def fractions(matrix: Sequence[Sequence[float]] | np.ndarray) -> Matrix:
-    """Return a matrix of doubles as fractions."""
-    return [[Fraction(float(entry)) for entry in row] for row in matrix]
+def fractions(array: Any) -> Any:
+    """Return doubles as fractions, in lists of the same shape."""
+    return [fractions(part) for part in array] if np.ndim(array) else Fraction(float(array))
 
 
 def dot(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fraction:
