@@ -13,9 +13,8 @@ from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import TimeUp
 from covopt.oracles.cascade import exact_oracle
 from covopt.potentials import LabelNoise
-from covopt.problems.half_plane import CLEAR, HalfPlane
+from covopt.problems.half_plane import HalfPlane
 from covopt.problems.problem import Problem
-from covopt.solvers.generation import generate
 from covopt.solvers.improve import COLUMNS, RELAXATION, Improvement
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.one_input import solve_one_input
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 CONIC = "conic:"
 GENERATION = ("auto", "column-generation")
-CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
@@ -57,7 +55,7 @@ def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] 
             )
         return _by_cells(problem, task, options["time_limit_s"])
     plane = None if task.solver == RELAXATION else HalfPlane.of(problem)
-    return None if plane is None else _on_a_plane(problem, task, plane, loop, options)
+    return None if plane is None else _on_a_plane(problem, plane, loop, options)
 
 
 def _by_columns(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
@@ -85,22 +83,15 @@ def _by_cells(problem: Problem, task: Task, limit: float | None) -> Iterator[tup
 
 
 def _on_a_plane(
-    problem: Problem, task: Task, plane: HalfPlane, loop: Improvement, options: dict[str, Any]
+    problem: Problem, plane: HalfPlane, loop: Improvement, options: dict[str, Any]
 ) -> Iterator[tuple[Point, str]]:
-    """Solve with one input; faces come first where rays are clear, or of both signs beside a small bias."""
+    """Solve with one input; faces come first where rays are clear."""
     if plane.is_clear and master_bytes(problem) <= memory_left():
         for point in loop.steps():
             yield point, loop.name
         if loop.point.status is not Status.GAP:
             return
     options.pop("warm", None)
-    half = options["time_limit_s"] and 0.5 * options["time_limit_s"]
-    if not plane.is_clear and plane.opening <= CLEAR and not is_out_of_reach(problem, half):
-        with contextlib.suppress(TimeUp, NoRoom, BudgetError):
-            found = generate(problem, task.oracle(problem), **options | {"time_limit_s": half})
-            if found.gap < CLOSE:
-                yield found, COLUMNS
-                return
     yield solve_one_input(plane, **options), COLUMNS
 
 

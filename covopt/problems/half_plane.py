@@ -239,9 +239,8 @@ class HalfPlane:
             part = points.parts[:, step]
             left = points.kind == 1
             value += np.where(left, part * over[ray], 0.0)
-            slope += np.where(
-                left, -part * flat[ray], np.where((points.kind == 0) & (ray == 0), part * flat[0], 0.0)
-            )
+            first = (points.kind == 0) & (ray == 0)
+            slope += np.where(left & (ray > 0), -part * flat[ray], np.where(first, part * flat[0], 0.0))
         full = points.kind == 2
         value[full] = points.parts[full] @ z
         slope[full] = points.parts[full] @ normal

@@ -10,7 +10,7 @@ import pytest
 import covopt
 from covopt.errors import InputError
 from covopt.oracles.support import in_integers
-from covopt.problems.half_plane import HalfPlane
+from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.problem import Problem
 from covopt.solvers.one_input import solve_one_input
 
@@ -105,6 +105,12 @@ def test_equations_are_the_outputs():
     assert plane is not None
     point = solve_one_input(plane, tol=1e-8)
     assert plane.problem.missed(*point.network) < 1e-12
+    # neurons inside arcs, of both kinds, in the equations and in their outputs
+    share = np.sin(0.5 * plane.angles) / plane.sines
+    parts = np.column_stack([share, share])
+    inside = Points.join(*(Points(np.full(7, kind), np.arange(7), parts) for kind in (0, 1)))
+    outputs = np.maximum(plane.rows @ plane.neurons(inside).T, 0.0)
+    np.testing.assert_allclose(plane.outputs(inside)[0].toarray(), plane.local(outputs), atol=1e-11)
     # a dual is known by its values: the local form gives what the sums over rows give
     unknowns = rng.standard_normal((8, 1))
     dual = plane.dual(unknowns)
@@ -207,3 +213,6 @@ def test_a_small_bias_beside_inputs_of_both_signs():
     found = covopt.min_norm(10.0 * rng.standard_normal((4, 1)), rng.standard_normal(4), bias=1e-5)
     assert found.status.code == "certified"
     assert 0 < len(found.network) <= 4
+    # faces alone left a gap of 7e-6
+    found = covopt.min_norm(rng.standard_normal((40, 1)), rng.standard_normal((40, 2)), bias=1e-4)
+    assert found.status.code == "certified"
