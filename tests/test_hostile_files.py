@@ -23,7 +23,7 @@ from covopt.data.table_files import load_table
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
 from covopt.verification import verify
-from tests.cases import cases
+from tests.cases import cases, with_value
 
 OLD = Path(__file__).parent / "data" / "v0_1_0"
 DOCUMENTS = sorted(file.stem for file in OLD.glob("*.json"))
@@ -71,11 +71,7 @@ def test_every_field_as_something_else(name, raw, tmp_path):
     fields = [place for place in places(content) if not isinstance(place[-1], int)]
     fields = {tuple(0 if isinstance(key, int) else key for key in place) for place in fields}
     for place in sorted(fields, key=str):
-        changed = json.loads(json.dumps(content))
-        inner = changed
-        for key in place[:-1]:
-            inner = inner[key]
-        inner[place[-1]] = "MARK"
+        changed = with_value(content, place, lambda _: "MARK")
         path.write_text(json.dumps(changed).replace('"MARK"', raw))
         read(path)
 

@@ -39,6 +39,7 @@ def test_every_tolerance_that_is_taken_can_be_verified(tol):
 
 def test_without_cvxpy_the_rest_is_tried_and_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
+    monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", lambda *args, **options: None)
     found = covopt.cp_rank(M7, time_limit_s=0.5)
     assert (found.status, found.lower >= 7) == (CPStatus.UNDECIDED, True)
     assert any("need cvxpy (pip install '.[conic]' in the checkout)" in note for note in found.notes)

@@ -1,20 +1,18 @@
 """Moment bounds: published values, rigour for any dual point, invariances, the checker, errors."""
 
+from itertools import combinations_with_replacement
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covopt.completely_positive.graphs import graph_matrix
 from covopt.completely_positive.moment_model import moment_model
 from covopt.completely_positive.moments import check_moment_bound, moment_bound, rigorous_value
 from covopt.errors import SolverError
 from tests.completely_positive.bank import M7, M7_TILDE, NOT_CP
-
-
-def gram(graph: nx.Graph) -> np.ndarray:
-    incidence = nx.incidence_matrix(graph).toarray()
-    return incidence @ incidence.T
 
 
 @pytest.mark.parametrize(
@@ -50,17 +48,17 @@ def test_the_strong_bound_gives_ten(A):
     ],
 )
 def test_one_row_per_edge_without_triangles(graph, edges):
-    bound = moment_bound(gram(graph))
+    bound = moment_bound(graph_matrix(graph))
     assert bound.integer == edges
     assert edges - 1e-3 < bound.value <= edges
-    ok, text = check_moment_bound(gram(graph), bound.data, edges)
+    ok, text = check_moment_bound(graph_matrix(graph), bound.data, edges)
     assert ok
     assert "recomputed" in text
-    assert not check_moment_bound(gram(graph), bound.data, edges + 1)[0]
+    assert not check_moment_bound(graph_matrix(graph), bound.data, edges + 1)[0]
 
 
 def test_levels_and_methods_are_ordered():
-    A = gram(nx.complete_graph(4)) + np.diag([0, 1, 0, 2])
+    A = graph_matrix(nx.complete_graph(4)) + np.diag([0, 1, 0, 2])
     plain = moment_bound(A, level=1, method="plain").value
     second = moment_bound(A, level=2, method="plain").value
     strong = moment_bound(A, level=2, method="strong").value
@@ -100,7 +98,7 @@ def test_the_rows_of_the_model_hold_for_the_moments_of_a_factor():
         for clique in groups:
             mine = [k for k in range(4) if k not in taken and set(np.flatnonzero(B[k])) <= set(clique)]
             taken.update(mine)
-            names = [()] + [m for d in range(1, 5) for m in _multisets(sorted(clique), d)]
+            names = [m for d in range(5) for m in combinations_with_replacement(sorted(clique), d)]
             moments += [sum(np.prod(B[k, list(m)]) for k in mine) for m in names]
         assert len(taken) == 4
         y = np.array(moments, dtype=float)
@@ -122,12 +120,6 @@ def test_the_rows_of_the_model_hold_for_the_moments_of_a_factor():
         assert (y[low] <= 4 * model.bounds[low]).all()
 
 
-def _multisets(items, degree):
-    from itertools import combinations_with_replacement
-
-    return list(combinations_with_replacement(items, degree))
-
-
 def test_a_short_time_limit_still_gives_a_valid_bound():
     try:
         bound = moment_bound(M7, level=2, method="plain", time_limit_s=1e-3)
@@ -138,7 +130,7 @@ def test_a_short_time_limit_still_gives_a_valid_bound():
 
 
 def test_mutated_certificates():
-    A = gram(nx.cycle_graph(5))
+    A = graph_matrix(nx.cycle_graph(5))
     bound = moment_bound(A)
     for claimed in (6, 50):
         assert not check_moment_bound(A, bound.data, claimed)[0]

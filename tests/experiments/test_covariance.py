@@ -122,9 +122,6 @@ def test_prop_19_its_value_and_the_escape_over_S():
             assert result.status.code == "certified"
 
 
-# ---------------------------------------------------------------------- the exact minimum over cells
-
-
 # ---------------------------------------------------------------------- membership
 @pytest.mark.parametrize(
     ("n", "m", "bias"), [(2, 1, 0.0), (2, 3, 1.0), (3, 2, 0.0), (3, 5, 0.5), (4, 3, 0.0)]

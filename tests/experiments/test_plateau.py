@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
+from covopt.completely_positive.graphs import complete_bipartite, graph_matrix  # noqa: E402
 from covopt.errors import InputError  # noqa: E402
 from covopt.plotting.history import plot_losses  # noqa: E402
 from covopt.training import Phase, plateau  # noqa: E402
@@ -17,10 +18,7 @@ QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
 
 def b_matrix(n):
     """EᵀE of K_{n/2,n/2}."""
-    half = n // 2
-    B = half * np.eye(n)
-    B[:half, half:] = B[half:, :half] = 1.0
-    return B
+    return graph_matrix(complete_bipartite(n // 2, n // 2))
 
 
 @pytest.mark.slow
