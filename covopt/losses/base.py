@@ -178,7 +178,8 @@ class Loss:
 
     def contains(self, U: np.ndarray) -> bool:
         """Whether C*(U) is finite."""
-        return True
+        bounds = self.box()
+        return bounds is None or bool(((bounds[0] <= U) & (bounds[1] >= U)).all())
 
     def conjugate_terms(self, U: np.ndarray) -> tuple[float, float]:
         """C*(U) for U in the domain, and the sum of the sizes of its terms: what rounding is relative to."""
@@ -198,12 +199,8 @@ class Loss:
 
     def domain_box(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return bounds (N, k) on U that are the domain of C*, infinite where there is none; None if it is no box."""
-        bounds = self.box()
-        if bounds is not None:
-            return np.broadcast_to(bounds[0], self.targets.shape), np.broadcast_to(
-                bounds[1], self.targets.shape
-            )
-        return np.full(self.targets.shape, -np.inf), np.full(self.targets.shape, np.inf)
+        low, high = self.box() or (np.float64(-np.inf), np.float64(np.inf))
+        return np.broadcast_to(low, self.targets.shape), np.broadcast_to(high, self.targets.shape)
 
     def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
         """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
@@ -261,17 +258,18 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
 
 
 class QuadraticConjugate:
-    """The conjugate Σ u y + u²/4q, where it is finite: of losses that are q r² wherever they are not flat."""
+    """The conjugate Σ u y + u²/4qs, where it is finite: of losses that are q r² wherever they are not lines."""
 
+    quadratic: ClassVar[float] = 1.0  # q
     targets: np.ndarray
     weights: np.ndarray
 
     def conjugate_terms(self, U):
-        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
+        linear, square = U * self.targets, U**2 / (4.0 * self.quadratic * self.weights)
         return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
 
     def conjugate_gradient(self, U):
-        return self.targets + U / (2.0 * self.weights)
+        return self.targets + U / (2.0 * self.quadratic * self.weights)
 
     def conjugate_hessian(self, U):
-        return 0.5 / self.weights
+        return 0.5 / (self.quadratic * self.weights)

@@ -130,10 +130,6 @@ class Hinge(_Binary):
         mine, others = float(self.weights[own].sum()), float(self.weights[~own].sum())
         return -self.targets * self.weights * np.where(own, (others + price) / mine, 1.0)
 
-    def contains(self, U):
-        pull = -self.targets * U
-        return bool(((pull >= 0) & (pull <= self.weights)).all())
-
     def conjugate_terms(self, U):
         linear = U * self.targets
         return float(linear.sum()), float(np.abs(linear).sum())
@@ -184,9 +180,6 @@ class SquaredHinge(QuadraticConjugate, _Binary):
 
     def hessian(self, F):
         return 2.0 * self.weights * (self.margins(F) < 1.0)
-
-    def contains(self, U):
-        return bool((U * self.targets <= 0).all())
 
     def box(self):
         edge = np.where(self.targets > 0, -np.inf, np.inf)

@@ -65,7 +65,7 @@ class SquaredError(QuadraticConjugate, Loss):
         return 2.0 * self.weights
 
 
-class Huber(Loss):
+class Huber(QuadraticConjugate, Loss):
     """½r² up to |r| = δ, then δ(|r| − δ/2), of every output by itself.
 
     Parameters
@@ -82,6 +82,7 @@ class Huber(Loss):
     """
 
     name = "huber"
+    quadratic = 0.5
 
     def __init__(self, delta: float = 1.0):
         self.delta = check_positive("delta", delta)
@@ -125,19 +126,6 @@ class Huber(Loss):
             low, high = (middle, high) if slope(knots[middle]) < 0.0 else (low, middle)
         left, right = slope(knots[low]), slope(knots[high])
         return float(knots[low] - left * (knots[high] - knots[low]) / (right - left))
-
-    def contains(self, U):
-        return bool((np.abs(U) <= self.weights * self.delta).all())
-
-    def conjugate_terms(self, U):
-        linear, square = U * self.targets, U**2 / (2.0 * self.weights)
-        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
-
-    def conjugate_gradient(self, U):
-        return self.targets + U / self.weights
-
-    def conjugate_hessian(self, U):
-        return 1.0 / self.weights
 
     def box(self):
         edge = np.broadcast_to(self.weights * self.delta, self.targets.shape)
