@@ -186,33 +186,16 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
     with np.errstate(all="ignore"):
         middle, spread = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     moving = np.flatnonzero((spread > 0.0) & np.isfinite(spread))
-    apart = spreads_apart(spread, names, APART)
-    if apart or not len(moving):
-        return apart and f"columns differ in units: {apart}"
-    far = moving[np.argmax(np.abs(middle[moving]) / spread[moving])]
-    if np.abs(middle[far]) > APART * spread[far]:
-        return (
-            f"{one_line(names[far], 30)} is far from zero: mean {middle[far]:.4g}, spread {spread[far]:.3g}"
-        )
-    return ""
-
-
-def spreads_apart(spread: np.ndarray, names: Sequence[str], times: float) -> str:
-    """Say which columns spread so many times as much as others; nothing where none do.
-
-    Parameters
-    ----------
-    spread : ndarray of shape (d,)
-        Their standard deviations.
-    names : sequence of str
-    times : float
-    """
-    moving = np.flatnonzero((spread > 0.0) & np.isfinite(spread))
     if not len(moving):
         return ""
+    called = [one_line(name, 30) for name in names]
     low, high = moving[np.argmin(spread[moving])], moving[np.argmax(spread[moving])]
-    said = [f"{one_line(names[j], 30)}{verb} {spread[j]:.3g}" for j, verb in ((high, " spreads"), (low, ""))]
-    return ", ".join(said) if spread[high] > times * spread[low] else ""
+    if spread[high] > APART * spread[low]:
+        return f"columns differ in units: {called[high]} spreads {spread[high]:.3g}, {called[low]} {spread[low]:.3g}"
+    far = moving[np.argmax(np.abs(middle[moving]) / spread[moving])]
+    if np.abs(middle[far]) > APART * spread[far]:
+        return f"{called[far]} is far from zero: mean {middle[far]:.4g}, spread {spread[far]:.3g}"
+    return ""
 
 
 def check_spans(data: Data) -> None:

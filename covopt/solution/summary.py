@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.checks.wording import counted, listed, one_line
 from covopt.data.labels import codes_of
-from covopt.data.scaling import differing_units, spreads_apart
+from covopt.data.scaling import differing_units
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 POOR = 0.1  # R² below which a network says hardly more than a constant
 STOPPED = ("time_limit", "interrupted")
-APART = 1e3  # times that the spread of one column is that of another
 
 
 def quality(solution: Any) -> tuple[str, float]:
@@ -57,8 +56,8 @@ def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple
 def hint(solution: Solution) -> str:
     """Return why a solution fits badly, or may be about units, and what helps; nothing where there is nothing to say.
 
-    Said where R² is below 0.1, where the accuracy is not above the share of the largest class, and where the spreads
-    of two columns differ by more than a thousand. Of a run that was stopped early it says that, unless units are why.
+    Said where R² is below 0.1, where the accuracy is not above the share of the largest class, where a gap is open
+    and columns differ in units. Of a run that was stopped early it says that, unless units are why.
 
     Parameters
     ----------
@@ -69,7 +68,7 @@ def hint(solution: Solution) -> str:
     >>> import covopt
     >>> X, y = [[1990.0], [2000.0], [2010.0], [2020.0]], [205.0, 201.0, 206.0, 204.0]
     >>> print(hint(covopt.fit(X, y)))
-    R² ... is worse than a constant: the offset of y (mean 204, spread 1.87) has to be paid by neurons. ...
+    R² ... x0 is far from zero: ... and the offset of y (mean 204, spread 1.87) has to be paid by neurons. ...
     >>> hint(covopt.fit(X, y, lam="0.01max", standardise=True))
     ''
     """
@@ -77,7 +76,8 @@ def hint(solution: Solution) -> str:
     if not (np.isfinite(data.X).all() and np.isfinite(data.Y).all()):
         return ""  # a damaged file says something else, for verify to tell
     bad = _poor(solution)
-    units = [] if solution.scaling is not None else _units(solution, whether_offset=bool(bad))
+    is_open = solution.status is not Status.CERTIFIED and solution.gap > solution.tol
+    units = _units(solution, offset=bool(bad)) if solution.scaling is None and (bad or is_open) else []
     if not bad and not units:
         return ""
     if bad and not units and solution.status.code in STOPPED and solution.gap > POOR:
@@ -89,8 +89,8 @@ def hint(solution: Solution) -> str:
     if data.bias > 0 and (solution.loss is None or not solution.loss.is_classification):
         what += " and targets of mean 0"
     closer = ", and a smaller λ fits closer (--lam, lam)" if bad else ""
-    why = f"{bad}: {' and '.join(units)}" if bad else " and ".join(units)
-    return f"{why}. --standardise (standardise=True) solves {what}{closer}."
+    why = f"{bad}: " if bad else ""
+    return f"{why}{' and '.join(units)}. --standardise (standardise=True) solves {what}{closer}."
 
 
 def _poor(solution: Solution) -> str:
@@ -110,14 +110,13 @@ def _poor(solution: Solution) -> str:
     return f"the accuracy {value:.3g} is not above the {largest:.3g} of the largest class"
 
 
-def _units(solution: Solution, *, whether_offset: bool) -> list[str]:
+def _units(solution: Solution, *, offset: bool) -> list[str]:
     """Return what about the units makes some columns cheap, or the targets dear."""
-    data, said = solution.data, []
-    apart = spreads_apart(data.X.std(axis=0), data.feature_names, APART)
-    if apart:
-        said.append(f"the norm makes columns of large numbers cheap ({apart})")
+    data = solution.data
+    apart = differing_units(data.X, data.feature_names)
+    said = [apart] if apart else []
     loss = solution.loss
-    if whether_offset and solution.output_bias == "none" and loss is not None and not loss.is_classification:
+    if offset and solution.output_bias == "none" and loss is not None and not loss.is_classification:
         middle, spread = data.Y.mean(axis=0), data.Y.std(axis=0)
         j = int(np.argmax(np.abs(middle) - spread))
         if np.abs(middle[j]) > spread[j]:
@@ -156,7 +155,6 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
         *([] if solution.loss else [("interpolation", _interpolation(solution))]),
         ("neurons", f"{len(solution.network)}"),
         *_potential_rows(solution),
-        *_scale_rows(solution),
         *[("hint", said) for said in [hint(solution)] if said],
         ("solver", f"{solution.solver}, {counted(len(solution.history), 'round')}, {solution.time_s:.2f} s"),
     ]  # fmt: skip
@@ -172,16 +170,6 @@ def scaling_rows(solution: Solution) -> list[tuple[str, str]]:
         names = zip(solution.data.target_names, scaling.target_centre, strict=True)
         what += f", {listed([f'{name} less {centre:.6g}' for name, centre in names])}"
     return [("standardised", f"{what}: cost, bounds and λ are of that table; predictions are in your units")]
-
-
-def _scale_rows(solution: Solution) -> list[tuple[str, str]]:
-    """Where a gap stays open: the columns whose units make the table hard."""
-    data = solution.data
-    closed = solution.status is Status.CERTIFIED or solution.gap <= solution.tol
-    if closed or solution.scaling is not None or not np.isfinite(data.X).all():
-        return []
-    why = differing_units(data.X, data.feature_names)
-    return [("units", f"{why}: standardise=True (--standardise) solves them in even ones")] if why else []
 
 
 def _interpolation(solution: Solution) -> str:
