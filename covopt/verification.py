@@ -14,11 +14,9 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.rechecks import BEFORE, RECHECKS, misshapen, not_finite, standardised
 from covopt.certificates.stated import ReadProblem, expected, same_table
-from covopt.checks.claims import NOT_EXACT, Check
-from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_time_limit
-from covopt.checks.wording import counted, listed
+from covopt.checks.wording import NOT_EXACT, Check, counted, html_table, listed
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left

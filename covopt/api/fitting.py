@@ -14,9 +14,8 @@ from covopt.api.run import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
 from covopt.api.task import FOR_CHOICE, Task
-from covopt.checks.arrays import as_doubles
 from covopt.checks.speaking import speaking
-from covopt.checks.validation import check_time_limit
+from covopt.checks.validation import as_doubles, check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.limits import now
 from covopt.losses import Loss

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.selection import HeldOut
-from covopt.checks.html import html_table
 from covopt.checks.optional import required
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, html_table
 from covopt.errors import SolutionFileError
 from covopt.files import write_json
 from covopt.files.formats import check_format

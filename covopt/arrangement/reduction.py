@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
-from covopt.checks.arrays import as_doubles
-from covopt.checks.validation import check_bias
+from covopt.checks.validation import as_doubles, check_bias
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank
 

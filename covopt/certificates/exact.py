@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from covopt.certificates.prove import cover, float_link, multipliers_of, problem_of
 from covopt.certificates.rechecks import AGREES
 from covopt.certificates.stated import SAME
-from covopt.checks.claims import NOT_EXACT, Check
+from covopt.checks.wording import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES

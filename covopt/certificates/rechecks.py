@@ -14,8 +14,7 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.certificates.stated import ReadProblem
-from covopt.checks.claims import Check
-from covopt.checks.wording import counted
+from covopt.checks.wording import Check, counted
 from covopt.data.scaling import misses
 from covopt.exact.rounding import allowance, gamma, relative_gap
 from covopt.losses.interpolation import INTERPOLATES

@@ -15,8 +15,8 @@ import numpy as np
 
 from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.gauges import make_gauge
-from covopt.checks.claims import Check
 from covopt.checks.validation import check_positive
+from covopt.checks.wording import Check
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import group_equal_rows

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from covopt.errors import InputError
 
 OUTPUT_BIASES = ("none", "penalized", "free")
@@ -38,6 +40,28 @@ def as_double(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.copysign(math.inf, 1 if value > 0 else -1)
+
+
+def as_doubles(values: Any) -> np.ndarray:
+    """Return numbers as an array of floats, infinite where they are above the doubles.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For complex numbers and what are no numbers.
+
+    Examples
+    --------
+    >>> as_doubles([10**400, 1])
+    array([inf,  1.])
+    """
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers have no order")
+    try:
+        return np.asarray(values, dtype=float)
+    except OverflowError:
+        given = np.asarray(values, dtype=object)
+        return np.array([as_double(value) for value in given.ravel()]).reshape(given.shape)
 
 
 def said(value: Any) -> str:

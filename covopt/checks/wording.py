@@ -1,9 +1,10 @@
-"""Words for people: numbers with their nouns, and what other programs said in one line."""
+"""Words for people: numbers with their nouns, what other programs said in one line, claims, tables for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from html import escape
 from typing import Any
 
 
@@ -82,3 +83,46 @@ def one_line(said: object, most: int = 160) -> str:
         for letter in first[:most]
     )
     return shown if len(first) <= most and len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def html_table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = (), caption: str = "") -> str:
+    """Return an HTML table; every cell is escaped.
+
+    Parameters
+    ----------
+    rows : iterable of sequences
+    head : sequence of str
+        Names of the columns.
+    caption : str
+
+    Examples
+    --------
+    >>> html_table([("a<b",)])
+    '<table><tbody><tr><td style="text-align:left">a&lt;b</td></tr></tbody></table>'
+    """
+    cell = '<td style="text-align:left">{}</td>'
+    body = "".join(f"<tr>{''.join(cell.format(escape(str(c))) for c in row)}</tr>" for row in rows)
+    top = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in head)
+    return (
+        "<table>"
+        + (f"<caption>{escape(caption)}</caption>" if caption else "")
+        + (f"<thead><tr>{top}</tr></thead>" if top else "")
+        + f"<tbody>{body}</tbody></table>"
+    )
+
+
+NOT_EXACT = "NOT exact"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim: what it says, whether it held, and the numbers."""
+
+    name: str
+    ok: bool
+    detail: str
+
+    @property
+    def floating(self) -> bool:
+        """Whether it held, in floating point alone, where exact arithmetic was asked for."""
+        return self.ok and NOT_EXACT in self.detail

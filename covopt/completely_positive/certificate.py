@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.claims import Check
-from covopt.checks.wording import Brief, counted
+from covopt.checks.wording import Brief, Check, counted
 from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import LOOSEST_TOL, SymmetricMatrix, support_pattern, symmetric

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.arrays import as_doubles
-from covopt.checks.validation import check_count, check_positive
+from covopt.checks.validation import as_doubles, check_count, check_positive
 from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import numerical_rank, of_given

@@ -9,10 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covopt.certificates.stated import same_table
-from covopt.checks.claims import Check
-from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias
-from covopt.checks.wording import counted, listed
+from covopt.checks.wording import Check, counted, html_table, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from covopt.checks.arrays import as_doubles
+from covopt.checks.validation import as_doubles
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
 

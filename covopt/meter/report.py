@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.claims import Check
-from covopt.checks.html import html_table
 from covopt.checks.optional import required
-from covopt.checks.wording import counted
+from covopt.checks.wording import Check, counted, html_table
 from covopt.depth.layers import from_content, to_content
 from covopt.depth.solution import AGREES
 from covopt.exact.rounding import relative_gap

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.arrays import to_doubles
 from covopt.checks.memory import SMALL, room
 from covopt.checks.wording import listed
+from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 
 
@@ -24,7 +24,7 @@ def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
     InputError
         For another number of columns, no rows, and entries that are not finite.
     """
-    X = to_doubles(X)
+    X, _ = to_matrix("X", X)
     if X.ndim != 2 or X.shape[1] != n_inputs:
         raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
     if len(X) == 0:

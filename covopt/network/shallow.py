@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.arrays import to_doubles
-from covopt.checks.html import html_table
 from covopt.checks.validation import check_choice
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, html_table
 from covopt.data.scaling import Scaling
+from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.network.export import Exports, Layers
 from covopt.network.inputs import by_name, check_inputs
@@ -187,7 +186,7 @@ class ReLUNetwork(Exports):
         InputError
             When X has another number of columns, or is a frame without the columns that are needed.
         """
-        X = to_doubles(by_name(X, self.feature_names))
+        X, _ = to_matrix("X", by_name(X, self.feature_names))
         if X.ndim == 1:
             X = X[:, None] if self.n_inputs == 1 else X[None, :]
         if X.ndim != 2 or X.shape[1] != self.n_inputs:

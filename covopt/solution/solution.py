@@ -14,9 +14,8 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import Uniqueness
-from covopt.checks.html import html_table
 from covopt.checks.validation import check_number, check_time_limit
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, html_table
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError

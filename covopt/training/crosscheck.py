@@ -14,8 +14,7 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
-from covopt.checks.claims import Check
-from covopt.checks.wording import Brief
+from covopt.checks.wording import Brief, Check
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_one
