@@ -54,7 +54,7 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "step", ["files.atomic.json.dumps", "files.atomic.os.fsync", "files.atomic.os.replace"]
+    "step", ["files.formats.json.dumps", "files.formats.os.fsync", "files.formats.os.replace"]
 )
 def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     path = tmp_path / "s.json"

@@ -15,8 +15,7 @@ from covopt.api.generation import GENERATION, other_solvers, sharpened
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
-from covopt.checks.speaking import round_line, tell, tell_result
-from covopt.checks.timing import timing
+from covopt.checks.speaking import round_line, tell, tell_result, timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now

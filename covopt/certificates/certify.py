@@ -25,13 +25,13 @@ from covopt.certificates.conjugate import (
     settled_dual,
 )
 from covopt.certificates.gauges import Gauge, make_gauge
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
-from covopt.losses.interpolation import INTERPOLATES, relative_residual
+from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, BY_FAN, MOST_DIMENSIONS, GaugeBound

@@ -13,7 +13,7 @@ from covopt.certificates.stated import SAME
 from covopt.checks.wording import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.losses.regression import INTERPOLATES
 from covopt.oracles.support import BY_BOXES, suits_integers
 from covopt.proofs import (
     CheckedBound,

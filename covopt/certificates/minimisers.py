@@ -22,7 +22,7 @@ from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.losses.regression import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import exact_oracle

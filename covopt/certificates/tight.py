@@ -20,7 +20,7 @@ from scipy.linalg import lstsq
 from scipy.optimize import linprog
 
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
 from covopt.exact.rank import FOUND, null_space

@@ -13,8 +13,8 @@ import numpy as np
 
 from covopt.checks.speaking import tell
 from covopt.completely_positive import exclusion
-from covopt.completely_positive.copositive import CERTIFIED_ORDER
 from covopt.completely_positive.dominance import dominance_factor, dominance_rows, dominance_vector
+from covopt.completely_positive.exclusion import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound, triangle_free_rank
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern

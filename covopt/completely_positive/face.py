@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_time_limit
-from covopt.completely_positive.copositive import (
+from covopt.completely_positive.exclusion import (
     CERTIFIED_ORDER,
     MAX_ORDER,
     is_copositive_exact,

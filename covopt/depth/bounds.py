@@ -22,7 +22,7 @@ from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.limits import TimeUp
 from covopt.losses import Loss
-from covopt.losses.interpolation import Interpolation
+from covopt.losses.regression import Interpolation
 
 
 @dataclass(frozen=True)

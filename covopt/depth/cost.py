@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
 from covopt.checks.memory import GIB, memory_left
-from covopt.checks.speaking import speaking, tell_bound, tell_found, tell_timings
-from covopt.checks.timing import stage, timing
+from covopt.checks.speaking import speaking, stage, tell_bound, tell_found, tell_timings, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
 from covopt.depth.bounds import Bound, chain_bounds, closed_bounds, tree_bounds
@@ -27,7 +26,7 @@ from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HURRY_S, TimeUp, limited, now
-from covopt.losses.interpolation import INTERPOLATES, relative_residual
+from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.solution import Solution
 from covopt.status import Status
 

@@ -22,7 +22,7 @@ from covopt.files import write_json
 from covopt.files.formats import check_format, damaged
 from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.losses.regression import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.summary import Predicts

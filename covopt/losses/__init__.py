@@ -27,8 +27,7 @@ from typing import Any
 from covopt.checks.validation import check_choice
 from covopt.losses.base import Loss
 from covopt.losses.classification import Hinge, Logistic, SoftmaxCrossEntropy, SquaredHinge
-from covopt.losses.interpolation import Interpolation
-from covopt.losses.regression import Huber, SquaredError
+from covopt.losses.regression import Huber, Interpolation, SquaredError
 
 __all__ = [
     "LOSSES",

@@ -9,7 +9,7 @@ import numpy as np
 from covopt.checks.wording import counted, listed, one_line
 from covopt.data.labels import codes_of
 from covopt.data.scaling import differing_units
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.losses.regression import INTERPOLATES
 from covopt.status import Status
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.oracles.base import Oracle, Pricing, heights
 from covopt.problems.problem import Problem
 from covopt.solvers.loop import GenerationLoop

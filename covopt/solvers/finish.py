@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish

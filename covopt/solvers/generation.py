@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import NEGLIGIBLE

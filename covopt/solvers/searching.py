@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp
 from covopt.oracles.base import Pricing

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.checks.speaking import JsonLines, logger, silence, write_events
-from covopt.checks.timing import Stopwatch, stage, timing
+from covopt.checks.speaking import JsonLines, Stopwatch, logger, silence, stage, timing, write_events
 from covopt.errors import CovoptWarning, InputError, SolutionFileError
 from covopt.limits import compiling, now
 
@@ -77,7 +76,7 @@ def test_a_stage_within_another_one_stops_its_clock():
         clock[0] += seconds
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("covopt.checks.timing.now", lambda: clock[0])
+        patch.setattr("covopt.checks.speaking.now", lambda: clock[0])
         patch.setattr(compiling, "spells", [])  # of the tests before this one
         watch = Stopwatch(0.0)
         tick(1.0)

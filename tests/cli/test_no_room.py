@@ -54,7 +54,7 @@ def test_a_disk_that_fails_loses_nothing(name, fault, place, monkeypatch):
         return original(*given, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("covopt.files.atomic.tempfile.mkstemp", mkstemp)
+        patched.setattr("covopt.files.formats.tempfile.mkstemp", mkstemp)
         done = run(*words)
     assert done.exit_code == 1, done.output
     found = re.search(
@@ -72,7 +72,7 @@ def test_a_disk_that_fails_loses_nothing(name, fault, place, monkeypatch):
 
 def test_where_nothing_can_be_written_that_is_said(monkeypatch):
     full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr("covopt.files.atomic.os.replace", full)
+    monkeypatch.setattr("covopt.files.formats.os.replace", full)
     message = json.loads(run(*COMMANDS["cp-rank"], "--json").stdout)["error"]
     assert message.endswith(
         "No space left on device; nor can anything be written elsewhere; what was kept is left."

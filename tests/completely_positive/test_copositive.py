@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.completely_positive.copositive import is_copositive_exact, scan_copositive
+from covopt.completely_positive.exclusion import is_copositive_exact, scan_copositive
 from tests.completely_positive.bank import HOFFMAN_PEREIRA, HORN, S7, quadratic_form
 
 

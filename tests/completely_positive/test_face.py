@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.completely_positive.copositive import is_copositive_exact
+from covopt.completely_positive.exclusion import is_copositive_exact
 from covopt.completely_positive.face import (
     FaceCertificate,
     check_face_certificate,

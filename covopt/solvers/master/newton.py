@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.timing import stage
+from covopt.checks.speaking import stage
 from covopt.problems.problem import Problem
 from covopt.solvers.master.box import Box, total
 from covopt.solvers.master.columns import Columns, Frames, Tangents
