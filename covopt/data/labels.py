@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import listed
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
-
-SHOWN = 6
 
 
 def codes_of(scores: np.ndarray) -> np.ndarray:
@@ -54,7 +53,7 @@ def _distinct(labels: np.ndarray, known: tuple[Any, ...] | None) -> tuple[list[A
 
 
 def _shown(values: list[Any]) -> str:
-    return ", ".join(repr(v) for v in values[:SHOWN]) + (", …" if len(values) > SHOWN else "")
+    return listed([repr(value) for value in values])
 
 
 def encode_binary(

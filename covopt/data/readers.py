@@ -37,7 +37,6 @@ ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow
 BY_PANDAS = {**ARROW, ".xlsx": "excel"}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
 OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
-NEVER_ASKED = 1 << 20  # bytes below which every machine has room
 
 
 @dataclass(frozen=True)
@@ -174,8 +173,7 @@ COMPRESSED: dict[str, Callable[[Path], Any]] = {
 
 def _check_size(path: Path, needed: float) -> None:
     """Refuse a table that memory has no room for."""
-    if needed > NEVER_ASKED:
-        plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
+    plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
 
 
 # ---------------------------------------------------------------------- text

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from covopt.checks.optional import required
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, listed
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top
 from covopt.oracles.base import heights
@@ -64,7 +64,7 @@ def describe(report: Gap) -> list[str]:
     missing = missing_neuron(report)
     if missing is not None:
         place, height = missing
-        at = ", ".join(f"{x:.3g}" for x in place[:SHOWN]) + (", …" if len(place) > SHOWN else "")
+        at = listed([f"{x:.3g}" for x in place], SHOWN)
         found.append(
             f"a neuron is missing at ({at}): the dual exceeds 1 by {100.0 * (height - 1.0):.3g} % there"
         )
@@ -98,7 +98,7 @@ def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
     return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + SAID else None
 
 
-# ---------------------------------------------------------------------- the figure: ladder, outputs, dual
+# ---------------------------------------------------------------------- the figure: ladder, outputs
 def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
     """Draw a gap, and save it where a path is given.
 
@@ -114,14 +114,10 @@ def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
     figure_class = required("matplotlib.figure", "drawing", "plot").Figure
     if path is not None:
         check_figure_path(os.fspath(path))
-    missing = missing_neuron(report)
-    columns = 2 if missing is None else 3
-    figure = figure_class(figsize=(5.2 * columns, 4.2), layout="constrained")
-    axes = figure.subplots(1, columns)
+    figure = figure_class(figsize=(10.4, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2)
     _ladder(report, axes[0])
     draw_picture(_outputs(report), axes[1])
-    if missing is not None:
-        draw_picture(_dual(report, missing[0]), axes[2])
     if path is not None:
         save_figure(figure, os.fspath(path))
     return figure
@@ -155,30 +151,4 @@ def _outputs(report: Gap) -> Picture:
     return Picture(
         [Line(ends, ends, color=GREY, dash=1, width=1.0), *marks], "output of the best network",
         "output of your network", "both networks on the rows\n(dashed: equal)", columns=3 if len(names) > 1 else 0,
-    )  # fmt: skip
-
-
-def _dual(report: Gap, place: np.ndarray) -> Picture:
-    """Return ‖Λᵀσ(X̃w)‖ along the great circle from the missing neuron through the nearest that there is."""
-    last = next(network for name, network in reversed(report.networks.items()))
-    (w, b), _ = last.layers
-    hidden = w if b is None or not report.best.data.bias else np.column_stack([w, b])
-    lengths = np.linalg.norm(hidden, axis=1)
-    units = hidden[lengths > 0] / lengths[lengths > 0, None]
-    near = units[int((units @ place).argmax())] if len(units) else np.roll(place, 1)
-    other = near - (near @ place) * place
-    size = float(np.linalg.norm(other))
-    other = other / size if size > 1e-9 else np.linalg.svd(place[None])[2][-1]
-    angles = np.arange(-180.0, 181.0)
-    circle = np.cos(np.radians(angles))[:, None] * place + np.sin(np.radians(angles))[:, None] * other
-    value = np.linalg.norm(heights(report.best.data.lifted, report.refit_dual, circle), axis=1)
-    own = np.degrees(np.arctan2([near @ other], [near @ place]))
-    layers = [
-        Line(angles, value, width=1.4),
-        Points(np.zeros(1), value[angles == 0.0], "missing neuron", size=7.0),
-        Points(own, np.interp(own, angles, value), "nearest neuron you have", "s", 6.0, face=INK),
-    ]
-    return Picture(
-        layers, "angle from the missing neuron (degrees)", "dual function ‖Λᵀσ(X̃w)‖",
-        "a neuron above 1 lowers the objective", (-180, 180), bounds=(1,), xticks=range(-180, 181, 90),
     )  # fmt: skip

@@ -269,7 +269,7 @@ class Gap:
         return pd.DataFrame(rows, columns=["rung", "objective", "excess", "what"])
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the ladder, the predictions beside the best network's, and the dual towards the missing neuron.
+        """Draw the ladder, and the predictions beside the best network's.
 
         Parameters
         ----------
