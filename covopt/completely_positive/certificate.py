@@ -16,7 +16,7 @@ from covopt.completely_positive.matrix import LOOSEST_TOL, SymmetricMatrix, supp
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
 from covopt.files import write_json
-from covopt.files.formats import check_format, damaged, read_one
+from covopt.files.formats import check_format, damaged, read_any
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
@@ -269,7 +269,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     True
     """
     if isinstance(certificate, str | os.PathLike):
-        return verify_cp_rank(read_one(certificate, FORMAT))
+        return verify_cp_rank(read_any(certificate, FORMAT))
     tol = certificate.tol
     try:
         matrix = _checked(certificate.matrix, tol)

@@ -270,42 +270,27 @@ def find_reader(content: Any) -> Callable[[Any], Any]:
     return found
 
 
-def read_any(path: str | os.PathLike[str]) -> Any:
-    """Read a file of any format in the registry.
+def read_any(path: str | os.PathLike[str], name: str | None = None) -> Any:
+    """Read a file of any format in the registry, or of one.
 
     Parameters
     ----------
     path : path-like
-
-    Raises
-    ------
-    SolutionFileError
-        When it is missing, not JSON, of no known format, of a newer version, or damaged.
-    """
-    content = read_json(path)
-    try:
-        return find_reader(content)(content)
-    except SolutionFileError as error:
-        raise SolutionFileError(f"{os.fspath(path)}: {error}") from error
-
-
-def read_one(path: str | os.PathLike[str], name: str) -> Any:
-    """Read a file that must be of one format.
-
-    Parameters
-    ----------
-    path : path-like
-    name : str
+    name : str, optional
         A key of :data:`FORMATS`.
 
     Raises
     ------
     SolutionFileError
-        When it is missing, not JSON, of another format or a newer version, or damaged.
+        When it is missing, not JSON, of another format, of a newer version, or damaged.
     """
     content = read_json(path)
-    check_format(content, name)
-    return find_reader(content)(content)
+    try:
+        if name is not None:
+            check_format(content, name)
+        return find_reader(content)(content)
+    except SolutionFileError as error:
+        raise SolutionFileError(f"{os.fspath(path)}: {error}") from error
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:

@@ -17,7 +17,7 @@ from covopt.certificates.certify import residual_of
 from covopt.checks.wording import Brief, Check
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
-from covopt.files.formats import read_one
+from covopt.files.formats import read_any
 from covopt.losses import Interpolation, make_loss
 from covopt.meter.gap import against
 from covopt.meter.report import Gap
@@ -74,7 +74,7 @@ def recheck(path: str | os.PathLike[str]) -> list[Check]:
     SolutionFileError
         When the file is missing or no report of :func:`covopt.gap`.
     """
-    found: Any = read_one(path, "covopt-gap")
+    found: Any = read_any(path, "covopt-gap")
     return [check for check in verify(found).checks if not check.ok]
 
 
