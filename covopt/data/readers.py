@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import SMALL, memory_left, plan
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import counted, one_line
@@ -55,29 +55,6 @@ class Text:
     sep: str | None = None
     encoding: str = "utf-8"
     decimal: str = "."
-
-    def check(self) -> None:
-        """Refuse separators, decimal points and encodings that are none.
-
-        Raises
-        ------
-        InputError
-            Naming the option.
-        """
-        if self.sep is not None and len(self.sep) != 1:
-            raise InputError(f"sep must be one character (\\t for a tab); received {self.sep!r}.")
-        if self.decimal not in (".", ","):
-            raise InputError(f"decimal must be '.' or ','; received {self.decimal!r}.")
-        if self.sep == self.decimal:
-            raise InputError(
-                f"sep and decimal are both {self.sep!r}; columns could not be told from decimals."
-            )
-        try:
-            "".encode(self.encoding)
-        except LookupError:
-            raise InputError(
-                f"encoding {self.encoding!r} is unknown; try utf-8, latin-1, cp1252 or utf-16."
-            ) from None
 
 
 def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -137,7 +114,6 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
 
 def _suffix(path: Path, text: Text) -> str:
     """Return what kind of table it is, the extension under that of its compression; refuse what is none."""
-    text.check()
     if str(path) == STDIN:
         return ".csv"
     inner = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
@@ -173,7 +149,8 @@ COMPRESSED: dict[str, Callable[[Path], Any]] = {
 
 def _check_size(path: Path, needed: float) -> None:
     """Refuse a table that memory has no room for."""
-    plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
+    if needed > SMALL:
+        plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
 
 
 # ---------------------------------------------------------------------- text

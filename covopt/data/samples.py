@@ -310,14 +310,6 @@ def _check_same_point(
     if found is None:
         return
     i, j, column, _, groups = found
-    remedy = 'Average them with duplicates="mean" (--duplicates mean)'
-    if (first == 0).all() and len(X) > 1:
-        low, high = float(Y[:, column].min()), float(Y[:, column].max())
-        raise InputError(
-            f"X is constant: all {len(X)} rows are the point {_point(X[0])}, but the targets"
-            f"{_of_target(names, column)} vary from {low:.10g} to {high:.10g}, "
-            f"so no function passes through them. {remedy}, or give a feature that varies."
-        )
     more = (
         f" {groups} points are contradicted like this; this is the largest difference." if groups > 1 else ""
     )
@@ -325,7 +317,8 @@ def _check_same_point(
         f"{called.two(i, j)}{called.of_x} are the same point {_point(X[i])} but their targets"
         f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, "
         f"by {abs(Y[j, column] - Y[i, column]):.6g}."
-        f"{more} {remedy}, drop one of them, or give a feature that tells them apart."
+        f'{more} Average them with duplicates="mean" (--duplicates mean), drop one of them, or give a feature that '
+        "tells them apart."
     )
 
 

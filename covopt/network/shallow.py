@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_choice
-from covopt.checks.wording import counted, html_table
+from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
@@ -94,17 +94,6 @@ class ReLUNetwork(Exports):
             f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(n_inputs, 'input')}{scaled} → "
             f"{counted(self.output_weights.shape[1], 'output')}, bias {self.bias:g}, ‖W‖² {self.squared_norm:.8g})"
         )
-
-    def _repr_html_(self) -> str:
-        n_inputs, most = self.hidden_weights.shape[1], 20
-        outputs = (f"v{j}" for j in range(self.output_weights.shape[1]))
-        head = ["neuron", *(f"w{j}" for j in range(n_inputs)), *outputs]
-        if len(head) > most:
-            return html_table([(repr(self),)])
-        weights = np.column_stack([self.hidden_weights, self.output_weights])[:most]
-        rows = [(i, *(f"{v:.4g}" for v in row)) for i, row in enumerate(weights)]
-        more = f"; the first {most}" if len(self) > most else ""
-        return html_table(rows, head=head, caption=repr(self) + more)
 
     @classmethod
     def from_neurons(

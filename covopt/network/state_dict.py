@@ -125,12 +125,9 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     Raises
     ------
     InputError
-        Where the extension is another one than the model's, or a weight overflows its type.
+        Where a weight overflows its type.
     """
     path = Path(path)
-    if format_of(path) != model.format:
-        wanted = [s for s, kind in SUFFIXES.items() if kind == model.format]
-        raise InputError(f"cannot write {path}: the model's format is kept; use {' or '.join(wanted)}.")
     tensors: dict[str, Any] = {}
     for names, dtype, layer in zip(model.keys, model.dtypes, network.layers, strict=True):
         for name, values in zip(names, layer, strict=True):
