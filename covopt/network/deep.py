@@ -14,8 +14,6 @@ from covopt.errors import InputError
 from covopt.network.export import Exports, Layers
 from covopt.network.inputs import check_inputs, in_pieces
 
-_SWEEPS = 10
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeepReLUNetwork(Exports):
@@ -239,19 +237,14 @@ class DeepReLUNetwork(Exports):
         found = self
         for found in self._sweep(features, preserve):
             yield found
-        if preserve == "outputs" and len(self.widths) > 1:
-            # each layer was reduced before the one after it had changed
-            for _ in range(_SWEEPS):
-                again = found
-                for again in found._sweep(features, preserve):  # noqa: B007
-                    pass
-                worth = again.squared_norm < 0.99 * found.squared_norm or sum(again.widths) < sum(
-                    found.widths
-                )
-                if not worth:
-                    break
-                found = again
-                yield found
+        while preserve == "outputs" and len(self.widths) > 1:
+            again = found  # each layer was reduced before the one after it had changed
+            for again in found._sweep(features, preserve):  # noqa: B007
+                pass
+            if again.squared_norm >= 0.99 * found.squared_norm and sum(again.widths) >= sum(found.widths):
+                break
+            found = again
+            yield found
 
     def _sweep(self, features: np.ndarray, preserve: str) -> Iterator[DeepReLUNetwork]:
         from covopt.sparsify.reduction import reductions
