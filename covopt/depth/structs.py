@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from covopt.files.schema import Kind, check_content, flag, number, record, rows, text
+
 
 class Listed:
     """A dataclass that stands in files as the list of its fields, the last ones left out where they are defaults."""
@@ -64,27 +66,27 @@ def from_json(kind: Any, content: Any) -> Any:
     ((1, 2), None, (1, 2.0))
     >>> from_json(int, True)
     Traceback (most recent call last):
-    TypeError: 'True' is no whole number
+    ValueError: an entry must be a whole number; received True
     """
-    plain = _PLAIN.get(kind)
-    if plain is not None:
-        return plain(content)
+    if kind in _PLAIN:
+        wanted, make = _PLAIN[kind]
+        check_content(content, wanted, "an entry")
+        return make(content)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):  # of something and None
         return None if content is None else from_json(inner[0], content)
     if origin in (tuple, list):
-        entries = _several(content)
+        check_content(content, rows, "an entry")
         if origin is list or inner[-1] is Ellipsis:
-            return origin([from_json(inner[0], entry) for entry in entries])
-        return tuple(from_json(part, entry) for part, entry in zip(inner, entries, strict=True))
+            return origin([from_json(inner[0], entry) for entry in content])
+        return tuple(from_json(part, entry) for part, entry in zip(inner, content, strict=True))
     hints = _hints(kind)
     if issubclass(kind, Listed):
-        entries = _several(content)
-        if len(entries) > len(hints):
-            raise ValueError(f"{len(entries)} numbers stand where {len(hints)} are the most")
-        return kind(*(from_json(hint, entry) for hint, entry in zip(hints.values(), entries, strict=False)))
-    if not isinstance(content, dict):
-        raise TypeError(f"{str(content)[:40]!r} is no object with names")
+        check_content(content, rows, "an entry")
+        if len(content) > len(hints):
+            raise ValueError(f"{len(content)} numbers stand where {len(hints)} are the most")
+        return kind(*(from_json(hint, entry) for hint, entry in zip(hints.values(), content, strict=False)))
+    check_content(content, record, "an entry")
     named = {f.name: f.default is MISSING for f in fields(kind)}
     return kind(**{
         name: from_json(hints[name], content[name]) for name, needed in named.items() if needed or name in content
@@ -97,30 +99,6 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(kind)}
 
 
-def _several(content: Any) -> list[Any]:
-    if not isinstance(content, list | tuple):
-        raise TypeError(f"{str(content)[:40]!r} is no list")
-    return list(content)
-
-
-def _whole(content: Any) -> int:
-    if type(content) is not int:
-        raise TypeError(f"{str(content)[:40]!r} is no whole number")
-    return content
-
-
-def _number(content: Any) -> float:
-    if type(content) not in (int, float):
-        raise TypeError(f"{str(content)[:40]!r} is no number")
-    return float(content)
-
-
-def _truth(content: Any) -> bool:
-    if not isinstance(content, bool):
-        raise TypeError(f"{str(content)[:40]!r} is neither true nor false")
-    return content
-
-
 def _matrix(content: Any) -> np.ndarray:
     found = np.array(content, dtype=float)
     if not np.isfinite(found).all():
@@ -128,12 +106,11 @@ def _matrix(content: Any) -> np.ndarray:
     return found
 
 
-def _text(content: Any) -> str:
-    if not isinstance(content, str):
-        raise TypeError(f"{str(content)[:40]!r} is no text")
-    return content
-
-
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: _whole, float: _number, bool: _truth, str: _text, np.ndarray: _matrix, object: lambda content: content,
-}  # fmt: skip
+_PLAIN: dict[Any, tuple[Kind, Callable[[Any], Any]]] = {
+    int: (Kind("a whole number", lambda value: type(value) is int), int),
+    float: (number, float),
+    bool: (flag, bool),
+    str: (text, str),
+    np.ndarray: (rows, _matrix),
+    object: (Kind("anything", lambda value: True), lambda value: value),
+}
