@@ -62,6 +62,8 @@ def test_the_file_is_verified(name, tmp_path):
     assert found.ok, found.summary()
     assert found.certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
     assert found.certificate.gap <= TOL * (1 + 1e-6)
+    assert found.certificate.cost == solution.cost and found.to_dict()["ok"] is True
+    assert found.summary().endswith("verified")
 
 
 @pytest.mark.thinned(5)
