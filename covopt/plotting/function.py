@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,37 +137,6 @@ def targets(network: Any, X: np.ndarray, Y: np.ndarray, names: Sequence[str], na
 
         found.append(Points(X[:, 0], Y[:, j], "data" if len(names) == 1 else "", SYMBOLS[j], says=says))
     return found
-
-
-def plot_function_1d(
-    network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None, *, names: Sequence[str] = ()
-) -> Axes:
-    """Draw f on the line through the data, exactly: it is straight between kinks.
-
-    Parameters
-    ----------
-    network : ReLUNetwork
-        With one input.
-    X : (N, 1) array
-    y : (N,) or (N, k) array
-    ax : matplotlib Axes, optional
-        A new figure by default.
-    names : sequence of str
-        Of the outputs.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InputError
-        Where X does not have one column.
-    """
-    X, y = table_of(X, y, 1)
-    names = names or (["f(x)"] if y.shape[1] == 1 else [f"f, output {j}" for j in range(y.shape[1])])
-    f, data = partial(predict_columns, network), targets(network, X, y, names, "x")
-    return draw(curve(f, X, data, marked_of(network), network.bias, names, "x"), ax)
 
 
 def clip_lines(

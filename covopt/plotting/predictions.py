@@ -63,16 +63,6 @@ def is_sure(solution: Any) -> bool:
     return solution.loss.probabilities(np.zeros((1, max(2, solution.data.n_outputs)))) is not None
 
 
-def title_of(solution: Any) -> str:
-    """Return what is predicted.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
-    return label_of(solution.loss.column or "class")
-
-
 def shown_of(solution: Any) -> tuple[Callable[[np.ndarray], np.ndarray], list[str]]:
     """Return what pictures show of a function, (N, c), and the names of its columns.
 
@@ -98,12 +88,14 @@ def samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
     x, heights : (N,) arrays
         Where they are.
     """
-    codes, found = codes_of(solution.data.Y), []
-    for k, name in enumerate(classes_of(solution)):
+    codes, chances, found = codes_of(solution.data.Y), chances_of(solution, solution.data.X), []
+    names = classes_of(solution)
+    for k, name in enumerate(names):
         of = np.flatnonzero(codes == k)
 
-        def says(i: int, of: np.ndarray = of, name: str = name) -> list[str]:
-            return [f"point {of[i] + 1}: {name}"]
+        def says(i: int, of: np.ndarray = of, k: int = k, name: str = name) -> list[str]:
+            at, shown = of[i], chances[of[i]]
+            return [f"point {at + 1}: {name}", f"predicted {names[shown.argmax()]}", f"P {shown[k]:.3f}"]
 
         symbol, tone = SYMBOLS[k % len(SYMBOLS)], CLASS_TONES[k % len(CLASS_TONES)]
         found.append(Points(x[of], heights[of], name, symbol, face=tone, says=says))
@@ -117,32 +109,15 @@ def scores(solution: Any) -> Picture:
     ----------
     solution : Solution
     """
-    names, codes = classes_of(solution), codes_of(solution.data.Y)
-    chances = chances_of(solution, solution.data.X)
-    best = chances.argmax(axis=1)
-    layers = []
-    for k, name in enumerate(names):
-        of = np.flatnonzero(codes == k)
-        if not len(of):
-            continue
-        of = of[np.argsort(chances[of, k], kind="stable")]
-
-        def says(i: int, of: np.ndarray = of, k: int = k, name: str = name) -> list[str]:
-            return [
-                f"point {of[i] + 1}: {name}",
-                f"predicted {names[best[of[i]]]}",
-                f"P {chances[of[i], k]:.3f}",
-            ]
-
-        share = np.linspace(0, 1, len(of)) if len(of) > 1 else np.array([0.5])
-        label = f"{name}: {int((best[of] == k).sum())} of {len(of)} right"
-        symbol, tone = SYMBOLS[k % len(SYMBOLS)], CLASS_TONES[k % len(CLASS_TONES)]
-        layers.append(Points(share, chances[of, k], label, symbol, face=tone, says=says, joined=True))
-    right = (best == codes).mean()
+    codes, chances = codes_of(solution.data.Y), chances_of(solution, solution.data.X)
+    own = chances[np.arange(len(codes)), codes]
+    # the share of its class that a sample has behind it
+    share = np.array([(own[codes == k] < value).mean() for k, value in zip(codes, own, strict=True)])
+    right = (chances.argmax(axis=1) == codes).mean()
     return Picture(
-        layers, "samples of each class, sorted (share)",
+        samples(solution, share, own), "samples of each class, sorted (share)",
         "probability of the true class" if is_sure(solution) else "1: predicted right",
-        f"{title_of(solution)}: {right:.1%} of the data right", ylim=(-0.05, 1.05), columns=1,
+        f"{label_of(solution.loss.column or 'class')}: {right:.1%} of the data right", ylim=(-0.05, 1.05),
         caption="Samples of each class, sorted by its probability; the title counts those predicted right.",
     )  # fmt: skip
 

@@ -18,8 +18,6 @@ from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rounding import gamma
-from covopt.sparsify.layer import HiddenLayer
-from covopt.sparsify.reduction import reduce_layer
 
 ASYMMETRY = 1e-12
 EPS = 1e-15
@@ -146,7 +144,8 @@ def decompose(
     for _ in range(n_starts):
         if time.perf_counter() >= end:
             return None
-        mixing = np.linalg.qr(rng.standard_normal((max(width, len(K)), max(width, len(K)))))[0]
+        side = max(width, len(K))
+        mixing = np.linalg.qr(rng.standard_normal((side, side)))[0] * rng.choice([-1.0, 1.0], side)
         Z = factor @ mixing[: len(K), :width]
         for size in FREEZE:
             Z = descend(unit, active, Z, np.abs(Z) > size, max_iter)
@@ -194,7 +193,6 @@ def descend(
 
 
 STARTS = 12  # per width
-FEW_STARTS, QUICK_WIDTHS = 4, 4  # of a first look
 _CP_SHARE = 0.3
 _CP_LEAST_S = 2.0  # with less, the CP-rank's own search is not worth starting
 
@@ -253,8 +251,8 @@ def sigma_rank(
 
     A layer of width n has these covariances if and only if n ≥ Rank_σ (FL22 (4.1), Prop 8). Lower bounds: rank K
     (FL22 Lemma 10) and the CP-rank of :math:`K^\sigma - \beta^2 1 1^T` (FL22 §4.2). Upper bounds: the narrowest
-    decomposition found, by least squares from the lower bound up, Carathéodory from a wide one
-    (r(r + 1)/2 + N(N + 1)/2 neurons are always enough, r = rank K), and a nonnegative factor where K equals
+    decomposition found, by least squares from the lower bound up to r(r + 1)/2 + N(N + 1)/2 neurons, which are
+    always enough (r = rank K; Carathéodory), and a nonnegative factor where K equals
     :math:`K^\sigma - \beta^2 1 1^T`: then every z_j is nonnegative and Rank_σ is the CP-rank.
 
     Parameters
@@ -314,7 +312,7 @@ def sigma_rank(
         Z = factor.T / roots[:, None]
         reasons.append(f"≤ {Z.shape[1]}: no neuron changes sign on any point: a nonnegative factor")
     if Z is None or pair_residual(Z, unit, active) > tol:
-        Z, said = _search(unit, active, lower, enough, tol, end, random_state)
+        Z, said = _search(unit, active, range(lower, enough + 1), tol, end, random_state)
         if Z is not None:
             reasons.append(f"≤ {Z.shape[1]}: {said}")
     if Z is None or pair_residual(Z, unit, active) > tol:
@@ -361,30 +359,11 @@ def _cp_bounds(
 
 
 def _search(
-    unit: np.ndarray,
-    active: np.ndarray,
-    lower: int,
-    enough: int,
-    tol: float,
-    end: float,
-    random_state: int | None,
+    unit: np.ndarray, active: np.ndarray, widths: range, tol: float, end: float, random_state: int | None
 ) -> tuple[np.ndarray | None, str]:
     rng = np.random.default_rng(random_state)
-    best, said = None, ""
-    for first, n_starts in ((lower, FEW_STARTS), (enough, FEW_STARTS), (lower, STARTS)):
-        last = enough if best is None else best.shape[1] - 1
-        for width in range(first, min(last, first + QUICK_WIDTHS - 1 if n_starts < STARTS else last) + 1):
-            found = decompose(unit, active, width, n_starts=n_starts, tol=tol, rng=rng, end=end)
-            if found is None:
-                continue
-            best, said = found, f"found by least squares at width {width}, verified"
-            if width == enough and pair_residual(fewer := _fewer(found), unit, active) <= tol:
-                best, said = fewer, f"Carathéodory from {enough} columns found by least squares"
-            break
-    return best, said
-
-
-def _fewer(Z: np.ndarray) -> np.ndarray:
-    """Carathéodory in the pair: the layer whose inputs are the points themselves."""
-    layer = HiddenLayer(np.eye(len(Z)), Z.T, np.zeros((Z.shape[1], 1)))
-    return reduce_layer(layer).incoming.T
+    for width in widths:
+        found = decompose(unit, active, width, n_starts=STARTS, tol=tol, rng=rng, end=end)
+        if found is not None:
+            return found, f"found by least squares at width {width}, verified"
+    return None, ""
