@@ -220,7 +220,7 @@ def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
     height = (1.0 - BETWEEN * (count - 1)) / count
     top = 1.0 - row * (height + BETWEEN)
     plane, found = any(isinstance(layer, Surface) for layer in picture.layers), {}
-    for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, picture.yticks)):
+    for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, None)):
         axis: dict[str, Any] = dict(
             range=lim, tickvals=ticks, showgrid=not plane, showline=True, linecolor=INK, ticks="outside",
             tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
@@ -284,9 +284,9 @@ def _points(points: Points) -> list[Any]:
     size = np.asarray(points.size)[shown] if np.ndim(points.size) else points.size
     return [
         dict(
-            x=points.x[shown], y=points.y[shown], mode="lines+markers" if points.joined else "markers",
+            x=points.x[shown], y=points.y[shown], mode="markers",
             name=escape(points.name), showlegend=bool(points.name), customdata=tags, hovertemplate=tags and SAYS,
-            line=dict(color=GREY, width=1), cliponaxis=False,
+            cliponaxis=False,
             marker=dict(
                 symbol=[MARKS[points.symbol] + "-open" * hollow] * len(shown), size=1.5 * size, opacity=1,
                 line=dict(color=points.edge, width=1.5), **colors,

@@ -80,7 +80,6 @@ class Points:
     edge: str = INK
     says: Callable[[int], list[str]] | None = None
     which: np.ndarray | None = None
-    joined: bool = False
     values: np.ndarray | None = None
     scale: tuple[float, float] = (0.0, 1.0)
 
@@ -112,7 +111,7 @@ class Picture:
     layers : list
     x, y, title : str
     xlim, ylim : (float, float), optional
-    xticks, yticks : sequence of float, optional
+    xticks : sequence of float, optional
     logs : str
         Which axes are logarithmic, as in "xy".
     bounds, walls : sequence of float
@@ -134,7 +133,6 @@ class Picture:
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
     xticks: Sequence[float] | None = None
-    yticks: Sequence[float] | None = None
     logs: str = ""
     bounds: Sequence[float] = ()
     walls: Sequence[float] = ()
@@ -297,8 +295,6 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
         getattr(ax, f"set_{name}scale")("log")
     if picture.xticks is not None:
         ax.set_xticks(picture.xticks)
-    if picture.yticks is not None:
-        ax.set_yticks(picture.yticks)
     if picture.columns:
         below = (0.5, -0.14)  # the axes, where it hides nothing
         ax.legend(
@@ -352,7 +348,7 @@ def _points(ax: Axes, points: Points, place: int) -> None:
         return
     ax.plot(
         points.x, points.y, points.symbol, ms=points.size, mfc=points.face, mec=points.edge, mew=0.9,
-        ls="-" if points.joined else "", color="0.4", lw=0.8, zorder=place, label=label,
+        ls="", zorder=place, label=label,
     )  # fmt: skip
 
 
