@@ -37,7 +37,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
 from covopt.exact.rounding import UNIT, allowance, gamma, up
 from covopt.oracles.base import settle_doubts
-from covopt.widths.sigma_rank import descend
+from covopt.widths.sigma_rank import ASYMMETRY, descend
 
 DEFAULT_BUDGET = 300_000
 ROUNDING = 64 * UNIT  # of an entry, relative to N
@@ -128,9 +128,7 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
     return QuadraticMinimum(float(np.nextafter(bound, -np.inf)), z[order], values[order])
 
 
-MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9
-ASYMMETRY = 1e-9
 NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
 SLIDES = 5  # iterations between two local descents on the atoms
 DESCENTS = 60  # evaluations of one
@@ -260,7 +258,7 @@ def _decide(
         if found is not None:
             A, B, separation = found
             return Membership(Place.OUT, None, float(residual), (A, B), separation)
-        fresh = lowest.points[lowest.values < 0][:MAX_ATOMS]
+        fresh = lowest.points[lowest.values < 0]
         if not len(fresh):
             break
         points = np.concatenate([points, fresh])

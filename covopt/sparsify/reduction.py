@@ -28,7 +28,6 @@ from covopt.sparsify.layer import (
 
 PRESERVES = ("covariances", "outputs")
 PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
-_SWEEPS = 6
 FEWER = "Give it fewer rows: a sample of the table."
 _LOOSE = 1e-8  # dependent up to the error of ill-conditioned output weights: they are solved for again
 
@@ -182,7 +181,8 @@ def _keep_outputs(layer: HiddenLayer) -> Iterator[HiddenLayer]:
     if is_better(projected):
         best = projected
         yield best
-    for _ in range(_SWEEPS):
+    width = -1
+    while len(best) not in (0, width):
         width = len(best)
         for step in (
             merge_in_cells,
@@ -195,8 +195,6 @@ def _keep_outputs(layer: HiddenLayer) -> Iterator[HiddenLayer]:
             if is_better(found):
                 best = found
                 yield best
-        if len(best) in (0, width):
-            break
 
 
 def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = ATOMS) -> HiddenLayer:

@@ -19,13 +19,14 @@ from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_any
 from covopt.losses import Interpolation, make_loss
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.meter.gap import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.sparsify.layer import balance, drop_silent, least_outgoing
 from covopt.training.runner import TrainingRun, train
-from covopt.training.schedule import Phase, check_widths
+from covopt.training.schedule import DEFAULT_RATE, Phase, check_widths
 from covopt.verification import verify
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ DEFAULT_WIDTHS = (32, 400)  # narrowest and widest
 FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))
 LEVELS = (0.1, 0.01, 1e-3)  # of λ, for interpolation
 STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
-RATE, TOL_GRADIENT = 0.01, 1e-8  # in units of the weights and of the gradients
-MEETS = 1e-9  # of max |y|
+TOL_GRADIENT = 1e-8  # in units of the gradients
 MARGIN = 1e-9  # of the bound: far above rounding, far below any real contradiction
 
 
@@ -233,7 +233,7 @@ def cross_check(
         report = against(network, solution, steps=2 if through else 0, what=what)
         missed = 0.0
         if through:  # what the bound may exceed the norm by, where the points are met up to rounding
-            missed = 2.0 * float(np.abs(solution.dual).sum()) * MEETS * float(np.abs(data.Y).max())
+            missed = 2.0 * float(np.abs(solution.dual).sum()) * INTERPOLATES * float(np.abs(data.Y).max())
         if report.objective < solution.lower_bound * (1.0 - MARGIN) - missed:
             raise contradicted(report, contradiction_file)
         cost = min(value for name, value in report.ladder.items() if name in report.networks)
@@ -273,7 +273,7 @@ def _trained(
         run = train(
             data.X, data.Y if data.n_outputs > 1 else data.Y[:, 0], loss=loss, lam=lam, bias=data.bias,
             output_bias=solution.output_bias, sample_weight=solution.sample_weight,
-            learning_rate=RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
+            learning_rate=DEFAULT_RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
             schedule=[replace(phase, eps=phase.eps * slope) for phase in phases] if schedule is None else schedule,
             tol_gradient=float(np.clip(TOL_GRADIENT * slope / max(1.0, unit), 0.0, 0.5)), callback=callback,
             start=run, **options,
@@ -290,7 +290,7 @@ def _onto(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
         return None
     layer = balance(drop_silent(network.hidden_layer(solution.data.X), keep_negative=False))
     found = network.with_layer(least_outgoing(layer, solution.data.Y))
-    return found if residual_of(solution.data, found) <= MEETS else None
+    return found if residual_of(solution.data, found) <= INTERPOLATES else None
 
 
 def _ratio(cost: float, certified: float) -> float:

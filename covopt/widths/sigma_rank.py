@@ -194,7 +194,6 @@ def descend(
 
 STARTS = 12  # per width
 _CP_SHARE = 0.3
-_CP_LEAST_S = 2.0  # with less, the CP-rank's own search is not worth starting
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,12 +342,12 @@ def _cp_bounds(
     """Return a lower bound on the CP-rank, a factor where one was found, and the reason."""
     roots = np.sqrt(np.diag(A))
     A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
-    if time_limit_s < _CP_LEAST_S or support_pattern(A, tol).ambiguous:
+    if support_pattern(A, tol).ambiguous:
         low = max(clique_cover_bound(A, tol), rank_bound(SymmetricMatrix(A / np.outer(roots, roots)), tol))
         return (
             low,
             None,
-            "its edge-clique cover number, or its rank; entries near zero, or the time, allow no more",
+            "its edge-clique cover number, or its rank; entries near zero allow no more",
         )
     found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
     if found.status is CPStatus.NOT_CP:
