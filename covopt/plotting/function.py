@@ -9,6 +9,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.errors import InputError
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,
     NEGATIVE,
@@ -25,7 +26,6 @@ from covopt.plotting.pictures import (
     marked_of,
     predict_columns,
     short,
-    table_of,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -302,7 +302,9 @@ def plot_surface_2d(
         Where X does not have two columns.
     """
     required("matplotlib", "drawing", "plot")
-    X, y = table_of(X, y, 2)
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    if X.ndim != 2 or X.shape[1] != 2:
+        raise InputError(f"this picture needs X with two columns; received shape {X.shape}.")
     names = ["x₀", "x₁", name]
-    below, data = heights(network, X, y, output, resolution, names)
+    below, data = heights(network, X, y.reshape(len(X), -1), output, resolution, names)
     return draw(surface(below, X, [data], marked_of(network), network.bias, names[:2]), ax)

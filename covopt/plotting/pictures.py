@@ -10,7 +10,6 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import one_line
-from covopt.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,16 +151,6 @@ def limits(values: np.ndarray, margin: float = 0.08) -> tuple[float, float]:
 def predict_columns(network: Any, X: np.ndarray) -> np.ndarray:
     """Return outputs (N, k)."""
     return np.asarray(network.predict(X)).reshape(len(X), -1)
-
-
-def table_of(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs with d columns and targets (N, k), or refuse."""
-    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if X.ndim != 2 or X.shape[1] != d:
-        raise InputError(
-            f"this picture needs X with {d} column{'s' if d > 1 else ''}; received shape {X.shape}."
-        )
-    return X, y.reshape(len(X), -1)
 
 
 def marked_of(network: Any) -> Marked:
