@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import qr, svd
+from scipy.linalg import lstsq, qr, svd
 
 from covopt.exact.parallel_rows import group_rays
 from covopt.exact.rank import numerical_rank, of_given, row_span
@@ -119,8 +119,8 @@ def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
     .. math:: \min_{V, b} \|V\|_F^2 \;(+ \|b\|^2) \quad \text{s.t.} \quad \sigma(Z) V + \beta 1 b^T = F.
 
     The value is :math:`\mathrm{Tr}[F F^T (K^\sigma)^+]`: it depends on the neurons only through
-    :math:`K^\sigma = \sigma(Z)\sigma(Z)^T + \beta^2 1 1^T` (FL22 Prop 3). Of the singular values of σ(Z) the fewest
-    that leave no residual are used, which is where the norm is least.
+    :math:`K^\sigma = \sigma(Z)\sigma(Z)^T + \beta^2 1 1^T` (FL22 Prop 3). LAPACK's solution of least norm is refined
+    once.
 
     Parameters
     ----------
@@ -156,19 +156,8 @@ def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
 
 
 def _least_norm(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    left, values, right = svd(features, full_matrices=False, check_finite=False)
-    if not values.size or values[0] == 0.0:
-        return np.zeros((features.shape[1], targets.shape[1]))
-    count = numerical_rank(values, EPS)
-    parts = left[:, :count].T @ targets
-    # residual after the first i singular vectors, from the small end so that nothing cancels
-    outside = float(((targets - left[:, :count] @ parts) ** 2).sum())
-    tails = np.sqrt(np.append(np.cumsum((parts**2).sum(axis=1)[::-1])[::-1], 0.0) + outside)
-    enough = np.flatnonzero(tails <= 0.1 * DRIFT * np.abs(targets).max(initial=0.0))
-    rank = int(enough[0]) if len(enough) else count
-    inverse = right[:rank].T / values[:rank]
-    weights = inverse @ parts[:rank]
-    return weights + inverse @ (left[:, :rank].T @ (targets - features @ weights))
+    weights = lstsq(features, targets, check_finite=False)[0]
+    return weights + lstsq(features, targets - features @ weights, check_finite=False)[0]
 
 
 # ---------------------------------------------------------------------- merges of a few neurons into fewer
