@@ -7,7 +7,7 @@ weight are drawn solid (filled), negative ones dashed (open), and their width gr
 
 from covopt.plotting.dual import dual_values, plot_dual
 from covopt.plotting.figures import check_figure_path, function_pictures, plot_solution, save_figure
-from covopt.plotting.function import plot_surface_2d
+from covopt.plotting.function import plot_function_1d, plot_surface_2d
 from covopt.plotting.history import plot_history
 from covopt.plotting.pictures import draw
 
@@ -17,6 +17,7 @@ __all__ = [
     "dual_values",
     "function_pictures",
     "plot_dual",
+    "plot_function_1d",
     "plot_history",
     "plot_solution",
     "plot_surface_2d",

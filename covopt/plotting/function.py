@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,6 +138,47 @@ def targets(network: Any, X: np.ndarray, Y: np.ndarray, names: Sequence[str], na
 
         found.append(Points(X[:, 0], Y[:, j], "data" if len(names) == 1 else "", SYMBOLS[j], says=says))
     return found
+
+
+def plot_function_1d(
+    network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None, *, names: Sequence[str] = ()
+) -> Axes:
+    """Draw f on the line through the data, exactly: it is straight between kinks.
+
+    Parameters
+    ----------
+    network : ReLUNetwork
+        With one input.
+    X : (N, 1) array
+    y : (N,) or (N, k) array
+    ax : matplotlib Axes, optional
+        A new figure by default.
+    names : sequence of str
+        Of the outputs.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        Where X does not have one column.
+    """
+    X, y = table_of(X, y, 1)
+    names = names or (["f(x)"] if y.shape[1] == 1 else [f"f, output {j}" for j in range(y.shape[1])])
+    f, data = partial(predict_columns, network), targets(network, X, y, names, "x")
+    return draw(curve(f, X, data, marked_of(network), network.bias, names, "x"), ax)
+
+
+def table_of(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs with d columns and targets (N, k), or refuse."""
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    if X.ndim != 2 or X.shape[1] != d:
+        raise InputError(
+            f"this picture needs X with {d} column{'s' if d > 1 else ''}; received shape {X.shape}."
+        )
+    return X, y.reshape(len(X), -1)
 
 
 def clip_lines(
@@ -302,9 +344,7 @@ def plot_surface_2d(
         Where X does not have two columns.
     """
     required("matplotlib", "drawing", "plot")
-    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if X.ndim != 2 or X.shape[1] != 2:
-        raise InputError(f"this picture needs X with two columns; received shape {X.shape}.")
+    X, y = table_of(X, y, 2)
     names = ["x₀", "x₁", name]
-    below, data = heights(network, X, y.reshape(len(X), -1), output, resolution, names)
+    below, data = heights(network, X, y, output, resolution, names)
     return draw(surface(below, X, [data], marked_of(network), network.bias, names[:2]), ax)

@@ -189,44 +189,6 @@ def balance(layer: HiddenLayer) -> HiddenLayer:
     return layer.with_neurons(layer.incoming[alive] * ratio, layer.outgoing[alive] / ratio)
 
 
-def merge_aligned(layer: HiddenLayer) -> HiddenLayer:
-    r"""Merge neurons whose pre-activations on the data lie on one ray, keeping (K, Kᵠ).
-
-    With :math:`z_j = c_j u`, :math:`c_j > 0`: :math:`z = \|c\| u` and :math:`v = \sum_j c_j v_j / \|c\|`. Then
-    :math:`z z^T = \sum z_j z_j^T`, the outputs stay, and by Cauchy–Schwarz :math:`\|v\|^2 \le \sum \|v_j\|^2`;
-    w is the shortest of the w_j / c_j, times ‖c‖.
-
-    Parameters
-    ----------
-    layer : HiddenLayer
-
-    Examples
-    --------
-    >>> layer = HiddenLayer(np.eye(2), np.array([[3.0, 0.0], [4.0, 0.0]]), np.array([[1.0], [0.0]]))
-    >>> merged = merge_aligned(layer)
-    >>> merged.incoming.tolist(), round(merged.squared_norm, 12), layer.squared_norm
-    ([[5.0, 0.0]], 25.36, 26.0)
-    """
-    z = layer.preactivations.T
-    leader, factor = group_rays(z)
-    counts = np.bincount(leader[leader >= 0], minlength=len(z))
-    if (counts <= 1).all():
-        return layer
-    incoming, outgoing = [], []
-    for first in np.flatnonzero(counts):
-        members = np.flatnonzero(leader == first)
-        if len(members) == 1:
-            incoming.append(layer.incoming[first])
-            outgoing.append(layer.outgoing[first])
-            continue
-        c = factor[members]
-        length = np.linalg.norm(c)
-        shortest = np.argmin(np.linalg.norm(layer.incoming[members], axis=1) / c)
-        incoming.append(layer.incoming[members[shortest]] * (length / c[shortest]))
-        outgoing.append(c @ layer.outgoing[members] / length)
-    return layer.with_neurons(np.array(incoming), np.array(outgoing))
-
-
 def cells(layer: HiddenLayer) -> list[np.ndarray]:
     """Group the neurons by closed cell of the data: indices, one array per group.
 
@@ -280,7 +242,7 @@ def merge_planar(layer: HiddenLayer) -> HiddenLayer:
         if len(group) <= 2:
             continue
         _, values, right = svd(z[:, group], full_matrices=False, check_finite=False)
-        if numerical_rank(values, FLAT) > 2:
+        if numerical_rank(values, FLAT) != 2:
             continue
         flat = values[:2, None] * right[:2]  # coordinates of the group in its plane
         mean = flat.sum(axis=1)

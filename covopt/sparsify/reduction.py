@@ -20,7 +20,6 @@ from covopt.sparsify.layer import (
     balance,
     drop_silent,
     least_outgoing,
-    merge_aligned,
     merge_in_cells,
     merge_planar,
     project_incoming,
@@ -38,7 +37,7 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
     r"""Return a layer with fewer neurons, the same outputs on its data and no larger norm.
 
     ``preserve="covariances"`` keeps the pair :math:`K = \sum_j z_j z_j^T`,
-    :math:`K^\sigma = \sum_j \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T`. Aligned neurons and planar cells merge; then
+    :math:`K^\sigma = \sum_j \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T`. Planar cells merge; then
     the neurons are rescaled by :math:`\sqrt{\alpha_j}`, α ≥ 0 with no larger :math:`\sum_j \alpha_j \|w_j\|^2`, found
     along null vectors of
 
@@ -149,7 +148,7 @@ def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
     def is_better(new: HiddenLayer) -> bool:
         return len(new) < len(layer) and as_good(new, outputs, norm) and _same_pair(given, new)
 
-    for merge in (lambda x: drop_silent(x, keep_negative=True), merge_aligned, merge_planar):
+    for merge in (lambda x: drop_silent(x, keep_negative=True), merge_planar):
         merged = merge(layer)
         if is_better(merged):
             layer = merged

@@ -19,6 +19,7 @@ from covopt.plotting import (
     draw,
     dual_values,
     plot_dual,
+    plot_function_1d,
     plot_history,
     plot_solution,
     plot_surface_2d,
@@ -148,11 +149,10 @@ def test_targets_that_matplotlib_cannot_square(size):
 
 # ---------------------------------------------------------------------- the function
 def test_function_is_drawn_through_its_kinks():
-    solution = stand_in(1)
-    hidden = np.array([[1.0, -0.5], [-1.0, 0.25]])
-    solution.network = ReLUNetwork.from_neurons(hidden, np.array([2.0, -1.0]), bias=1.0)
-    x, f = draw(function_pictures(solution)[0]).lines[0].get_data()
-    assert {0.5, 0.25} <= set(x) and np.allclose(f, solution.network.predict(x[:, None]))
+    network = ReLUNetwork.from_neurons(np.array([[1.0, -0.5], [-1.0, 0.25]]), np.array([2.0, -1.0]), bias=1.0)
+    X = np.array([[-1.0], [1.0]])
+    x, f = plot_function_1d(network, X, network.predict(X)).lines[0].get_data()
+    assert {0.5, 0.25} <= set(x) and np.allclose(f, network.predict(x[:, None]))
 
 
 def kink_lines(ax):
