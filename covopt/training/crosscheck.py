@@ -19,7 +19,7 @@ from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.files.formats import read_any
 from covopt.losses import Interpolation, make_loss
-from covopt.losses.interpolation import INTERPOLATES
+from covopt.losses.regression import INTERPOLATES
 from covopt.meter.gap import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.errors import CertificateContradictedError  # noqa: E402
-from covopt.losses.interpolation import INTERPOLATES  # noqa: E402
+from covopt.losses.regression import INTERPOLATES  # noqa: E402
 from covopt.meter.gap import against  # noqa: E402
 from covopt.training import Phase, loop, recheck  # noqa: E402
 from covopt.training.crosscheck import cross_check  # noqa: E402
