@@ -80,6 +80,19 @@ def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent(processor_cloc
     assert found.score(X, y) > 0.9
 
 
+def test_columns_are_standardised_in_every_fold():
+    X = np.random.default_rng(3).standard_normal((24, 4))
+    y, outputs = 50.0 + np.abs(X[:, 0]), []
+    for table in (X, 7.0 + X * [1e3, 1.0, 1e-2, 4.0]):
+        task = Task(
+            table, y, "squared", 1.0, "none", None, "variation", "auto", 1e-6, None, standardised=True
+        )  # fmt: skip
+        networks, _ = fold_networks(task, np.arange(18), np.array([0.05]))
+        outputs.append(networks[0].predict(table[18:]))
+    np.testing.assert_allclose(*outputs, rtol=1e-4)
+    assert np.abs(outputs[0] - y[18:]).mean() < 1.0
+
+
 def test_lam_by_cross_validation():
     X, y = noisy(12)
     found = covopt.fit(X, y, lam="cv")
