@@ -75,11 +75,11 @@ def finish_network(
     if not len(best[0]):
         return best
     best = _heaviest(problem, *best)
-    for sparsify, light in ((False, 0.0), (True, 0.0), (False, unit.light)):
+    for light in (0.0, unit.light):
         kept = np.abs(best[1][:, 0]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
             break
-        candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
+        candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2])
         if _is_as_good(problem, candidate, best):
             best = candidate
     return _without_idle(problem, *best)
@@ -217,10 +217,15 @@ def _polished(problem: Problem, unit: Unit, faces: Faces, offset: np.ndarray) ->
     return *unit.split(moved), shift
 
 
-def _pass(problem: Problem, unit: Unit, neurons, weights, offset, *, sparsify: bool) -> Network:
-    signed = caratheodory(problem.atoms(neurons), weights[:, 0]) if sparsify else weights[:, 0]
-    heavy = np.abs(signed) > 1e-13 * np.abs(signed).max(initial=0.0)
-    return _polished(problem, unit, unit.merge(problem.rows, neurons[heavy], signed[heavy]), offset)
+def _pass(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
+    """Merge, leave at most N neurons, and move them until they interpolate."""
+    faces = unit.merge(problem.rows, neurons, weights[:, 0])
+    neurons, weights = unit.split(faces)
+    if len(neurons) > problem.targets.size:
+        signed = caratheodory(problem.atoms(neurons), weights[:, 0])
+        heavy = np.abs(signed) > 1e-13 * np.abs(signed).max(initial=0.0)
+        faces = unit.merge(problem.rows, neurons[heavy], signed[heavy])
+    return _polished(problem, unit, faces, offset)
 
 
 def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
