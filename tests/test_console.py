@@ -15,8 +15,8 @@ BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 # rounding decides them, or the clock: the same words, other numbers
 FREE = re.compile(
-    r"neurons|^solver|rounds|gap|interpolation|residual|dual feasible|^proved|^time s|^widths|→|^outputs|"
-    r"exact lower bound"
+    r"neurons|^solver|rounds|gap|interpolation|residual|dual feasible|^proved|^time s|^widths|^output|^boxes|"
+    r"^squared norm after|exact lower bound"
 )
 RTOL = 2e-6  # of the others: the tolerance of a solve and the digits that are printed
 

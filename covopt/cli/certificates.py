@@ -45,7 +45,6 @@ def verify(given: SimpleNamespace) -> Answer:
         {**found.to_dict(), "ok": found.ok},
         [found.summary()],
         rows=found.to_frame,
-        saved="",
     )
 
 
@@ -87,11 +86,9 @@ def prove(given: SimpleNamespace) -> Answer:
                 max_boxes=given.boxes, n_threads=given.threads, time_limit_s=given.time_limit, tol=given.tol,
             )  # fmt: skip
         except BudgetError as error:
-            if not given.as_json:
-                typer.echo(str(error), err=True)
+            given.out = None
             found = {"message": str(error), "proves_what_is_stated": False, "stated": stated}
-            return Answer(Exit.NOT_CERTIFIED, found, saved="")
-        keep(proof.save, given.out)
+            return Answer(Exit.NOT_CERTIFIED, found)
         if given.coq is not None:
             write_coq(proof.text, given.coq)
     holds = bool(proof.lower_bound >= stated - given.tol * abs(stated))
@@ -102,11 +99,9 @@ def prove(given: SimpleNamespace) -> Answer:
         "boxes": proof.boxes,
     }
     tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {proof.boxes:,} boxes", "result", **found)
-    lines = [f"{'proved':<10} {proof.lower_bound:.12g} by {proof.boxes} boxes in integers"]
-    lines.append(f"{'stated':<10} {stated:.12g}")
     if given.coq is not None:
-        lines.append(f"{'saved':<10} {given.coq}; make -C {given.coq} lets Coq check it")
-    return Answer(Exit.CERTIFIED if holds else Exit.NOT_CERTIFIED, found, lines, saved=f"{'saved':<10} {{}}")
+        found["checked_by"] = f"make -C {given.coq}"
+    return Answer(Exit.CERTIFIED if holds else Exit.NOT_CERTIFIED, found, save=proof.save)
 
 
 def cp_rank(given: SimpleNamespace) -> Answer:
@@ -137,16 +132,9 @@ def cp_rank(given: SimpleNamespace) -> Answer:
         **{name: getattr(found, name) for name in said},
     }
     code = Exit.CERTIFIED if found.status.code in ("exact", "not_cp") else Exit.NOT_CERTIFIED
-    return Answer(code, record, [found.summary()], save=found.save, saved=f"{'saved':<10} {{}}")
+    return Answer(code, record, [found.summary()], save=found.save)
 
 
-WORDS = {  # what a line means
-    "n_cells": "activation patterns: which points a neuron can be active on",
-    "rank": "of the table with its column of biases",
-    "largest_zero": "relative; the most that counted as zero, a point on the kink",
-    "smallest_nonzero": "relative; the least that did not; covopt warns where the two come near",
-}
-EXACT = {True: "whole numbers, counted without rounding", False: "counted in doubles"}
 BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
 
 
@@ -183,7 +171,7 @@ def cells(given: SimpleNamespace) -> Answer:
         tell(logging.INFO, said, "result", **found)
     found["time_s"] = time.perf_counter() - began
     code = Exit.NOT_CERTIFIED if "at_most" in found else Exit.CERTIFIED
-    return Answer(code, found, _cells_lines(found), saved=f"{'saved':<16} {{}}")
+    return Answer(code, found)
 
 
 def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[str], None]) -> dict[str, Any]:
@@ -226,20 +214,3 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
         "largest_zero": float(found.separation.largest_zero),
         "smallest_nonzero": float(found.separation.smallest_nonzero),
     }
-
-
-def _cells_lines(found: dict[str, Any]) -> list[str]:
-    """Return the summary, a line each."""
-    from covopt.data.column_choice import describe_left_out
-
-    shown = {
-        **found,
-        "features": ", ".join(found["features"]),
-        "left_out": describe_left_out(found["left_out"]) or "nothing",
-    }
-    words = {**WORDS, "exact": EXACT.get(found.get("exact", False), "")}
-    return [
-        f"{name.replace('_', ' '):<16} {f'{value:.4g}' if isinstance(value, float) else value}"
-        + (f"  ({words[name]})" if name in words else "")
-        for name, value in shown.items()
-    ]

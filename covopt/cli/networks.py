@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +22,6 @@ from covopt.cli.running import (
     strengths_in,
 )
 
-FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 SAID = (
     "lam", "cost", "lower_bound", "gap", "tol", "depth", "potential", "output_bias", "solver", "time_s", "timings",
 )  # fmt: skip
@@ -35,10 +33,9 @@ CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # otherwise in 
 STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
 
 
-def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
+def asked(given: SimpleNamespace) -> dict[str, Any]:
     """Return what the Python functions are asked, of the options that were given."""
-    names = [name for name in ASKED if hasattr(given, name) and name not in without]
-    return {CALLED.get(name, name): getattr(given, name) for name in names}
+    return {CALLED.get(name, name): getattr(given, name) for name in ASKED if hasattr(given, name)}
 
 
 def _found(
@@ -100,6 +97,7 @@ def fit(given: SimpleNamespace) -> Answer:
     """
     from covopt.api.lambdas import DEFAULT_LAMBDA
     from covopt.errors import InputError
+    from covopt.solution.summary import quality
 
     shallow = given.depth == 2
     if given.depth > 2 and given.plot is not None:
@@ -107,9 +105,11 @@ def fit(given: SimpleNamespace) -> Answer:
     given.standardise = given.standardise if shallow else bool(given.standardise)
     lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
     solution, table, said = _found(given, "fit", by_loss=True, units=shallow, lam=lam)
-    beside = _beside(solution, table, given)
-    answer = answer_of(solution, table, [*_beside_lines(beside, given.lam), *said])
-    answer.record |= {**beside, "held_out": _held_out(solution)}
+    (name, value), top = quality(solution), solution.lambda_max or None
+    answer = answer_of(solution, table, [f"{name:<14} {value:.4f}  (on the points it was fitted to)", *said])
+    share = None if top is None else solution.lam / top
+    answer.record |= {"lambda_max": top, "lam_over_lambda_max": share, "held_out": _held_out(solution)}
+    answer.record["r2" if name == "R²" else name] = value
     return answer
 
 
@@ -195,40 +195,6 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
         "tol": solution.tol,
         "standardised": None if scaling is None else scaling.by_name(data),
     }
-
-
-def _beside(solution: Any, table: Any, given: SimpleNamespace) -> dict[str, Any]:
-    """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
-    from covopt.api.fitting import lambda_max
-    from covopt.errors import CovoptError
-    from covopt.limits import TimeUp, limited
-    from covopt.losses import make_loss
-    from covopt.solution.summary import quality
-
-    (name, value), top = quality(solution), solution.lambda_max
-    limit = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
-    if top is None and solution.status.code not in STOPPED:  # else the time is up
-        with contextlib.suppress(CovoptError, TimeUp), limited(limit):  # too many faces
-            top = lambda_max(
-                table.features, table.targets, loss=make_loss(solution.loss), sample_weight=table.weights,
-                **asked(given, "solver", "tol", "start", "depth", "time_limit", "seed"),
-            )  # fmt: skip
-    share = solution.lam / top if top else None
-    return {"r2" if name == "R²" else name: value, "lambda_max": top or None, "lam_over_lambda_max": share}
-
-
-def _beside_lines(beside: dict[str, Any], lam: str | None) -> list[str]:
-    name, key = ("accuracy", "accuracy") if "accuracy" in beside else ("R²", "r2")
-    share = beside["lam_over_lambda_max"]
-    how = {"": "; by default, since --lam was not given", "cv": "; chosen by cross-validation"}
-    chosen = how.get((lam or "").strip().lower(), "")
-    said = "λ_max was not computed"
-    if share is not None:
-        said = f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
-    return [
-        f"{name:<14} {beside[key]:.4f}  (on the points it was fitted to)",
-        f"{'λ / λ_max':<14} {said}",
-    ]
 
 
 def _held_out(found: Any) -> dict[str, Any] | None:

@@ -160,14 +160,8 @@ class Option:
 # fmt: off
 OPTIONS = (
     # what is read
-    Option("verify", "solution", Path, ..., "Any JSON file that covopt saved.", "FILE.json", argument=True,
-           reads=True),
-    Option("predict", "solution", Path, ..., "A solution or a path, as solve, fit and path save.", "FILE.json",
-           argument=True, reads=True),
-    Option("prove", "solution", Path, ..., "A file that solve or fit saved, with one output.", "FILE.json",
-           argument=True, reads=True),
-    Option("explore", "solution", Path, ..., "A solution, or a path: what solve, fit and path saved.", "FILE.json",
-           argument=True, reads=True),
+    Option("verify predict prove explore", "solution", Path, ..., "What covopt saved: a solution or a path; for "
+           "prove a solution of one output, for verify any file.", "FILE.json", argument=True, reads=True),
     Option("reduce", "model", Path, ..., "State dict of Linear and ReLU: .safetensors, .pt or .pth.", "MODEL",
            argument=True, reads=True),
     Option("cp-rank", "source", Path, ..., "Symmetric matrix (.csv) or graph without weights (.g6, .graphml).",
@@ -222,7 +216,6 @@ OPTIONS = (
     Option("fit path train gap", "loss", Text, None, "squared, huber, logistic, hinge, squared-hinge or "
            "softmax-cross-entropy. By default the target says: squared for numbers, logistic for two classes, "
            "softmax-cross-entropy for more.", "NAME", more={"autocompletion": losses_there_are}),
-    Option("fit path train gap", "delta", float | None, None, "Where the Huber loss becomes linear (default 1)."),
     Option("solve fit path depth train cells gap", "bias", float, 1.0,
            "Amount of bias: inputs become (x, bias); 0 for none."),
     Option("solve fit path depth train", "output_bias", OutputBias, "none",

@@ -17,9 +17,8 @@ from typing import Any
 
 import typer
 
-from covopt.checks.memory import memory_limited
-from covopt.checks.speaking import spinner
-from covopt.checks.wording import counted, listed, one_line
+from covopt.checks.speaking import round_line, spinner
+from covopt.checks.wording import listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
@@ -62,6 +61,8 @@ def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list
     What is large keeps to ``memory_limit`` GiB.
     Anything else is a defect of covopt and keeps its traceback.
     """
+    from covopt.checks.memory import memory_limited  # with NumPy
+
     heard: list[str] = []
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -179,6 +180,36 @@ def keep(write: Callable[[Path], Any], out: Path | None) -> None:
             raise InputError(f"{said}it is in {other}.") from None
 
 
+def record_lines(record: dict[str, Any]) -> list[str]:
+    """Return what ``--json`` says as people read it: a line for each entry that there is.
+
+    Parameters
+    ----------
+    record : dict
+
+    Examples
+    --------
+    >>> record_lines({"n_cells": 12, "features": ("a", "b"), "bias": 1.0, "ended": None})
+    ['n cells    12', 'features   a, b', 'bias       1']
+    """
+
+    def said(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.12g}" if abs(value) > 1e-6 else f"{value:.2g}"
+        if isinstance(value, dict):  # what is left out, and why
+            from covopt.data.column_choice import describe_left_out
+
+            return describe_left_out(value) or "nothing"
+        return (", ".join(map(str, value)) or "nothing") if isinstance(value, list | tuple) else str(value)
+
+    width = max((len(name) for name in record), default=0) + 2
+    return [
+        f"{name.replace('_', ' '):<{width}} {said(value)}"
+        for name, value in record.items()
+        if value is not None
+    ]
+
+
 def left_out_lines(table: Any, width: int = 14) -> list[str]:
     """Return what is said of the columns that were no inputs, and of the rows that were dropped."""
     from covopt.data.column_choice import describe_left_out
@@ -191,34 +222,6 @@ def left_out_lines(table: Any, width: int = 14) -> list[str]:
     return lines
 
 
-def progress_line(state: Any, before: Any = None) -> str:
-    """Return the bracket of a round for a terminal; arrows show which bound has moved since the round ``before``.
-
-    Parameters
-    ----------
-    state, before : RoundState
-
-    Examples
-    --------
-    >>> from covopt.solvers.loop import RoundState
-    >>> states = [RoundState(1, 2.0, 4.0, 0.5, 9, 0.1), RoundState(2, 3.0, 4.0, 0.25, 9, 0.2)]
-    >>> print(progress_line(states[1], states[0]))
-    round 2   3↑ ≤ minimum ≤ 4   gap 2.5e-01   9 columns
-    """
-
-    def number(value: float) -> str:
-        return f"{value:.8g}" if math.isfinite(value) else "…"
-
-    rises = before is not None and state.lower_bound > before.lower_bound
-    falls = before is not None and state.upper_bound < before.upper_bound
-    gap = f"gap {state.gap:.1e}" if math.isfinite(state.gap) else "gap …"
-    return (
-        f"round {state.round}   {number(state.lower_bound)}{'↑' * rises} ≤ minimum ≤ "
-        f"{number(state.upper_bound)}{'↓' * falls}   {gap}   {counted(state.n_columns, 'column')}"
-        + (f"   {state.note}" if getattr(state, "note", "") else "")
-    )
-
-
 class Progress:
     """A spinner with the bracket and the time on a terminal; silent anywhere else.
 
@@ -229,7 +232,7 @@ class Progress:
     def __init__(self, text: str, *, enabled: bool, out: Path | None = None):
         self._out, self._best, self._ended = out, None, threading.Event()
         self._writer = threading.Thread(target=self._write_often, daemon=True)
-        self._status, self._before = spinner(text, enabled), None
+        self._status = spinner(text, enabled)
 
     def __enter__(self) -> Progress:
         if self._out is not None:
@@ -251,8 +254,7 @@ class Progress:
         if deep:
             self.say(f"{state['side']} {state['value']:.8g}   {state['source']}")
         elif not self._status.disable:
-            self.say(progress_line(state, self._before))
-            self._before = state
+            self.say(round_line(state))
         return False
 
     def _write_often(self) -> None:

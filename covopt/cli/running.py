@@ -13,7 +13,16 @@ import typer
 from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted, listed
 from covopt.cli.options import FIGURE, check_suffix, options_of, reading, save_table, signature
-from covopt.cli.report import Exit, Progress, check_outputs, keep, left_out_lines, print_json, reporting
+from covopt.cli.report import (
+    Exit,
+    Progress,
+    check_outputs,
+    keep,
+    left_out_lines,
+    print_json,
+    record_lines,
+    reporting,
+)
 from covopt.errors import InputError
 
 # in the order in which somebody new needs them
@@ -49,26 +58,23 @@ class Answer:
     code : Exit
     record : dict
         For ``--json``.
-    lines : list of str
-        For people.
+    lines : list of str, optional
+        For people; by default the record, an entry a line.
     save, draw : callable, optional
         Write ``--out`` and ``--plot``.
     rows : callable, optional
         Return the table for ``--table``.
     finished : bool
         Whether there is nothing to resume.
-    saved : str
-        How a line for a file reads.
     """
 
     code: Exit
     record: dict[str, Any] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] | None = None
     save: Callable[[Path], Any] | None = None
     draw: Callable[[Path], Any] | None = None
     rows: Callable[[], Any] | None = None
     finished: bool = True
-    saved: str = f"{'saved':<14} {{}}"
 
 
 Command = Callable[[SimpleNamespace], Answer]
@@ -118,9 +124,13 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
             named = {key: file for key, file in files.items() if key}
             print_json({**answer.record, "exit_code": int(answer.code), "warnings": given.heard, **named})
         elif not given.quiet:
-            written = [answer.saved.format(file) for file in files.values() if file is not None]
-            for line in [*answer.lines, *(written if answer.saved else [])]:
-                typer.echo(line)
+            saved = [str(file) for file in files.values() if file is not None]
+            lines = answer.lines
+            if lines is None:
+                lines = record_lines(answer.record | {"saved": saved or None})
+            else:
+                lines = [*lines, *(f"{'saved':<14} {file}" for file in saved)]
+            typer.echo("\n".join(lines), nl=bool(lines))
         raise typer.Exit(answer.code)
 
 
@@ -179,13 +189,9 @@ def read_plain(given: SimpleNamespace, **more: Any) -> Any:
 
 def read_for_loss(given: SimpleNamespace) -> tuple[Any, dict[str, Any], list[str]]:
     """Return the table, the options that come from it, and a line about the loss where the target has chosen it."""
-    from covopt.losses import Huber, make_loss
+    from covopt.losses import make_loss
 
     made = None if given.loss is None else make_loss(given.loss)
-    if given.delta is not None:
-        if not isinstance(made, Huber):
-            raise InputError(f"--delta belongs to --loss huber; received --loss {given.loss}.")
-        made = Huber(given.delta)
     labels = None if made is None else made.is_classification
     table = read_plain(given, labels=labels, weight=given.sample_weight)
     said: list[str] = []

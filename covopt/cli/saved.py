@@ -17,10 +17,6 @@ from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import Answer, progress, read_for_loss, strength_in
 
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
-ENDED = {
-    "time_limit": "the time limit was reached; this is the smallest model that there was time for",
-    "interrupted": "interrupted; this is the smallest model so far",
-}
 
 
 def reduce(given: SimpleNamespace) -> Answer:
@@ -31,7 +27,7 @@ def reduce(given: SimpleNamespace) -> Answer:
     with progress(given, "reducing"):
         found = _found(given)
     code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
-    return Answer(code, found, lines(found))
+    return Answer(code, found)
 
 
 def _found(given: SimpleNamespace) -> dict[str, Any]:
@@ -89,26 +85,6 @@ def _found(given: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Return the summary, a line each."""
-    from covopt.data.column_choice import describe_left_out
-
-    def widths(values: list[int]) -> str:
-        return ", ".join(map(str, values)) or "none"
-
-    left_out = describe_left_out(found["left_out"]) or "nothing"
-    return [
-        f"{'features':<14} {', '.join(found['features'])}; left out: {left_out}",
-        f"{'widths':<14} {widths(found['widths_before'])} → {widths(found['widths_after'])}",
-        f"{'‖W‖²':<14} {found['squared_norm_before']:.10g} → {found['squared_norm_after']:.10g}",
-        f"{'outputs':<14} change by at most {found['output_change']:.1e} on {counted(found['n_samples'], 'point')}, "
-        f"{found['output_change_rounded']:.1e} as written ({', '.join(sorted(set(found['dtypes'])))}); "
-        f"largest output {found['largest_output']:.4g}",
-        f"{'note':<14} {found['note']}",
-        *([f"{'ended':<14} {ENDED[found['ended']]}"] if found["ended"] in ENDED else []),
-    ]
-
-
 SAID = ("status", "ladder", "gap", "excess", "what", "formula", "notes", "findings", "tol", "time_s")
 ASKED = ("weight_decay", "reduction", "bias", "output_bias", "standardise", "tol")
 
@@ -152,8 +128,6 @@ def explore(given: SimpleNamespace) -> Answer:
     return Answer(
         Exit.NOT_CERTIFIED if left_out else Exit.CERTIFIED,
         {"left_out": left_out},
-        [f"{'left out':<10} {', '.join(left_out)}, for want of time"] if left_out else [],
-        saved=f"{'saved':<10} {{}}; open it in any browser",
     )
 
 
@@ -195,7 +169,8 @@ def predict(given: SimpleNamespace) -> Answer:
             "lam": chosen.lam,
             "features": chosen.data.feature_names,
         },
-        save=partial(save_table, found),
+        [],
+        partial(save_table, found),
     )
 
 

@@ -55,6 +55,7 @@ def train(given: SimpleNamespace) -> Answer:
         options |= {"X": X, "Y": Y, "bias": given.bias, "output_bias": given.output_bias}
         shown.say(f"{len(X)} points, {len(table.feature_names)} features")
         outcome = _run(given, sizes, lams, options, shown)
+    assert outcome.lines is not None
     numbers = {name: value for name, value in outcome.record.items() if name != "networks"}
     tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
     outcome.lines += [*columns_lines(table), *said, *why]

@@ -10,7 +10,6 @@ import pytest
 
 import covopt
 from covopt.cli.report import Progress
-from covopt.datasets import make_random_plane
 from covopt.solvers.loop import RoundState
 from tests.cases import cases
 from tests.commands import run
@@ -69,8 +68,4 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch):
             progress.say("more")
             assert progress(state) is False
         shown = enabled and isinstance(stream, Terminal)
-        assert ("1.25 ≤ minimum ≤ 1.5" in stream.getvalue()) is shown is bool(stream.getvalue())
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    with Progress("first round", enabled=True) as progress:
-        covopt.min_norm(*make_random_plane(8), callback=progress)
-    assert "↑ ≤ minimum" in stream.getvalue() or "↓   gap" in stream.getvalue()  # which bound has moved
+        assert ("1.25 <= minimum <= 1.5" in stream.getvalue()) is shown is bool(stream.getvalue())
