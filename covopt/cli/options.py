@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 TABLES = (".csv", ".parquet", ".tex")
 JSON = (".json",)
-FIGURE = ("figure",)  # which extensions, matplotlib says
+FIGURE = (".png", ".pdf", ".svg")
+PAGE = (".html", ".htm")
 
 
 def check_suffix(path: Path | None, allowed: tuple[str, ...]) -> None:
@@ -292,7 +293,7 @@ OPTIONS = (
     Option("prove", "coq", File, None, "A folder for Coq: `make -C DIR` lets its kernel check the proof.", "DIR"),
     Option("cp-rank", "out", File, None, "Save the certificate.", "FILE.json", writes=JSON, key="certificate_file"),
     Option("explore", "out", File, None, "Where to write the page; by default beside the solution.", "PAGE.html",
-           writes=(), key="page_file"),
+           writes=PAGE, key="page_file"),
     Option("path verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv",
            flags=("--table",), writes=TABLES, key="table_file"),
     Option("solve fit path train gap", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",

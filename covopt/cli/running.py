@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-from covopt.checks.optional import is_installed
+from covopt.checks.optional import required
 from covopt.checks.wording import counted, listed
-from covopt.cli.options import FIGURE, check_suffix, options_of, reading, save_table, signature
+from covopt.cli.options import check_suffix, options_of, reading, save_table, signature
 from covopt.cli.report import (
     Exit,
     Progress,
@@ -106,9 +106,10 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
     with reporting(given.as_json, memory_limit) as given.heard:
         check_outputs(*(getattr(given, option.name) for option in outputs), inputs=inputs)
         for option in outputs:
-            # what draws without being asked goes on where nothing can be drawn
-            if option.writes is not FIGURE or option.default is None or is_installed("matplotlib"):
-                _check(getattr(given, option.name), option.writes or ())
+            if option.writes:
+                check_suffix(getattr(given, option.name), option.writes)
+        if getattr(given, "plot", None) and name != "demo":  # which goes on where nothing can be drawn
+            required("matplotlib", "drawing", "plot")
         answer = command(given)
         if answer.save is not None:
             keep(answer.save, given.out)
@@ -132,18 +133,6 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
                 lines = [*lines, *(f"{'saved':<14} {file}" for file in saved)]
             typer.echo("\n".join(lines), nl=bool(lines))
         raise typer.Exit(answer.code)
-
-
-def _check(path: Path | None, writes: tuple[str, ...]) -> None:
-    """Refuse the extension of an output, before anything is computed."""
-    if path is None or not writes:
-        return
-    if writes is not FIGURE:
-        check_suffix(path, writes)
-        return
-    from covopt.plotting import check_figure_path
-
-    check_figure_path(path)
 
 
 def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Progress:

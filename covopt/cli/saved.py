@@ -119,10 +119,9 @@ def gap(given: SimpleNamespace) -> Answer:
 def explore(given: SimpleNamespace) -> Answer:
     """Write one HTML page to look around in a solution or a path."""
     import covopt
-    from covopt.explore.page import check_page_path, write_page
+    from covopt.explore.page import write_page
 
     given.out = given.out or given.solution.with_suffix(".html")
-    check_page_path(given.out)
     with progress(given, "drawing"):
         left_out = write_page(covopt.load(given.solution), given.out, time_limit_s=given.time_limit)
     return Answer(

@@ -78,27 +78,12 @@ def write_page(
     >>> file.read_text().startswith("<!doctype html>")
     True
     """
-    check_page_path(path)
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{os.fspath(path)}: a page is written as .html; change the extension.")
     left_out: list[str] = []
     content = page_html(found, title=title, time_limit_s=time_limit_s, left_out=left_out).encode()
     write_atomically(Path(path), lambda stream: stream.write(content))
     return left_out
-
-
-def check_page_path(path: str | os.PathLike[str]) -> None:
-    """Refuse a file name that is none of a page.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Raises
-    ------
-    InputError
-        Where it does not end in .html or .htm.
-    """
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{os.fspath(path)}: a page is written as .html; change the extension.")
 
 
 def page_html(

@@ -285,7 +285,7 @@ def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_pa
     assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', head) and len(html) < 4e6
     line.save(tmp_path / "solution.json")
     done, out = run("explore", tmp_path / "solution.json"), tmp_path / "solution.html"
-    assert (done.exit_code, done.stdout) == (0, f"saved      {out}; open it in any browser\n")
+    assert (done.exit_code, done.stdout) == (0, f"left out   nothing\nsaved      {out}\n")
     assert out.read_text().endswith("</html>\n")
     X, y = make_smooth(6)  # tiny targets are not drawn as zero
     surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][-1]["data"][0]
