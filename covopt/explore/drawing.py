@@ -220,9 +220,9 @@ def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
     height = (1.0 - BETWEEN * (count - 1)) / count
     top = 1.0 - row * (height + BETWEEN)
     plane, found = any(isinstance(layer, Surface) for layer in picture.layers), {}
-    for name, lim, ticks in (("x", picture.xlim, picture.xticks), ("y", picture.ylim, None)):
+    for name, lim in (("x", picture.xlim), ("y", picture.ylim)):
         axis: dict[str, Any] = dict(
-            range=lim, tickvals=ticks, showgrid=not plane, showline=True, linecolor=INK, ticks="outside",
+            range=lim, showgrid=not plane, showline=True, linecolor=INK, ticks="outside",
             tickcolor=INK, gridcolor="#eceae3", zeroline=False, automargin=True,
             anchor=f"{'y' if name == 'x' else 'x'}{suffix}",
         )  # fmt: skip

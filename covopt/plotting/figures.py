@@ -13,7 +13,7 @@ from covopt.files import write_atomically
 from covopt.plotting.dual import plot_dual
 from covopt.plotting.function import curve, heights, plane_of, surface, targets
 from covopt.plotting.history import cost_of, plot_history
-from covopt.plotting.pictures import DPI, MOST_OUTPUTS, Marked, Picture, Surface, draw, label_of, marked_of
+from covopt.plotting.pictures import DPI, MOST_OUTPUTS, Marked, Picture, Surface, draw, marked_of
 from covopt.plotting.predictions import (
     dependences,
     has_classes,
@@ -95,19 +95,16 @@ def function_pictures(solution: Any, marked: Marked | None = None, *, resolution
     resolution : int
         Points of a grid in each direction.
     """
-    data, network, classes = solution.data, solution.network, has_classes(solution)
+    data, classes = solution.data, has_classes(solution)
     if data.n_features not in (1, 2):
         return dependences(solution)
-    marked = marked_of(network) if marked is None else marked
-    inputs, (f, names) = [label_of(name) for name in data.feature_names], shown_of(solution)
+    marked = marked_of(solution.network) if marked is None else marked
     if data.n_features == 1:
         if not classes:
-            marks = targets(network, data.X, data.Y, names, *inputs)
-            return [curve(f, data.X, marks, marked, network.bias, names, *inputs)]
-        marks = samples(solution, data.X[:, 0], -0.08 - 0.05 * codes_of(data.Y))
-        shown = curve(f, data.X, marks, marked, network.bias, names, *inputs)
+            return [curve(solution, targets(solution), marked)]
+        shown = curve(solution, samples(solution, data.X[:, 0], -0.08 - 0.05 * codes_of(data.Y)), marked)
         return [replace(shown, y="probability" if is_sure(solution) else "predicted")]
-    found = []
+    found, (f, names) = [], shown_of(solution)
     for j, name in enumerate(names[:MOST_OUTPUTS]):
         if classes:
             first, second, points = plane_of(data.X, resolution)
@@ -115,9 +112,9 @@ def function_pictures(solution: Any, marked: Marked | None = None, *, resolution
             below = Surface(first, second, values, (0.0, 1.0), name, 0.5)
             marks = samples(solution, *data.X.T)
         else:
-            below, of_data = heights(network, data.X, data.Y, j, resolution, [*inputs, name])
+            below, of_data = heights(solution, j, resolution)
             marks = [of_data]
-        found.append(surface(below, data.X, marks, marked, network.bias, inputs))
+        found.append(surface(solution, below, marks, marked))
     if len(names) > MOST_OUTPUTS:
         found[-1].title += f"; {not_drawn(len(names) - MOST_OUTPUTS, 'output')}"
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +23,17 @@ from covopt.plotting.pictures import (
     Surface,
     by_sign,
     draw,
+    label_of,
     limits,
     marked_of,
     predict_columns,
     short,
 )  # fmt: skip
+from covopt.plotting.predictions import shown_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Function = Callable[[np.ndarray], np.ndarray]
 MOST_KINKS = 16  # more are a hairball
 BETWEEN_KINKS = 301  # points of a curve beside its kinks and the data, for probabilities, which bend
 KINKS_1D = (
@@ -64,31 +65,19 @@ def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
         return -offset / hidden[:, 0]
 
 
-def curve(
-    f: Function,
-    X: np.ndarray,
-    data: Sequence[Points],
-    marked: Marked,
-    bias: float,
-    names: Sequence[str],
-    name: str,
-) -> Picture:
-    """Return f on the line through the data, exactly where it is straight between kinks.
+def curve(solution: Any, data: Sequence[Points], marked: Marked) -> Picture:
+    """Return the function on the line through the data, exactly where it is straight between kinks.
 
     Parameters
     ----------
-    f : callable
-        From (n, 1) inputs to (n, c) values.
-    X : (N, 1) array
+    solution : Solution
+        With one input.
     data : sequence of Points
         The data as they are marked.
     marked : Marked
-    bias : float
-    names : sequence of str
-        Of the values.
-    name : str
-        Of the input.
     """
+    (f, names), X, bias = shown_of(solution), solution.data.X, solution.network.bias
+    name = label_of(solution.data.feature_names[0])
     low, high = limits(X[:, 0])
     kinks = kinks_of(marked.hidden, bias)
     inside = np.flatnonzero((kinks > low) & (kinks < high))
@@ -96,14 +85,8 @@ def curve(
     values = f(grid[:, None])
     one = values.shape[1] == 1
     layers: list[Any] = [
-        Line(
-            grid,
-            values[:, j],
-            "f" if one else target,
-            dash=j,
-            reads=f"{name} %{{x:.4g}}<br>{target} %{{y:.5g}}",
-        )
-        for j, target in enumerate(names[:MOST_OUTPUTS])
+        Line(grid, column, "f" if one else target, dash=j, reads=f"{name} %{{x:.4g}}<br>{target} %{{y:.5g}}")
+        for j, (target, column) in enumerate(zip(names[:MOST_OUTPUTS], values.T, strict=False))
     ]
     heights = f(kinks[inside][:, None])[:, 0] if len(inside) else np.zeros(0)
     size = np.sqrt(30 + 60 * marked.share[inside])
@@ -116,20 +99,16 @@ def curve(
     )  # fmt: skip
 
 
-def targets(network: Any, X: np.ndarray, Y: np.ndarray, names: Sequence[str], name: str) -> list[Points]:
+def targets(solution: Any) -> list[Points]:
     """Return the data beside a curve.
 
     Parameters
     ----------
-    network : ReLUNetwork
-    X : (N, 1) array
-    Y : (N, k) array
-    names : sequence of str
-        Of the outputs.
-    name : str
-        Of the input.
+    solution : Solution
+        With one input, of a regression.
     """
-    said, found = predict_columns(network, X), []
+    X, Y, (f, names) = solution.data.X, solution.data.Y, shown_of(solution)
+    name, said, found = label_of(solution.data.feature_names[0]), f(X), []
     for j, target in enumerate(names[:MOST_OUTPUTS]):
 
         def says(i: int, j: int = j, target: str = target) -> list[str]:
@@ -165,20 +144,21 @@ def plot_function_1d(
     InputError
         Where X does not have one column.
     """
-    X, y = table_of(X, y, 1)
-    names = names or (["f(x)"] if y.shape[1] == 1 else [f"f, output {j}" for j in range(y.shape[1])])
-    f, data = partial(predict_columns, network), targets(network, X, y, names, "x")
-    return draw(curve(f, X, data, marked_of(network), network.bias, names, "x"), ax)
+    seen = _as_solution(network, X, y, ["x"], names)
+    return draw(curve(seen, targets(seen), marked_of(network)), ax)
 
 
-def table_of(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs with d columns and targets (N, k), or refuse."""
+def _as_solution(network: Any, X: Any, y: Any, inputs: list[str], names: Sequence[str]) -> Any:
+    """Return a network and a table as pictures take them, or refuse."""
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if X.ndim != 2 or X.shape[1] != d:
+    if X.ndim != 2 or X.shape[1] != len(inputs):
         raise InputError(
-            f"this picture needs X with {d} column{'s' if d > 1 else ''}; received shape {X.shape}."
+            f"this picture needs X with {counted(len(inputs), 'column')}; received shape {X.shape}."
         )
-    return X, y.reshape(len(X), -1)
+    Y = y.reshape(len(X), -1)
+    names = names or (["f(x)"] if Y.shape[1] == 1 else [f"f, output {j}" for j in range(Y.shape[1])])
+    data = SimpleNamespace(X=X, Y=Y, feature_names=inputs, target_names=names)
+    return SimpleNamespace(network=network, data=data, loss=None)
 
 
 def clip_lines(
@@ -239,37 +219,25 @@ def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], st
     return found, f"the function: {counted(len(slope), 'neuron')}{note}"
 
 
-def surface(
-    below: Surface, X: np.ndarray, data: Sequence[Points], marked: Marked, bias: float, inputs: Sequence[str]
-) -> Picture:
+def surface(solution: Any, below: Surface, data: Sequence[Points], marked: Marked) -> Picture:
     """Return values over the plane, the kinks and the data.
 
     Parameters
     ----------
+    solution : Solution
+        With two inputs.
     below : Surface
-    X : (N, 2) array
     data : sequence of Points
         The data as they are marked.
     marked : Marked
-    bias : float
-    inputs : sequence of str
-        Their names.
     """
-    kinks, title = kinks_in(X, marked, bias)
-    return Picture(
-        [below, *kinks, *data],
-        inputs[0],
-        inputs[1],
-        title,
-        limits(X[:, 0]),
-        limits(X[:, 1]),
-        caption=KINKS_2D,
-    )
+    X, (x, y) = solution.data.X, map(label_of, solution.data.feature_names)
+    kinks, title = kinks_in(X, marked, solution.network.bias)
+    across, up = map(limits, X.T)
+    return Picture([below, *kinks, *data], x, y, title, across, up, caption=KINKS_2D)
 
 
-def heights(
-    network: Any, X: np.ndarray, Y: np.ndarray, output: int, resolution: int, names: Sequence[str]
-) -> tuple[Surface, Points]:
+def heights(solution: Any, output: int, resolution: int) -> tuple[Surface, Points]:
     """Return one output over the plane, and the data on its scale.
 
     The scale is that of the targets: the corners extrapolate far beyond the data. What cannot be squared is divided
@@ -277,14 +245,14 @@ def heights(
 
     Parameters
     ----------
-    network : ReLUNetwork
-    X, Y : (N, 2) and (N, k) arrays
+    solution : Solution
+        With two inputs, of a regression.
     output : int
     resolution : int
         Points of the grid in each direction.
-    names : sequence of str
-        Of the inputs and the output.
     """
+    X, Y, network = solution.data.X, solution.data.Y, solution.network
+    names = [label_of(name) for name in (*solution.data.feature_names, solution.data.target_names[output])]
     first, second, points = plane_of(X, resolution)
     values, said = (predict_columns(network, at)[:, output] for at in (points, X))
     peak = float(np.abs(Y[:, output]).max())
@@ -344,7 +312,6 @@ def plot_surface_2d(
         Where X does not have two columns.
     """
     required("matplotlib", "drawing", "plot")
-    X, y = table_of(X, y, 2)
-    names = ["x₀", "x₁", name]
-    below, data = heights(network, X, y, output, resolution, names)
-    return draw(surface(below, X, [data], marked_of(network), network.bias, names[:2]), ax)
+    seen = _as_solution(network, X, y, ["x₀", "x₁"], [name] * (output + 1))
+    below, data = heights(seen, output, resolution)
+    return draw(surface(seen, below, [data], marked_of(network)), ax)

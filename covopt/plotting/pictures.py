@@ -110,7 +110,6 @@ class Picture:
     layers : list
     x, y, title : str
     xlim, ylim : (float, float), optional
-    xticks : sequence of float, optional
     logs : str
         Which axes are logarithmic, as in "xy".
     bounds, walls : sequence of float
@@ -131,7 +130,6 @@ class Picture:
     title: str = ""
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
-    xticks: Sequence[float] | None = None
     logs: str = ""
     bounds: Sequence[float] = ()
     walls: Sequence[float] = ()
@@ -237,14 +235,6 @@ STYLES = ("-", "--", ":", "-.")
 MOST_TICKS = 5  # of an axis, so that labels of seven digits do not run into each other
 
 
-def new_axes(ax: Axes | None) -> Axes:
-    """Return the axes given, or those of a new figure."""
-    if ax is not None:
-        return ax
-    plt = required("matplotlib.pyplot", "drawing", "plot")
-    return plt.subplots(figsize=(6.0, 4.5), dpi=DPI, layout="constrained")[1]
-
-
 def draw(picture: Picture, ax: Axes | None = None) -> Axes:
     """Draw a picture.
 
@@ -258,7 +248,9 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
+    if ax is None:
+        plt = required("matplotlib.pyplot", "drawing", "plot")
+        ax = plt.subplots(figsize=(6.0, 4.5), dpi=DPI, layout="constrained")[1]
     ax.set(xlabel=plain(picture.x), ylabel=plain(picture.y))
     ax.set_title(plain(picture.title), fontsize="medium")
     if not picture.layers:
@@ -282,8 +274,6 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
             locator.set_params(nbins=MOST_TICKS, integer=name in picture.whole)
     for name in picture.logs:
         getattr(ax, f"set_{name}scale")("log")
-    if picture.xticks is not None:
-        ax.set_xticks(picture.xticks)
     if picture.columns:
         below = (0.5, -0.14)  # the axes, where it hides nothing
         ax.legend(
