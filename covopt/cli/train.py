@@ -99,6 +99,7 @@ def _run(
     from covopt.api.stopping import Clock
     from covopt.checks.validation import check_time_limit
     from covopt.limits import now
+    from covopt.training.crosscheck import certified_optimum
 
     clock = Clock(check_time_limit(given.time_limit), now())
 
@@ -115,9 +116,8 @@ def _run(
     proved, floor = True, None
     if given.cross_check:
         shown.say("certifying the optimum")
-        solution = _certify(lams, {**options, "time_limit_s": clock.half(), "callback": shown})
-        if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
-            raise KeyboardInterrupt
+        lam = lams[0] if lams else None
+        solution = certified_optimum(lam=lam, **options, time_limit_s=clock.half(), callback=shown)
         place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
         found: Any = training.cross_check(solution, contradiction_file=place, **trained)
         more, proved = {name: getattr(found, attribute) for name, attribute in SAID.items()}, found.proved
@@ -146,20 +146,6 @@ def _run(
         {"complete": found.complete, "time_s": found.time_s, **more, "networks": found.table.to_dict("records")},
         lines, save=partial(_save_table, found.table), draw=draw,
     )  # fmt: skip
-
-
-def _certify(lams: list[Any], options: dict[str, Any]) -> Any:
-    from covopt.api import min_norm
-    from covopt.api.fitting import fit
-    from covopt.errors import InputError
-
-    if lams:
-        return fit(lam=lams[0], **options)
-    if options.pop("loss").name != "squared" or options.pop("sample_weight") is not None:
-        raise InputError(
-            "without --lam the points are interpolated, and no loss or weight applies; give --lam."
-        )
-    return min_norm(**options)
 
 
 # ---------------------------------------------------------------------- reading and writing

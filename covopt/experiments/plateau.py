@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.fitting import fit
-from covopt.api.interpolation import min_norm
 from covopt.api.task import Task
 from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_tol
 from covopt.checks.wording import Brief
 from covopt.errors import InputError
-from covopt.losses import Interpolation, Loss, make_loss
+from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.training.crosscheck import CrossCheck, cross_check
+from covopt.training.crosscheck import CrossCheck, certified_optimum, cross_check
 from covopt.training.schedule import check_widths
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
@@ -249,16 +247,10 @@ def _first(table: pd.DataFrame, level: float, tol: float) -> int | None:
 def _floor(
     X: Any, Y: Any, lam: Any, loss: Any, bias: float, output_bias: str, reference: Any, limit: float | None
 ) -> Solution:
-    if lam is None and make_loss(loss).name != "squared":
-        raise InputError(
-            f"interpolation has no loss; received loss={loss!r}: give lam too, or leave loss out."
-        )
     if reference is None:
-        options: dict[str, Any] = {"bias": bias, "output_bias": output_bias, "time_limit_s": limit}
-        found = min_norm(X, Y, **options) if lam is None else fit(X, Y, lam=lam, loss=loss, **options)
-        if found.status.code == "interrupted":  # the solvers return what they have; here that is no answer
-            raise KeyboardInterrupt
-        return found
+        return certified_optimum(
+            X, Y, lam=lam, loss=loss, bias=bias, output_bias=output_bias, time_limit_s=limit
+        )
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
     task = Task(

@@ -79,6 +79,47 @@ def recheck(path: str | os.PathLike[str]) -> list[Check]:
     return [check for check in verify(found).checks if not check.ok]
 
 
+def certified_optimum(
+    X: Any, Y: Any, *, lam: Any, loss: Any, sample_weight: Any = None, **options: Any
+) -> Solution:
+    """Return what networks are held against: of a fit, or without λ of an interpolation.
+
+    Parameters
+    ----------
+    X, Y : array_like
+    lam : float, str or None
+    loss : str or Loss
+    sample_weight : array_like, optional
+    **options
+        Of :func:`covopt.min_norm` and :func:`covopt.fit`.
+
+    Raises
+    ------
+    InputError
+        For a loss or weights without λ.
+    KeyboardInterrupt
+        Where the search was interrupted: the solvers return what they have, which is no answer here.
+
+    Examples
+    --------
+    >>> round(certified_optimum([[0.0], [1.0]], [0.0, 1.0], lam=None, loss="squared").cost, 6)
+    2.0
+    """
+    from covopt.api import fitting, min_norm
+
+    if lam is not None:
+        found = fitting.fit(X, Y, lam=lam, loss=loss, sample_weight=sample_weight, **options)
+    elif make_loss(loss).name != "squared" or sample_weight is not None:
+        raise InputError(
+            f"without lam the points are interpolated, by no weights and no loss; received loss={loss!r}: give lam."
+        )
+    else:
+        found = min_norm(X, Y, **options)
+    if found.status.code == "interrupted":
+        raise KeyboardInterrupt
+    return found
+
+
 DEFAULT_SEEDS = 32
 DEFAULT_WIDTHS = (32, 400)  # narrowest and widest
 FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))

@@ -47,12 +47,6 @@ def rate_of(phase: Phase, member: Member) -> float:
     return DEFAULT_RATE if member.learning_rate is None else member.learning_rate
 
 
-def shown_rate(phases: Sequence[Phase], member: Member) -> float:
-    """Return what the table says: the network's learning rate, else that of the first phase with one, or NaN."""
-    rates = [rate_of(phase, member) for phase in phases if phase.optimiser != "lbfgs"]
-    return (rates[0] if rates else float("nan")) if member.learning_rate is None else member.learning_rate
-
-
 class FirstOrder:
     """One phase of a batch; samples and noise depend on (random_state, seed, widths, step) alone.
 

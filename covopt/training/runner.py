@@ -30,7 +30,7 @@ from covopt.losses import Loss
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.training.loop import COPIES, Problem, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
-from covopt.training.optimisers import PAIRS, shown_rate
+from covopt.training.optimisers import PAIRS
 from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class TrainingRun(Brief):
     steps: np.ndarray
     times: np.ndarray = field(repr=False)
     gradient_norms: np.ndarray = field(repr=False)
-    rates: list[float] = field(repr=False)
     schedule: tuple[Phase, ...] = ()
     history: pd.DataFrame | None = field(default=None, repr=False)
     random_state: int = 0
@@ -106,7 +105,7 @@ class TrainingRun(Brief):
         row = {
             "width": member.widths[0] if len(member.widths) == 1 else member.widths,
             "lam": member.lam,
-            "learning_rate": self.rates[index],
+            "learning_rate": np.nan if member.learning_rate is None else member.learning_rate,
             "seed": member.seed,
             "loss": loss,
             "squared_norm": norm,
@@ -311,7 +310,7 @@ def train(
     return TrainingRun(
         task.data.X, task.loss, members, layouts, runner.weights,
         ["stopped" if status == "running" else str(status) for status in runner.status], runner.steps, runner.times,
-        runner.gradient_norms(), [shown_rate(phases, member) for member in members], phases,
+        runner.gradient_norms(), phases,
         runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
     )  # fmt: skip
 
