@@ -7,40 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
-from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
+from covopt.completely_positive.factorisation import numerical_factor, residual_of
 from covopt.completely_positive.graphs import (
     graph_matrix,
     incidence,
-    triangle_free_graphs,
 )
-
-
-def weighted(graph: nx.Graph, rng: np.random.Generator, slack: float) -> np.ndarray:
-    """A completely positive matrix with this support graph; slack on the diagonal makes it easier."""
-    E = incidence(graph) * np.exp(rng.standard_normal((graph.number_of_edges(), graph.number_of_nodes())))
-    A = E.T @ E
-    return A + slack * np.diag(rng.random(len(A)) * np.diag(A))
-
-
-@pytest.mark.parametrize("slack", [0.0, 1e-14, 1e-9, 1e-3, 1.0, 100.0])
-def test_one_row_per_edge_for_every_connected_triangle_free_graph_on_six_vertices(slack):
-    rng = np.random.default_rng(0)
-    for graph in triangle_free_graphs(6):
-        if not nx.is_connected(graph):
-            continue
-        A, edges = weighted(graph, rng, slack), graph.number_of_edges()
-        B = dominance_factor(A)
-        assert (B >= 0).all()
-        # a tree's last row is left out where it would be within the tolerance
-        assert residual_of(A, B) < (1e-9 if len(B) == 5 and slack == 1e-9 else 1e-12)
-        assert len(B) == edges if edges >= 6 else len(B) in (5, 6)
-        assert ((B > 0).sum(1) <= 2).all()
 
 
 @pytest.mark.parametrize(
     ("graph", "decades"),
     [
-        *((graph, 2.0) for graph in (nx.path_graph(60), nx.random_labeled_tree(30, seed=0))),
+        *(
+            (graph, 2.0)
+            for graph in (nx.path_graph(60), nx.random_labeled_tree(30, seed=0), nx.complete_graph(7))
+        ),
         *((nx.complete_bipartite_graph(4, 4), decades) for decades in (2.0, 6.0, 20.0)),
         (nx.random_labeled_tree(6, seed=0), 20.0),
     ],
@@ -62,27 +42,8 @@ def test_entries_over_many_decades_leave_no_residual(graph, decades):
             assert len(found) == len(E) or (len(E) < n and len(found) == n)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(3, 9), st.integers(0, 10**6), st.floats(0.0, 3.0))
-def test_diagonally_dominant_matrices_need_one_row_per_edge(n, seed, slack):
-    rng = np.random.default_rng(seed)
-    graph = (
-        nx.complete_graph(n)
-        if seed % 3 == 0
-        else nx.connected_watts_strogatz_graph(n, 2 + n // 3, 0.4, seed=seed)
-    )
-    A = np.zeros((n, n))
-    for u, v in graph.edges:
-        A[u, v] = A[v, u] = rng.random() + 0.01
-    A += np.diag(A.sum(1) + slack * rng.random(n))
-    B = dominance_factor(A)
-    assert residual_of(A, B) < 1e-11
-    assert (B >= 0).all()
-    assert len(B) <= max(graph.number_of_edges(), n)
-
-
-@pytest.mark.parametrize("n", [20, 60])  # with the Jacobian, and by conjugate gradients without it
-def test_random_matrices(n):
+def test_a_random_matrix_is_factored_by_conjugate_gradients_without_its_jacobian():
+    n = 30  # below 28 rows the Jacobian is a dense matrix
     B = np.random.default_rng(0).random((3 * n // 2, n))
     A = B.T @ B
     F = numerical_factor(A, n)
@@ -119,14 +80,3 @@ def test_a_factor_keeps_the_zeros_and_small_ones_are_not_found_where_there_are_n
     A = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
     assert smallest_comparison(A) == pytest.approx(1 - 1.8) and dominance_factor(A) is None
     assert numerical_factor(np.array([[1.0, 0.5], [0.5, 1.0]]), 1, n_starts=8) is None
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 25), st.integers(0, 10**6))
-def test_caratheodory(n, m, seed):
-    rng = np.random.default_rng(seed)
-    B = rng.random((m, n)) * (rng.random((m, n)) < 0.7)
-    C = caratheodory(B)
-    assert len(C) <= min(m, n * (n + 1) // 2)
-    assert (C >= 0).all()
-    assert np.abs(C.T @ C - B.T @ B).max() < 1e-11

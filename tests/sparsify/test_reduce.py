@@ -121,15 +121,6 @@ def test_merge_on_a_line_is_proposition_15(seed, n, m):
     assert len(wide.reduce(X, preserve="outputs")) <= len(X)
 
 
-def test_merge_lowers_the_norm_of_neurons_that_are_not_parallel():
-    X = [[1.0], [2.0], [3.0]]
-    net = ReLUNetwork(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0], [1.0]]))
-    merged = net.merge(X)
-    assert len(merged) == 1
-    assert merged.squared_norm == pytest.approx(2 * np.sqrt(2))
-    np.testing.assert_allclose(merged.predict(X), [2.0, 3.0, 4.0])
-
-
 def test_opposite_signs_in_a_cell_stay_apart_without_vectors():
     X = [[1.0], [2.0]]
     net = ReLUNetwork(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0], [-1.0]]))
@@ -202,20 +193,3 @@ def test_same_outputs_no_higher_cost_few_columns(seed, n, m, rank):
     assert np.count_nonzero(fewer) <= np.linalg.matrix_rank(atoms, tol=1e-9) + np.count_nonzero(
         np.abs(atoms).max(axis=0) == 0
     )
-
-
-def test_independent_columns_stay():
-    rng = np.random.default_rng(0)
-    atoms, weights = rng.random((8, 5)), rng.standard_normal(5)
-    np.testing.assert_array_equal(caratheodory(atoms, weights), weights)
-
-
-def test_copies_collapse_onto_the_cheapest():
-    fewer = caratheodory(np.array([[1.0, 2.0, 4.0]]), np.array([4.0, 2.0, 1.0]))
-    assert np.count_nonzero(fewer) == 1
-    assert fewer.sum() == pytest.approx(3.0)  # 12 = 4 · 3
-
-
-def test_nothing_comes_from_nothing():
-    assert caratheodory(np.zeros((3, 0)), np.zeros(0)).shape == (0,)
-    assert not caratheodory(np.ones((3, 2)), np.zeros(2)).any()
