@@ -113,8 +113,9 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
         answer = command(given)
         if answer.save is not None:
             keep(answer.save, given.out)
-        if hasattr(given, "resume") and not answer.finished:
-            _say_how_it_goes_on(given.out)
+        goes_on = hasattr(given, "resume") and not answer.finished
+        if goes_on and given.out is not None and given.out.exists():
+            typer.echo(f"note: the same command with --resume goes on from {given.out}", err=True)
         if answer.rows is not None and given.rows is not None:
             save_table(answer.rows(), given.rows)
         if answer.draw is not None and given.plot is not None:
@@ -138,11 +139,6 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
 def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Progress:
     """Show a spinner where somebody looks, and let the best answer so far stand in a file."""
     return Progress(text, enabled=given.talks, out=out)
-
-
-def _say_how_it_goes_on(path: Path | None) -> None:
-    if path is not None and path.exists():
-        typer.echo(f"note: the same command with --resume goes on from {path}", err=True)
 
 
 def earlier(given: SimpleNamespace) -> Any:

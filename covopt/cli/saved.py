@@ -156,21 +156,15 @@ def predict(given: SimpleNamespace) -> Answer:
                 f"note: {lacking.sum()} of {counted(len(found), 'row')} lack a value; theirs are empty",
                 err=True,
             )
-    if given.out is None and not given.as_json:
+    record = {
+        "n_samples": len(found), "empty": int(lacking.sum()), "lam": chosen.lam,
+        "features": chosen.data.feature_names,
+    }  # fmt: skip
+    if given.as_json:
+        record["predictions"] = found.to_dict("list")
+    elif given.out is None:
         typer.echo(found.to_csv(index=False), nl=False)
-    record = {"predictions": found.to_dict("list")} if given.as_json else {}
-    return Answer(
-        Exit.CERTIFIED,
-        record
-        | {
-            "n_samples": len(found),
-            "empty": int(lacking.sum()),
-            "lam": chosen.lam,
-            "features": chosen.data.feature_names,
-        },
-        [],
-        partial(save_table, found),
-    )
+    return Answer(Exit.CERTIFIED, record, [], partial(save_table, found))
 
 
 def _choose(file: Path, lam: float | None) -> Any:
