@@ -17,12 +17,6 @@ def certified(X, Y, **options):
     return solution
 
 
-def test_one_hot_targets():
-    labels = np.array([0, 0, 0, 1, 1, 2])
-    solution = certified(np.eye(6), np.eye(3)[labels], bias=0)
-    assert solution.cost == pytest.approx(2 * (np.sqrt(3) + np.sqrt(2) + 1), rel=2e-6)
-
-
 def test_where_the_doubly_nonnegative_bound_is_not_tight():
     i = np.arange(5)
     Y = np.cos(4 * np.pi * (i[:, None] - i[None, :]) / 5) ** 2

@@ -31,12 +31,6 @@ def bound(problem, **options):
     return problem.scale_dual(dual, bound_gauge(problem.rows, dual).value)[1]
 
 
-def test_one_hot_targets_on_the_identity():
-    labels = np.array([0, 1, 1, 2, 2, 2])
-    found = bound(Problem.through(np.eye(6), np.eye(3)[labels]))
-    assert found == pytest.approx(1 + np.sqrt(2) + np.sqrt(3), rel=1e-5)
-
-
 def test_doubly_nonnegative_but_not_completely_positive():
     # the pentagon: the doubly nonnegative bound is Tr (YYᵀ)^{1/2} = 5, the optimum 5.033991
     steps = np.arange(5)

@@ -19,18 +19,6 @@ def check_optimal(atoms, targets, weights):
     np.testing.assert_allclose(products[used], np.sign(weights[used]), atol=TOL)
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    size=st.sampled_from([(3, 2), (12, 5), (40, 15), (5, 30)]),
-    scale=st.floats(0.1, 100),
-)
-@settings(max_examples=40, deadline=None)
-def test_optimality_conditions(seed, size, scale):
-    rng = np.random.default_rng(seed)
-    atoms, targets = rng.standard_normal(size), scale * rng.standard_normal(size[1])
-    check_optimal(atoms, targets, solve_sparse(atoms, targets))
-
-
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
 def test_columns_in_pairs_and_repeated(seed):

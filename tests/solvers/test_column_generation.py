@@ -7,7 +7,6 @@ import covopt
 from covopt.oracles.base import Pricing
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
-from covopt.solvers.master.networks import completed, shifted
 from covopt.status import Status
 from tests.oracles.table import face_oracle
 
@@ -79,39 +78,6 @@ def test_the_reason_for_patience_is_in_the_history(tmp_path):
     assert covopt.load(tmp_path / "linear.json").history == solution.history
     noise = covopt.min_norm(X[:20], np.random.default_rng(1).standard_normal(20))
     assert not any("note" in state for state in noise.history)
-
-
-@pytest.mark.parametrize("offset_cost", OFFSETS[:2])
-def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
-    case = problem(n=20, kind="smooth", offset_cost=offset_cost)
-    solver = Generation(case, face_oracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
-    solver.solve()
-    master = solver.master
-    step = master.step(solver.dual_gap, solver.point.lower_bound, with_networks=True)
-    first, used = step.candidates[1], np.abs(step.candidates[1].weights[:, 0]) > 1e-3
-    assert len(step.rows) > 3 and used.sum() > 10
-    whole = completed(master.columns, step, first, used, has_offset=case.has_offset)
-    assert not whole.weights[~used].any()
-    neurons, weights, _ = shifted(master.columns, step, whole)
-    outputs = np.maximum(neurons @ case.rows.T, 0.0).T @ weights + whole.offset
-    assert np.abs(outputs - case.targets).max() <= 1e-12
-    # the same by a dense least-norm solve in changes over the roots of the masses
-    own, root = used[step.tangents.owner], np.sqrt(np.abs(first.weights[used, 0]))
-    parts = [master.columns.atoms[used].T * root, step.rows[own].T]
-    change = np.concatenate(
-        [(whole.weights - first.weights)[used, 0] / root, (whole.moves - first.moves)[own]]
-    )
-    left = (
-        case.targets[:, 0]
-        - master.columns.atoms[used].T @ first.weights[used, 0]
-        - step.rows[own].T @ first.moves[own]
-    )
-    if case.has_offset:
-        lever = np.sqrt(max(abs(first.offset[0]), np.mean(root**2)))
-        parts.append(np.full((len(left), 1), lever))
-        change, left = np.append(change, (whole.offset - first.offset) / lever), left - first.offset
-    least = np.linalg.lstsq(np.concatenate(parts, axis=1), left, rcond=None)[0]
-    np.testing.assert_allclose(change, least, atol=1e-7 * np.abs(least).max())
 
 
 def test_single_steps_reach_nine_digits():

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.losses import make_loss
-from covopt.problems.problem import Problem
 from covopt.solvers.regularised import following
-from covopt.solvers.regularised.newton import applies, solve_newton_master
-from tests.solvers.restricted import solve_restricted
 
 
 def table(loss, n=25, seed=0):
@@ -14,40 +10,6 @@ def table(loss, n=25, seed=0):
     X = rng.standard_normal((n, 2))
     y = rng.standard_normal(n) + 2.0 * np.maximum(X[:, 0], 0)
     return X, (y if loss == "squared" else np.where(y > 0.5, "b", "a"))
-
-
-def problem_of(loss, Z, y, strength, offset_cost=np.inf):
-    loss = make_loss(loss)
-    loss.encode_targets(y)
-    outputs = None
-    if loss.name == "softmax-cross-entropy":
-        outputs = np.array([[-1.0], [1.0]]) / np.sqrt(2.0)
-    return Problem(Z, loss, strength, offset_cost, outputs)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax-cross-entropy"])
-@pytest.mark.parametrize("offset_cost", [np.inf, 0.7])
-@pytest.mark.parametrize("strength", [1e-1, 1e-3])
-def test_the_master_against_interior_points(loss, offset_cost, strength):
-    X, y = table(loss)
-    Z = np.column_stack([X, np.ones(len(X))])
-    problem = problem_of(loss, Z, y, strength, offset_cost)
-    assert applies(problem)
-    rng = np.random.default_rng(1)
-    units = rng.standard_normal((60, 3))
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-    atoms = np.ascontiguousarray(problem.atoms(units).T)
-    found = solve_newton_master(problem, atoms, np.zeros(60), 0.0, tol=1e-10)
-    mine = problem.primal_value(
-        (atoms.T @ found.weights + found.offset)[:, None], found.weights[:, None], np.array([found.offset])
-    )
-    start = found.dual * (0.5 / max(1.0, np.abs(atoms @ found.dual).max()))
-    other = solve_restricted(problem, atoms, start, tol=1e-9)
-    gauge = float(np.abs(atoms @ other.dual).max())
-    assert mine >= problem.scale_dual(other.dual, gauge)[1] * (1 - 1e-9)
-    outputs = other.columns.atoms.T @ other.cones.weights + other.shift()
-    assert mine <= problem.primal_value(outputs, other.cones.weights, other.shift()) * (1 + 1e-9)
-    assert np.abs(atoms @ found.dual).max() <= 1 + 1e-9
 
 
 def test_every_point_of_a_weighted_path_is_the_optimum_found_from_scratch():

@@ -262,14 +262,6 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     assert all(state.lower_bound <= exact.upper_bound * (1 + 1e-7) for state in seen)
 
 
-def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
-    """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 2, 1, 1."""
-    targets = np.repeat(np.eye(3), [2, 1, 1], axis=0)
-    found = bracketed(Problem.through(np.eye(4), targets))
-    assert found.status is Status.CERTIFIED
-    assert found.upper_bound == pytest.approx(np.sqrt(2) + 2, rel=1e-6)
-
-
 def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
     rng = np.random.default_rng(1)
     for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
