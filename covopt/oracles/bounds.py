@@ -2,9 +2,9 @@ r"""Valid bounds where the exact oracle is out of reach.
 
 Two ways lead from a dual point λ to a rigorous lower bound on the primal: divide λ by an upper
 bound on its gauge h(λ) that needs no enumeration (:func:`gauge_bound`), or use a dual that vanishes
-outside a small set S of rows (:func:`choose_subset`), whose gauge the exact oracle of the rows in S
-gives (:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the
-optimum of the problem that interpolates the rows in S only, and forgetting constraints can only lower the optimum.
+outside a small set S of rows, whose gauge an oracle of the rows in S gives
+(:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the optimum of the
+problem that interpolates the rows in S only, and forgetting constraints can only lower the optimum.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.exact.definite import quadratic_up
-from covopt.exact.rank import row_span
 from covopt.exact.rounding import TINY, allowance, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
-from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import LiftedForm
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
@@ -320,40 +318,3 @@ def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
     """Return what each row can at most contribute to h: |λ_i| ‖z_i‖, with several outputs ‖λ_i‖ ‖z_i‖."""
     size = np.abs(dual) if dual.ndim == 1 else np.linalg.norm(dual, axis=1)
     return size * np.linalg.norm(rows, axis=1)
-
-
-def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarray:
-    """Choose the rows that carry a dual point, as many as the exact oracle can afford.
-
-    The order is by ‖λ_i‖ ‖z_i‖, what row i can at most contribute to F; λ should come from a
-    heuristic solve of the whole problem. Any choice is valid.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,) or (N, k)
-    budget : float
-        Largest number of faces per pricing, as counted by :func:`covopt.oracles.faces.count_faces`.
-
-    Returns
-    -------
-    ndarray of int
-        Sorted indices S; at least one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> choose_subset(np.eye(3), np.array([1.0, 0.0, -2.0]), budget=1e3)
-    array([0, 2])
-    """
-    weights = importance(rows, dual)
-    order = np.argsort(-weights, kind="stable")[: max(1, int((weights > 0).sum()))]
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high + 1) // 2
-        rank = len(row_span(rows[order[:middle]]))
-        if count_faces(middle, rank) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return np.sort(order[:low])

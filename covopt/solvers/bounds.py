@@ -3,7 +3,7 @@
 - the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, and
   quadratics on boxes for as long as there is time;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
-  of all, and its h involves only the arrangement of S, which is chosen small enough for the exact oracle;
+  of all, and its h involves only the arrangement of S; more and more points are taken while they are solved in time;
 - where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.relaxation`), divided likewise.
 """
 
@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.memory import memory_left
 from covopt.conic.relaxation import relaxed_dual
 from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
-from covopt.oracles.bounds import choose_subset, gauge_bound, importance
+from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_search, suits_signs
 from covopt.oracles.cones.deeper import TOO_WIDE, closed_gauge, deep_gauge
 from covopt.oracles.coordinates import restrict
@@ -33,11 +32,10 @@ from covopt.solvers.interpolating import squared_fits
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
 from covopt.solvers.relaxed import relaxed_duals
+from covopt.solvers.searching import search
 from covopt.status import Status
 
-SUBSET_BUDGET, SUBSET_BUDGET_VECTOR = 2e6, 1e5  # faces of a few points
-FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
-SUBSET_BYTES = 400.0  # of a face of the few points
+FEW, MORE = 8, 1.5  # points at first, and times as many that come next
 SUBSET_TOL = 1e-3
 RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
@@ -118,7 +116,8 @@ class Bounds:
             ways.append(self.by_relaxed_dual)
         if not tried and self.is_searched and self.asked.any():
             ways.append(self.by_policy)
-        if problem.interpolates and (not tried or suits_signs(*self.rows.shape)):
+        narrow = rank <= MOST_QUADRATIC_DIMENSIONS or suits_signs(*self.rows.shape)
+        if problem.interpolates and (narrow or not problem.is_scalar):
             ways.append(self.by_few_points)
         if tried and rank <= MOST_QUADRATIC_DIMENSIONS:
             ways.append(self.by_quadratics)
@@ -221,21 +220,19 @@ class Bounds:
 
 
 def few_points(
-    problem: Problem,
-    dual: np.ndarray,
-    budget: float,
-    time_limit_s: float,
-    random_state: int | None = None,
+    problem: Problem, chosen: np.ndarray, time_limit_s: float, random_state: int | None = None
 ) -> np.ndarray:
-    """Return a certified optimal dual, h at most one, of the rows that a dual counts on most; zero elsewhere."""
-    chosen = choose_subset(problem.rows, dual, budget)
+    """Return a proved dual, h at most one, of the chosen rows alone; zero elsewhere."""
     rows, _ = restrict(problem.rows, chosen)
     part = Problem.through(rows, problem.targets[chosen], problem.offset_cost)
-    full = np.zeros_like(dual)
+    full = np.zeros(problem.dual_shape)
+    limit = time_limit_s if np.isfinite(time_limit_s) else None
+    options: dict[str, Any] = {"tol": SUBSET_TOL, "random_state": random_state, "time_limit_s": limit}
     with contextlib.suppress(BudgetError):
-        oracle = exact_oracle(rows, problem.vector_outputs)
-        limit = time_limit_s if np.isfinite(time_limit_s) else None
-        point = generate(part, oracle, tol=SUBSET_TOL, random_state=random_state, time_limit_s=limit)
+        if part.is_scalar and suits_search(*rows.shape):
+            point, _ = search(part, **options)
+        else:
+            point = generate(part, exact_oracle(rows, problem.vector_outputs), **options)
         full[chosen] = point.dual
     return full
 
@@ -243,7 +240,7 @@ def few_points(
 def more_and_more_points(
     problem: Problem, time_limit_s: float, random_state: int | None = None, guess: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
-    """Return the best dual, and its value, of exact solutions of more and more points, those that a guess counts on.
+    """Return the best dual, and its value, of solutions of more and more points, those that a guess counts on.
 
     Examples
     --------
@@ -252,21 +249,19 @@ def more_and_more_points(
     True
     """
     best, highest = np.zeros(problem.dual_shape), 0.0
-    began, most, budget = now(), memory_left() / SUBSET_BYTES, FIRST_BUDGET
+    began = now()
     if guess is None or not guess.any():
         guess = problem.project_dual(problem.targets)
-    is_once = time_limit_s == np.inf
-    if is_once:
-        budget = SUBSET_BUDGET if problem.is_scalar else SUBSET_BUDGET_VECTOR
+    weights = importance(problem.rows, guess)
+    order, count = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)], FEW
+    most = len(order) if np.isfinite(time_limit_s) else 2 * problem.rows.shape[1]
     with contextlib.suppress(TimeUp):
-        while guess.any() and (left := time_limit_s - (now() - began)) > 0.0:
-            started = now()
-            dual = few_points(problem, guess, min(budget, most), left, random_state)
+        while len(order) and (left := time_limit_s - (now() - began)) > 0.0:
+            started, count = now(), min(count, len(order))
+            dual = few_points(problem, np.sort(order[:count]), left, random_state)
             if problem.dual_value(dual) > highest:
                 best, highest = dual, problem.dual_value(dual)
-            took = now() - started
-            growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
-            if is_once or growth < 2.0 or budget > most or dual.any(axis=1).all():
+            if not dual.any() or count >= most or left < MORE * (now() - started):
                 break
-            budget *= growth
+            count = int(MORE * count)
     return best, highest

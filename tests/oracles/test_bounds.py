@@ -2,29 +2,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from covopt.oracles.bounds import Relaxation, choose_subset, gauge_bound
+from covopt.oracles.bounds import Relaxation, gauge_bound
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import climb_outputs
 from tests.oracles.table import face_oracle
 
 
-def test_subset_fits_the_budget_and_takes_the_heaviest_rows():
-    rng = np.random.default_rng(0)
-    rows, dual = rng.standard_normal((200, 6)), rng.standard_normal(200)
-    subset = choose_subset(rows, dual, 1e6)
-    assert count_faces(len(subset), 6) <= 1e6 < count_faces(len(subset) + 1, 6)
-    weight = np.abs(dual) * np.linalg.norm(rows, axis=1)
-    assert weight[subset].min() >= np.delete(weight, subset).max()
-
-
-def test_subset_of_low_rank():
+def test_rows_of_low_rank():
     rows = np.random.default_rng(0).standard_normal((30, 2)) @ np.random.default_rng(1).standard_normal(
         (2, 8)
     )
-    subset = choose_subset(rows, np.ones(30), 100)
-    reduced, basis = restrict(rows, subset)
-    assert len(subset) == 30 and reduced.shape == (30, 2)
+    reduced, basis = restrict(rows, np.arange(30))
+    assert reduced.shape == (30, 2)
     assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
     assert_allclose(reduced @ basis.T, rows, atol=1e-12)
 

@@ -242,10 +242,6 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     monkeypatch.setattr(
         bounds, "bound_gauge", lambda rows, dual, **_: GaugeBound(gauge_bound(rows, dual), False, "")
     )
-    monkeypatch.setattr(
-        bounds, "SUBSET_BUDGET", 300
-    )  # the arrangement of few points is a small part of the whole
-    monkeypatch.setattr(bounds, "SUBSET_BUDGET_VECTOR", 300)
     problem = lifted(k, 7, 2, offset_cost)
     if k > 1:
         targets = np.random.default_rng(k).uniform(-1, 1, (7, k))
