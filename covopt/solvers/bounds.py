@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ SUBSET_TOL = 1e-3
 RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.01  # relative rise of the bound that is told
+POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 WITHIN = 0.9  # of what is left, so that no deadline comes first
 
@@ -165,9 +166,14 @@ class Bounds:
                 return
 
     def by_few_points(self) -> None:
-        """Solve for a few points."""
-        dual, _ = more_and_more_points(self.problem, WITHIN * self.left, self.random_state, self.dual)
-        self.offer(dual, 1.0)
+        """Solve for a few points, then for more."""
+        for dual in more_and_more_points(self.problem, WITHIN * self.left, self.random_state, self.dual):
+            before = self.point.lower_bound
+            self.offer(dual, 1.0)
+            if self.point.lower_bound > before and self.report(
+                f"{np.count_nonzero(dual.any(axis=1))} {POINTS}"
+            ):
+                return
 
     def by_quadratics(self) -> None:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
@@ -234,22 +240,24 @@ def few_points(
         else:
             point = generate(part, exact_oracle(rows, problem.vector_outputs), **options)
         full[chosen] = point.dual
+        if point.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
     return full
 
 
 def more_and_more_points(
     problem: Problem, time_limit_s: float, random_state: int | None = None, guess: np.ndarray | None = None
-) -> tuple[np.ndarray, float]:
-    """Return the best dual, and its value, of solutions of more and more points, those that a guess counts on.
+) -> Iterator[np.ndarray]:
+    """Yield better and better duals: solutions of more and more points, those that a guess counts on.
 
     Examples
     --------
     >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
-    >>> more_and_more_points(Problem.through(rows, np.sin(np.arange(50.0))), 1.0)[1] > 0.0
+    >>> problem = Problem.through(rows, np.sin(np.arange(50.0)))
+    >>> 0.0 < problem.dual_value(next(more_and_more_points(problem, 1.0)))
     True
     """
-    best, highest = np.zeros(problem.dual_shape), 0.0
-    began = now()
+    began, highest = now(), 0.0
     if guess is None or not guess.any():
         guess = problem.project_dual(problem.targets)
     weights = importance(problem.rows, guess)
@@ -260,8 +268,8 @@ def more_and_more_points(
             started, count = now(), min(count, len(order))
             dual = few_points(problem, np.sort(order[:count]), left, random_state)
             if problem.dual_value(dual) > highest:
-                best, highest = dual, problem.dual_value(dual)
+                highest = problem.dual_value(dual)
+                yield dual
             if not dual.any() or count >= most or left < MORE * (now() - started):
                 break
             count = int(MORE * count)
-    return best, highest

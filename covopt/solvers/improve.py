@@ -234,9 +234,10 @@ class Improvement:
             if self.problem.interpolates and (few or not self.point.lower_bound > 0.0):
                 seed = self.options.get("random_state")
                 spare = HURRIED_S if hurries else SOON_S if self.limit is None else BOUND_SHARE * self.limit
-                dual, lower = more_and_more_points(self.problem, spare, seed, self.point.dual)
-                if lower > self.point.lower_bound:
-                    self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
+                for dual in more_and_more_points(self.problem, spare, seed, self.point.dual):
+                    lower = self.problem.dual_value(dual)
+                    if lower > self.point.lower_bound:
+                        self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
         if self.descent.point.upper_bound < self.point.upper_bound:

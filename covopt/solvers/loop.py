@@ -92,7 +92,7 @@ class GenerationLoop(ABC):
         except TimeUp as error:
             self.point.status = Status.GAP if isinstance(error, NoRoom) else Status.TIME_LIMIT
         self._finish()
-        if self.point.gap <= self.tol:
+        if self.point.gap <= self.tol and self.point.status is not Status.INTERRUPTED:
             self.point.status = Status.CERTIFIED
         return self.point
 

@@ -102,3 +102,21 @@ def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monk
     assert problem.missed(*point.network) < 1e-9
     assert len(point.neurons) <= 60 or met
     assert point.upper_bound < 8.0 * best
+
+
+def test_an_interrupt_among_few_points_is_passed_on_and_keeps_what_they_have_proved(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.standard_normal((40, 9)), np.ones(40)])
+    problem, solved = Problem.through(rows, rng.standard_normal(40)), bounds.search
+
+    def interrupted(part, **options):
+        found, dual = solved(part, **options)
+        return replace(found, status=Status.INTERRUPTED if len(part.rows) > 8 else found.status), dual
+
+    monkeypatch.setattr(bounds, "search", interrupted)
+    point = next(InterpolatingDescent(problem, 0).run())
+    raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=60.0)
+    with pytest.raises(KeyboardInterrupt):
+        raised.by_few_points()
+    assert raised.point.lower_bound > 0.0
+    assert raised.point.history[-1].note == "8 points by themselves raise the lower bound"
