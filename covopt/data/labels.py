@@ -10,6 +10,8 @@ from covopt.checks.wording import listed
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 
+INFINITE = (np.inf, -np.inf)
+
 
 def codes_of(scores: np.ndarray) -> np.ndarray:
     """Return the class of each row of scores, or of encoded targets, counted from 0.
@@ -24,32 +26,23 @@ def codes_of(scores: np.ndarray) -> np.ndarray:
     return found
 
 
-def _as_labels(Y: Any) -> np.ndarray:
-    """Return the labels as given: one dimension, or a matrix of numbers for one-hot rows."""
+def _as_labels(Y: Any) -> tuple[np.ndarray, list[Any]]:
+    """Return the labels as given, of one dimension or a matrix for one-hot rows, and their distinct values."""
     labels = np.asarray(Y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or not len(labels):
         raise InputError(f"Y must hold one label for each sample; received shape {labels.shape}.")
-    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
-        row = int(np.argwhere(~np.isfinite(labels))[0][0])
-        raise InputError(f"Y {RowNames.of(Y).one(row)} is not finite; every sample needs a label.")
-    if labels.dtype.kind == "O":
-        missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
-        if missing:
-            raise InputError(f"Y {RowNames.of(Y).one(missing[0])} is missing; every sample needs a label.")
-        if labels.ndim == 1 and len({isinstance(label, str) for label in labels.tolist()}) > 1:
-            raise InputError("Y mixes strings with other labels; use one kind.")
-    return labels
-
-
-def _distinct(labels: np.ndarray, known: tuple[Any, ...] | None) -> tuple[list[Any], np.ndarray]:
-    kinds, codes = np.unique(labels, return_inverse=True)
-    found = kinds.tolist()
-    if known is not None and set(found) <= set(known):
-        order = {label: i for i, label in enumerate(known)}
-        return list(known), np.array([order[label] for label in found])[codes]
-    return found, codes
+    if labels.ndim == 2:
+        return labels, []
+    given = labels.tolist()
+    lacking = next((i for i, v in enumerate(given) if v is None or v != v or v in INFINITE), None)  # noqa: PLR0124
+    if lacking is not None:
+        where = RowNames.of(Y).one(lacking)
+        raise InputError(f"Y {where} is missing or is not finite; every sample needs a label.")
+    if len({isinstance(label, str) for label in given}) > 1:
+        raise InputError("Y mixes strings with other labels; use one kind.")
+    return labels, np.unique(labels).tolist()
 
 
 def _shown(values: list[Any]) -> str:
@@ -68,7 +61,7 @@ def encode_binary(
     Y : array_like of shape (N,) or (N, 1)
         −1 and 1, 0 and 1, booleans, or two strings (in alphabetical order).
     known : tuple, optional
-        Labels found before.
+        Labels found before, of −1 and 1.
 
     Raises
     ------
@@ -80,26 +73,23 @@ def encode_binary(
     >>> encode_binary("logistic", [True, False])[0].ravel().tolist()
     [1.0, -1.0]
     """
-    labels = _as_labels(Y)
+    labels, found = _as_labels(Y)
     if labels.ndim == 2:
         raise InputError(
             f"loss={loss!r} takes one label for each sample, but Y has shape {labels.shape}; "
             'for several classes use loss="softmax-cross-entropy".'
         )
-    found = set(np.unique(labels).tolist())
-    if labels.dtype.kind in "biuf" or all(isinstance(v, bool | int | float) for v in found):
-        if found <= {-1, 1}:
-            return labels.astype(float)[:, None], known or (-1, 1)
-        if found <= {0, 1}:
-            kinds = (False, True) if labels.dtype.kind == "b" else (0, 1)
-            return 2.0 * labels.astype(float)[:, None] - 1.0, kinds
-    elif len(found) == 2:
-        kinds_list, codes = _distinct(labels, None)
-        return np.where(codes == 1, 1.0, -1.0)[:, None], tuple(kinds_list)
+    pairs: list[tuple[Any, Any]] = [(-1, 1), (False, True) if labels.dtype.kind == "b" else (0, 1)]
+    if isinstance(found[0], str):
+        pairs = [(found[0], found[1])] if len(found) == 2 else []
+    for pair in pairs:
+        if set(found) <= set(pair):
+            signs = np.where(labels == pair[1], 1.0, -1.0)[:, None]
+            return signs, known or pair if pair == (-1, 1) else pair
     hint = ' (for more than two classes use loss="softmax-cross-entropy")' if len(found) > 2 else ""
     raise InputError(
         f"loss={loss!r} needs labels of two classes, -1 and 1, 0 and 1, booleans or two strings; "
-        f"Y holds {_shown(sorted(found))}{hint}."
+        f"Y holds {_shown(found)}{hint}."
     )
 
 
@@ -127,19 +117,16 @@ def encode_classes(
     >>> encode_classes("softmax-cross-entropy", [3, 5, 3])
     (array([[1., 0.], [0., 1.], [1., 0.]]), (3, 5))
     """
-    labels = _as_labels(Y)
+    labels, found = _as_labels(Y)
     if labels.ndim == 2:
-        try:
-            rows = labels.astype(float)
-        except (TypeError, ValueError):
-            raise InputError(f"loss={loss!r}: Y of shape {labels.shape} must be one-hot numbers.") from None
-        wrong = ((rows != 0) & (rows != 1)).any(axis=1) | (rows.sum(axis=1) != 1)
+        ones = labels == 1
+        wrong = (~ones & (labels != 0)).any(axis=1) | (ones.sum(axis=1) != 1)
         if wrong.any():
             raise InputError(
                 f"loss={loss!r}: Y {RowNames.of(Y).one(int(np.argmax(wrong)))} is not one-hot: "
                 "give a single 1 in each row, or one column of labels."
             )
-        return rows, known or tuple(range(rows.shape[1]))
+        return ones.astype(float), known or tuple(range(ones.shape[1]))
     if labels.dtype.kind in "fc" and (labels != np.round(labels)).any():
         row = int(np.argmax(labels != np.round(labels)))
         raise InputError(
@@ -147,8 +134,8 @@ def encode_classes(
             'use integers or strings, or loss="squared" for numbers.'
         )
     if labels.dtype.kind == "f":
-        labels = labels.astype(int)
-    kinds, codes = _distinct(labels, known)
+        labels, found = labels.astype(int), [int(value) for value in found]
+    kinds = known if known is not None and set(found) <= set(known) else tuple(found)
     if len(kinds) < 2:
-        raise InputError(f"loss={loss!r} needs at least two classes; every label in Y is {_shown(kinds)}.")
-    return np.eye(len(kinds))[codes], tuple(kinds)
+        raise InputError(f"loss={loss!r} needs at least two classes; every label in Y is {_shown(found)}.")
+    return np.column_stack([labels == kind for kind in kinds]).astype(float), kinds

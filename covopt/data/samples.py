@@ -103,16 +103,11 @@ class Data(Brief):
         inputs += 0.0  # -0.0 and 0.0 are one point
 
         notes: tuple[str, ...] = ()
-        if not interpolates:
-            return cls(inputs, targets, beta, features, outputs, notes, called)
-        first = group_equal_rows(inputs)
-        if duplicates == "mean":
-            rows, inputs, targets, notes = _merge(first, inputs, targets, called)
-            called = called.take(rows) if notes else called
-        else:
-            _check_same_point(first, inputs, targets, outputs, called)
-        if beta == 0:
-            _check_rays(inputs, targets, outputs, called)
+        if interpolates and duplicates == "mean":
+            rows, targets, notes = _merge(inputs, targets, called)
+            inputs, called = inputs[rows], called.take(rows) if notes else called
+        if interpolates:
+            _check_consistent(inputs, targets, outputs, called, beta)
         return cls(inputs, targets, beta, features, outputs, notes, called)
 
     @property
@@ -212,13 +207,11 @@ def _shapes(
         )
     if X.ndim == 1 and features is not None:  # a Series is one column
         X = X[:, None]
-    if X.ndim == 1:
+    if X.ndim != 2:
         raise InputError(
             f"X must have two dimensions, (samples, features); received shape {X.shape}. "
             "Use X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
         )
-    if X.ndim != 2:
-        raise InputError(f"X must have two dimensions, (samples, features); received shape {X.shape}.")
     if Y.ndim not in (1, 2):
         raise InputError(f"Y must have shape (samples,) or (samples, outputs); received shape {Y.shape}.")
     Y = Y[:, None] if Y.ndim == 1 else Y
@@ -227,15 +220,14 @@ def _shapes(
             f"X has {len(X)} rows but Y has {len(Y)}: give one target (row) for each sample. "
             f"Received X of shape {X.shape} and Y of shape {Y.shape}."
         )
-    if len(X) == 0:
-        raise InputError(f"X has no rows (shape {X.shape}); at least one sample is needed.")
-    if Y.shape[1] == 0:
-        raise InputError(f"Y has no columns (shape {Y.shape}); at least one target is needed.")
-    if X.shape[1] == 0 and bias == 0:
-        raise InputError(
-            f"X has no columns (shape {X.shape}) and bias is 0: the network would have no input. "
-            "Give a feature or a positive bias."
-        )
+    for empty, what in (
+        (len(X) == 0, f"X has no rows (shape {X.shape}); at least one sample is needed."),
+        (Y.shape[1] == 0, f"Y has no columns (shape {Y.shape}); at least one target is needed."),
+        (X.shape[1] == 0 and bias == 0,
+         f"X has no columns (shape {X.shape}) and bias is 0: give a feature or a positive bias."),
+    ):  # fmt: skip
+        if empty:
+            raise InputError(what)
     return X, Y
 
 
@@ -244,11 +236,9 @@ def _names(
 ) -> tuple[str, ...]:
     if given is not None:
         return check_names(argument, given, count)
-    if found:
-        return found
     if letter == "y" and count == 1:
-        return ("y",)
-    return tuple(f"{letter}{j}" for j in range(count))
+        return found or ("y",)
+    return found or tuple(f"{letter}{j}" for j in range(count))
 
 
 def _target_scale(Y: np.ndarray) -> np.ndarray:
@@ -256,95 +246,62 @@ def _target_scale(Y: np.ndarray) -> np.ndarray:
     return np.where(peak > 0, peak, 1.0)
 
 
-def _merge(
-    first: np.ndarray, X: np.ndarray, Y: np.ndarray, called: RowNames
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Merge equal rows into their first occurrence, with the mean target."""
-    kept, group, counts = np.unique(first, return_inverse=True, return_counts=True)
+def _merge(X: np.ndarray, Y: np.ndarray, called: RowNames) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return the first of equal rows, the mean of their targets, and a note where there are any."""
+    kept, group, counts = np.unique(group_equal_rows(X), return_inverse=True, return_counts=True)
     if len(kept) == len(X):
-        return np.arange(len(X)), X, Y, ()
-    scale = _target_scale(Y)  # sums of targets near 1e308 must not overflow
-    sums = np.zeros((len(kept), Y.shape[1]))
-    np.add.at(sums, group, Y / scale)
-    means = sums / counts[:, None] * scale
-    means[counts == 1] = Y[kept[counts == 1]]
-    spread = np.zeros((len(kept), Y.shape[1]))
-    np.maximum.at(spread, group, np.abs(Y / scale - means[group] / scale))
-    largest = np.unravel_index(int(spread.argmax()), spread.shape)
-    repeated = counted(int((counts > 1).sum()), "repeated point")
+        return kept, Y, ()
+    means = np.zeros((len(kept), Y.shape[1]))
+    np.add.at(means, group, Y / counts[group, None])  # sums of targets near 1e308 would overflow
+    with np.errstate(over="ignore"):
+        moved = np.abs(Y - means[group])
+    row, column = np.unravel_index(int((moved / _target_scale(Y)).argmax()), moved.shape)
     note = (
-        f"{len(X) - len(kept)} of {len(X)} rows were merged into {repeated}, "
-        "with the mean of their targets; the largest change of a target is "
-        f"{float(spread[largest] * scale[largest[1]]):.6g}, at {called.one(int(kept[largest[0]]))}."
+        f"{len(X) - len(kept)} of {len(X)} rows were merged into "
+        f"{counted(int((counts > 1).sum()), 'repeated point')}, with the mean of their targets; the largest change "
+        f"of a target is {moved[row, column]:.6g}, at {called.one(int(kept[group[row]]))}."
     )
-    return kept, X[kept], means, (note,)
+    return kept, means, (note,)
 
 
-def _point(x: np.ndarray) -> str:
-    shown = ", ".join(f"{v:.6g}" for v in x[:6])
-    return f"({shown}{', …' if len(x) > 6 else ''})"
-
-
-def _of_target(names: Sequence[str], column: int) -> str:
-    return f" of {names[column]!r}" if len(names) > 1 else ""
-
-
-def _contradiction(
-    Y: np.ndarray, first: np.ndarray, factor: np.ndarray
-) -> tuple[int, int, int, float, int] | None:
-    """Return where Y_j = factor_j Y_first[j] is missed most, what was expected, and in how many groups."""
-    scale = _target_scale(Y)
-    expected = factor[:, None] * Y[first]
-    difference = np.abs(Y / scale - expected / scale)
-    clash = (difference > _TARGET_RTOL).any(axis=1)
-    if not clash.any():
-        return None
-    j, column = (int(v) for v in np.unravel_index(int(difference.argmax()), difference.shape))
-    return int(first[j]), j, column, float(expected[j, column]), len(np.unique(first[clash]))
-
-
-def _check_same_point(
-    first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames
+def _check_consistent(
+    X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames, bias: float
 ) -> None:
-    found = _contradiction(Y, first, np.ones(len(Y)))
-    if found is None:
+    """Refuse two targets at one point, and without a bias along a ray, where f(c x) = c f(x)."""
+    first, factor = group_rays(X) if bias == 0 else (group_equal_rows(X), np.ones(len(X)))
+    expected, scale = factor[:, None] * Y[first], _target_scale(Y)
+    apart = np.abs(Y / scale - expected / scale)
+    clash = (apart > _TARGET_RTOL).any(axis=1)
+    if not clash.any():
         return
-    i, j, column, _, groups = found
-    more = (
-        f" {groups} points are contradicted like this; this is the largest difference." if groups > 1 else ""
-    )
-    raise InputError(
-        f"{called.two(i, j)}{called.of_x} are the same point {_point(X[i])} but their targets"
-        f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, "
-        f"by {abs(Y[j, column] - Y[i, column]):.6g}."
-        f'{more} Average them with duplicates="mean" (--duplicates mean), drop one of them, or give a feature that '
-        "tells them apart."
-    )
-
-
-def _check_rays(X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames) -> None:
-    """Without bias f(c x) = c f(x) for c ≥ 0: refuse targets that say otherwise."""
-    longest, factor = group_rays(X)
-    zero = longest < 0
-    wrong = zero[:, None] & (np.abs(Y) > _TARGET_RTOL * _target_scale(Y))
-    if wrong.any():
-        i, column = (int(v) for v in np.argwhere(wrong)[0])
-        where = "X is all zero" if zero.all() else f"{called.one(i)}{called.of_x} is all zero"
-        at = f" at {called.one(i)}" if zero.all() else ""
+    zero = clash & (first < 0)
+    j, column = (int(v) for v in np.unravel_index(int(apart.argmax()), apart.shape))
+    if zero.any():
+        j = int(zero.argmax())
+        column = int(apart[j].argmax())
+    i, of = int(first[j]), f" of {names[column]!r}" if len(names) > 1 else ""
+    if zero.any():
         raise InputError(
-            f"{where} and bias is 0, which forces f = 0 there, "
-            f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. "
-            "Use a positive bias (--bias 1), or drop the row."
+            f"{called.one(j)}{called.of_x} is all zero and bias is 0, which forces f = 0 there, but the target{of} "
+            f"is {Y[j, column]:.10g}. Use a positive bias (--bias 1), or drop the row."
         )
-    found = _contradiction(Y, longest, np.where(zero, 0.0, factor))
-    if found is None:
-        return
-    i, j, column, expected, rays = found
-    more = f" {rays} rays are contradicted like this; this is the largest difference." if rays > 1 else ""
+    groups = len(np.unique(first[clash]))
+    more = (
+        f" {groups} points or rays are contradicted like this; this is the largest difference."
+        if groups > 1
+        else ""
+    )
+    if (X[i] == X[j]).all():
+        point = ", ".join(f"{v:.6g}" for v in X[i, :6]) + (", …" if X.shape[1] > 6 else "")
+        raise InputError(
+            f"{called.two(i, j)}{called.of_x} are the same point ({point}) but their targets{of} differ: "
+            f"{Y[i, column]:.10g} and {Y[j, column]:.10g}, by {abs(Y[j, column] - Y[i, column]):.6g}.{more} "
+            'Average them with duplicates="mean" (--duplicates mean), drop one of them, or give a feature that '
+            "tells them apart."
+        )
     raise InputError(
-        f"{called.two(i, j)}{called.of_x} lie on one ray "
-        f"through the origin: {called.short(j)} is c = {factor[j]:.10g} times {called.short(i)}. "
-        f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of {called.short(j)} "
-        f"should be {expected:.10g}; "
-        f"received {Y[j, column]:.10g}.{more} Use a positive bias (--bias 1), or drop one of the rows."
+        f"{called.two(i, j)}{called.of_x} lie on one ray through the origin: {called.short(j)} is "
+        f"c = {factor[j]:.10g} times {called.short(i)}. Without bias f(c x) = c f(x), so the target{of} of "
+        f"{called.short(j)} should be {expected[j, column]:.10g}; received {Y[j, column]:.10g}.{more} "
+        "Use a positive bias (--bias 1), or drop one of the rows."
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,11 @@ class Scaling:
         Scales are positive.
     target_centre : (k,) array
 
+    Raises
+    ------
+    InputError
+        For numbers that are not finite, and scales that are not positive.
+
     Examples
     --------
     >>> scaling = Scaling(np.array([2000.0]), np.array([10.0]), np.array([5.0]))
@@ -38,6 +42,12 @@ class Scaling:
     centre: np.ndarray
     scale: np.ndarray
     target_centre: np.ndarray
+
+    def __post_init__(self) -> None:
+        if not all(np.isfinite(part).all() for part in vars(self).values()):
+            raise InputError("the scaling has a number that is not finite")
+        if not (self.scale > 0.0).all():
+            raise InputError(f"the scaling divides by {self.scale.min():g}, and scales are positive")
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Return the standardised inputs.
@@ -92,9 +102,7 @@ class Scaling:
 
     def to_dict(self) -> dict[str, list[float]]:
         """Return it as JSON types."""
-        return {
-            "centre": self.centre.tolist(), "scale": self.scale.tolist(), "target_centre": self.target_centre.tolist()
-        }  # fmt: skip
+        return {part: values.tolist() for part, values in vars(self).items()}
 
     def by_name(self, data: Data) -> dict[str, dict[str, float]]:
         """Return it as JSON types, each number with the name of its column.
@@ -104,36 +112,9 @@ class Scaling:
         data : Data
             Whose columns they are.
         """
-        names = {
-            "centre": data.feature_names,
-            "scale": data.feature_names,
-            "target_centre": data.target_names,
-        }
-        return {part: dict(zip(names[part], values, strict=True)) for part, values in self.to_dict().items()}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any], n_features: int, n_outputs: int) -> Scaling:
-        """Inverse of :meth:`to_dict`.
-
-        Parameters
-        ----------
-        content : dict
-        n_features, n_outputs : int
-
-        Raises
-        ------
-        ValueError
-            For other lengths, numbers that are not finite, and scales that are not positive.
-        """
-        centre, scale = (
-            np.array(content[name], dtype=float).reshape(n_features) for name in ("centre", "scale")
-        )
-        target = np.array(content["target_centre"], dtype=float).reshape(n_outputs)
-        if not (np.isfinite(centre).all() and np.isfinite(scale).all() and np.isfinite(target).all()):
-            raise ValueError("the scaling has a number that is not finite")
-        if not (scale > 0.0).all():
-            raise ValueError(f"the scaling divides by {scale.min():g}, and scales are positive")
-        return cls(centre, scale, target)
+        names = (data.feature_names, data.feature_names, data.target_names)
+        parts = zip(self.to_dict().items(), names, strict=True)
+        return {part: dict(zip(columns, values, strict=True)) for (part, values), columns in parts}
 
 
 def standardise(

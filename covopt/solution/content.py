@@ -149,8 +149,9 @@ def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling | None:
     if problem.get("scaling") is None:
         return None
     check_content(problem["scaling"], SCALING, "'scaling'")
-    scaling = {name: numbers(name, problem["scaling"][name]) for name in SCALING}
-    return Scaling.from_dict(scaling, data.n_features, data.n_outputs)
+    sizes = data.n_features, data.n_features, data.n_outputs
+    parts = zip(SCALING, sizes, strict=True)
+    return Scaling(*(numbers(name, problem["scaling"][name]).reshape(size) for name, size in parts))
 
 
 def terms_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
