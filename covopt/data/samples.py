@@ -274,13 +274,11 @@ def _check_consistent(
     clash = (apart > _TARGET_RTOL).any(axis=1)
     if not clash.any():
         return
-    zero = clash & (first < 0)
+    zero = first < 0
+    apart[zero & clash[~zero].any()] = 0.0  # what contradicts itself is said first
     j, column = (int(v) for v in np.unravel_index(int(apart.argmax()), apart.shape))
-    if zero.any():
-        j = int(zero.argmax())
-        column = int(apart[j].argmax())
     i, of = int(first[j]), f" of {names[column]!r}" if len(names) > 1 else ""
-    if zero.any():
+    if zero[j]:
         raise InputError(
             f"{called.one(j)}{called.of_x} is all zero and bias is 0, which forces f = 0 there, but the target{of} "
             f"is {Y[j, column]:.10g}. Use a positive bias (--bias 1), or drop the row."
