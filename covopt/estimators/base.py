@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,32 +13,26 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api.lambdas import is_chosen, parse_lam
 from covopt.api.task import Task
-from covopt.certificates.certify import Certificate
 from covopt.checks.validation import check_time_limit
 from covopt.data.tabular import Named
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.limits import now
 from covopt.losses import Loss
-from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
 
 BRIEF = 0.002  # share of the search for bounds: grids of parameters fit again and again
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # which writes the __init__ that scikit-learn asks for
 class CertifiedEstimator(BaseEstimator):
     """What all estimators share: where the solution goes, and what happens without a proof."""
 
-    random_state: Any
-    solution_: Solution
-    network_: ReLUNetwork
-    certificate_: Certificate
-    dual_gap_: float
-    n_iter_: int
-
-    def _set(self, given: dict[str, Any]) -> None:
-        """Keep the parameters of an ``__init__``, as ``locals()`` gives them."""
-        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
+    bias: float = 1.0
+    output_bias: str = "none"
+    tol: float = 1e-6
+    time_limit_s: float | None = None
+    random_state: Any = None
 
     def _seed(self) -> int | None:
         if isinstance(self.random_state, np.random.RandomState):
@@ -131,13 +126,6 @@ def merge_samples(
 
 class LossEstimator(CertifiedEstimator):
     """What regression and classification with a loss share."""
-
-    lam: float | str
-    loss: Any
-    bias: float
-    output_bias: str
-    tol: float
-    time_limit_s: float | None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the network.

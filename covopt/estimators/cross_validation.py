@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
@@ -22,6 +24,7 @@ from covopt.parallel import check_n_jobs, map_tasks
 from covopt.solution import Solution
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _AlongThePath(LossEstimator):
     """Descend along a path in every fold, score every network on what was left out, solve at the best λ.
 
@@ -29,15 +32,12 @@ class _AlongThePath(LossEstimator):
     takes 53, and ends with the same λ.
     """
 
-    lams: Any
-    n_lams: int
-    eps: float
-    cv: Any
-    scoring: Any
-    n_jobs: int
-    lams_: np.ndarray
-    scores_: np.ndarray
-    lam_: float
+    lams: Any = None
+    n_lams: int = 20
+    eps: float = 1e-3
+    cv: Any = None
+    scoring: Any = None
+    n_jobs: int = 1
 
     def _choose(
         self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str | Loss, weights: np.ndarray | None
@@ -51,13 +51,18 @@ class _AlongThePath(LossEstimator):
         self.lams_ = task.grid(self.n_lams, self.eps, limit) if asked is None else check_lams(asked)
         tasks = [(task, train, self.lams_) for train, _ in splits]
         networks_of = partial(fold_networks, time_limit_s=limit)
+        by_default = None if isinstance(self, ClassifierMixin) else "neg_mean_squared_error"
+        scorer = check_scoring(self, scoring=self.scoring or by_default)
+        judged = copy(self)
+        judged.__dict__.pop("feature_names_in_", None)  # the rows of a fold have none
         self.scores_ = np.empty((len(self.lams_), len(splits)))
         cut = 0
         for fold, (networks, late) in enumerate(map_tasks(networks_of, tasks, n_jobs=self.n_jobs)):
             cut += late
             test = splits[fold][1]
-            for j, network in enumerate(networks):
-                self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
+            own = None if weights is None or not weights[test].any() else weights[test]
+            for j, judged.network_ in enumerate(networks):
+                self.scores_[j, fold] = scorer(judged, X[test], y[test], sample_weight=own)
         say_cut(cut, len(self.lams_), len(splits), len(splits), limit)
         self.lam_ = float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
         return self.lam_
@@ -73,23 +78,8 @@ class _AlongThePath(LossEstimator):
                 stacklevel=3,
             )
 
-    def _score(self, network: Any, X: np.ndarray, y: np.ndarray, weights: Any, test: np.ndarray) -> float:
-        judged = clone(self)._filled(network, X, y, getattr(self, "classes_", None))
-        scorer = check_scoring(judged, scoring=self.scoring or self._default_scoring)
-        if weights is None or not weights[test].any():
-            return float(scorer(judged, X, y))
-        return float(scorer(judged, X, y, sample_weight=weights[test]))
 
-    def _filled(self, network: Any, X: np.ndarray, y: np.ndarray, classes: Any) -> _AlongThePath:
-        """Take a network as fit takes what it found."""
-        self.network_, self.n_features_in_, self._y_ndim = network, X.shape[1], y.ndim
-        if classes is not None:
-            self.classes_ = classes
-        return self
-
-    _default_scoring = "neg_mean_squared_error"
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReLURegressorCV(_AlongThePath, ReLURegressor):
     r""":class:`ReLURegressor` whose λ is chosen by cross-validation along the path, as LassoCV does.
 
@@ -139,26 +129,10 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
     ((5, 3), 4, True)
     """
 
-    def __init__(
-        self,
-        *,
-        lams: Any = None,
-        n_lams: int = 20,
-        eps: float = 1e-3,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int = 1,
-        loss: str | Loss = "squared",
-        delta: float = 1.0,
-        bias: float = 1.0,
-        output_bias: str = "none",
-        tol: float = 1e-6,
-        time_limit_s: float | None = None,
-        random_state: Any = None,
-    ):
-        self._set(locals())
+    lam: Any = field(init=False, default=None)  # is chosen
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
     r""":class:`ReLUClassifier` whose λ is chosen by cross-validation along the path, as LogisticRegressionCV does.
 
@@ -195,22 +169,4 @@ class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
     ([False, True], (4, 2))
     """
 
-    def __init__(
-        self,
-        *,
-        lams: Any = None,
-        n_lams: int = 20,
-        eps: float = 1e-3,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int = 1,
-        loss: str = "logistic",
-        bias: float = 1.0,
-        output_bias: str = "none",
-        tol: float = 1e-6,
-        time_limit_s: float | None = None,
-        random_state: Any = None,
-    ):
-        self._set(locals())
-
-    _default_scoring = "accuracy"
+    lam: Any = field(init=False, default=None)  # is chosen

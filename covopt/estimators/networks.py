@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class _Regressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         return outputs[:, None] if outputs.ndim < self._y_ndim else outputs
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MinNormReLURegressor(_Regressor):
     r"""The two-layer ReLU network of smallest norm through the training points, any width.
 
@@ -101,17 +103,7 @@ class MinNormReLURegressor(_Regressor):
     (array([2. , 0.5]), True)
     """
 
-    def __init__(
-        self,
-        *,
-        bias: float = 1.0,
-        output_bias: str = "none",
-        duplicates: str = "error",
-        tol: float = 1e-6,
-        time_limit_s: float | None = None,
-        random_state: Any = None,
-    ):
-        self._set(locals())
+    duplicates: str = "error"
 
     def fit(self, X: Any, y: Any) -> MinNormReLURegressor:
         """Solve for the network.
@@ -136,6 +128,7 @@ class MinNormReLURegressor(_Regressor):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReLURegressor(_Regressor, LossEstimator):
     r"""A two-layer ReLU network trained with weight decay to its global optimum, any width.
 
@@ -192,19 +185,9 @@ class ReLURegressor(_Regressor, LossEstimator):
     (True, True)
     """
 
-    def __init__(
-        self,
-        lam: float | str = DEFAULT_LAMBDA,
-        *,
-        loss: str | Loss = "squared",
-        delta: float = 1.0,
-        bias: float = 1.0,
-        output_bias: str = "none",
-        tol: float = 1e-6,
-        time_limit_s: float | None = None,
-        random_state: Any = None,
-    ):
-        self._set(locals())
+    lam: float | str = field(default=DEFAULT_LAMBDA, kw_only=False)
+    loss: str | Loss = "squared"
+    delta: float = 1.0
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, Any, Any]:
         X, y = self._validated(X, y)
@@ -224,6 +207,7 @@ def _gives_probabilities(estimator: ReLUClassifier) -> bool:
     return True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReLUClassifier(ClassifierMixin, LossEstimator):
     r"""A two-layer ReLU network trained with weight decay to its global optimum on a loss of classification.
 
@@ -263,18 +247,8 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
     (['out', 'in'], True)
     """
 
-    def __init__(
-        self,
-        lam: float | str = DEFAULT_LAMBDA,
-        *,
-        loss: str = "logistic",
-        bias: float = 1.0,
-        output_bias: str = "none",
-        tol: float = 1e-6,
-        time_limit_s: float | None = None,
-        random_state: Any = None,
-    ):
-        self._set(locals())
+    lam: float | str = field(default=DEFAULT_LAMBDA, kw_only=False)
+    loss: str = "logistic"
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, str, Any]:
         """Return the validated samples, their labels as targets of a loss, its name, and the weights."""
