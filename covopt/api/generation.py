@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.tight import sharpen
-from covopt.checks.memory import NoRoom, memory_left
+from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import TimeUp
 from covopt.oracles.cascade import exact_oracle
@@ -19,7 +19,7 @@ from covopt.solvers.improve import COLUMNS, RELAXATION, Improvement
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.points import Point
-from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
+from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] 
             )
         return _by_cells(problem, task, options["time_limit_s"])
     plane = None if task.solver == RELAXATION else HalfPlane.of(problem)
-    return None if plane is None else _on_a_plane(problem, plane, loop, options)
+    return None if plane is None else _by_arcs(plane, options)
 
 
 def _by_columns(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
@@ -82,15 +82,7 @@ def _by_cells(problem: Problem, task: Task, limit: float | None) -> Iterator[tup
         raise TimeUp from error  # a cone program that was stopped before its first point
 
 
-def _on_a_plane(
-    problem: Problem, plane: HalfPlane, loop: Improvement, options: dict[str, Any]
-) -> Iterator[tuple[Point, str]]:
-    """Solve with one input; faces come first where rays are clear."""
-    if plane.is_clear and master_bytes(problem) <= memory_left():
-        for point in loop.steps():
-            yield point, loop.name
-        if loop.point.status is not Status.GAP:
-            return
+def _by_arcs(plane: HalfPlane, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
     options.pop("warm", None)
     yield solve_one_input(plane, **options), COLUMNS
 
@@ -98,7 +90,7 @@ def _on_a_plane(
 def sharpened(problem: Problem, point: Point) -> Point:
     """Return a point to the last digits, where it is close enough for Newton's method on its tight set."""
     sharp = None
-    if not problem.is_scalar or point.status is not Status.CERTIFIED or point.gap > SHARPEN_GAP:
+    if not problem.is_scalar or point.status is not Status.CERTIFIED:
         return point
     with contextlib.suppress(BudgetError):
         sharp = sharpen(problem, exact_oracle(problem.rows, 0), point.dual, point.offset)

@@ -44,7 +44,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.certificates.tight import TightSet, tight_set
+from covopt.certificates.tight import NEAR, TightSet, tight_set
 from covopt.exact.elimination import integer_table
 from covopt.exact.rank import FOUND, exact_rank, null_space
 from covopt.exact.rounding import dot_bounds, gamma
@@ -196,7 +196,7 @@ def enclose(
 
     dual, excess, found = known(dual[:, 0])
     if not isinstance(found, str) and not found.everything:
-        dual, excess, found = known(_inside(rows, given[0], oracle, dual, found))
+        dual, excess, found = known(_inside(problem, given[0], oracle, dual, found))
     if isinstance(found, str):
         return found
     error = found.error + gamma(8) * float(np.linalg.norm(dual))
@@ -255,22 +255,29 @@ class _Known:
 
 
 def _inside(
-    rows: np.ndarray, given: np.ndarray, oracle: Oracle, dual: np.ndarray, known: _Known
+    problem: Problem, given: np.ndarray, oracle: Oracle, dual: np.ndarray, known: _Known
 ) -> np.ndarray:
-    """Move a dual orthogonally to R, where neither its value nor the faces change, to where all ways descend."""
-    n = len(rows)
+    """Move a dual orthogonally to R, where neither its value nor the faces change, to where all ways descend.
+
+    What is tight elsewhere, as at a vertex of the optimal duals, must become less.
+    """
+    rows, n = problem.rows, len(problem.rows)
     ways = [found for face in known.faces if (found := face.ways_out(rows, given)) is not None]
     slopes = np.concatenate([np.zeros((0, n)), *ways])
-    if len(ways) < len(known.faces) or not len(slopes):
+    if len(ways) < len(known.faces):
         return dual
     free = null_space(known.stack, FOUND)
     if not free.shape[1]:
         return dual
+    tight = tight_set(problem, oracle, dual[:, None], slack=NEAR)
+    signed = problem.atoms(tight.neurons).T * tight.outputs[:, None]
+    faces = [_Face.of(rows, w, float(sign)) for w, sign in zip(tight.neurons, tight.outputs, strict=True)]
+    others = signed[[not any(face.same(own) for own in known.faces) for face in faces]]
     # the least descent, of a move of at most one in each direction
     answer = linprog(
         np.append(np.zeros(free.shape[1]), -1.0),
-        A_ub=np.column_stack([slopes @ free, np.ones(len(slopes))]),
-        b_ub=-slopes @ dual,
+        A_ub=np.column_stack([np.concatenate([slopes, others]) @ free, np.ones(len(slopes) + len(others))]),
+        b_ub=np.concatenate([-slopes @ dual, 1.0 - others @ dual]),
         bounds=[(-1.0, 1.0)] * free.shape[1] + [(None, None)],
         method="highs",
     )

@@ -27,7 +27,6 @@ from covopt.exact.rounding import two_product
 from covopt.problems.problem import Problem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
-CLEAR = 1e-3  # sine of the angle between neighbours from which coordinates of the plane serve as well
 CONSTANT = 1e-9  # what Z e may differ from one by for e to stand for the constants
 
 
@@ -122,7 +121,7 @@ class HalfPlane:
         True
         """
         rows = problem.rows
-        if rows.shape[1] != 2 or len(rows) < 2:
+        if rows.shape[1] != 2 or len(rows) < 2 or problem.is_constant:
             return None
         units = rows / np.hypot(rows[:, 0], rows[:, 1])[:, None]
         middle = units.sum(axis=0)
@@ -157,11 +156,6 @@ class HalfPlane:
     def is_lifted(self) -> bool:
         """Whether the second number of all rows is the same: one input beside its bias."""
         return bool((self.rows[:, 1] == self.rows[0, 1]).all() and self.rows[0, 1] > 0.0)
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether all rays are so far apart that sums over rows tell neurons apart, too."""
-        return bool(self.sines.min() > CLEAR)
 
     def on_opening(self, angle: np.ndarray) -> np.ndarray:
         """Return directions at which all rows are active, by their angle from r_1."""

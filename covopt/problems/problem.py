@@ -23,6 +23,7 @@ import numpy as np
 from covopt.losses import Interpolation, Loss
 
 BISECTIONS = 80
+CONSTANT = 1e-14  # of the largest target, within which targets are constants
 PASSES = 0.9e-9  # residual that a certificate allows, nearly: for networks where nothing comes closer
 AT_ONCE = 256  # neurons whose atoms are written out at a time
 
@@ -187,6 +188,11 @@ class Problem:
         if not self.has_offset:
             return np.zeros(self.n_outputs)
         return self.loss.constant(self.strength * self.offset_cost, self.outputs)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether targets that have to be met are, by an offset that costs nothing or by none."""
+        return bool(np.abs(self.project_dual(self.targets)).max(initial=0.0) <= CONSTANT)
 
     # ------------------------------------------------------------------ dual
     def dual_of(self, fitted: np.ndarray) -> np.ndarray:

@@ -213,7 +213,7 @@ class Generation(Driver):
         """First dual, and first columns whose atoms span the targets; False when no neurons are optimal."""
         problem, master, schedule = self.problem, self.master, self.schedule
         first = self.problem.project_dual(self.targets)
-        if np.abs(first).max(initial=0.0) <= 1e-14:
+        if problem.is_constant:
             if problem.has_offset and len(first):
                 self.point.offset = self.targets.mean(axis=0)
             self.point.upper_bound = 0.0

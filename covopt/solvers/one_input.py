@@ -11,8 +11,6 @@ inside arcs come in by pricing, which is a closed form; where the points are far
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.points import Point
-from covopt.sparsify.reduction import caratheodory
 from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units
@@ -36,8 +33,6 @@ SMALL, SHARP = 400, 1e-9  # targets up to which the gap is closed to this
 # of the tolerance, from which on multipliers of so few rows are two doubles
 ROUNDED, MOST_EXACT = 0.1, 20_000
 USED = 1e-11  # share of the largest weight below which a neuron is left out
-# equations up to which surplus neurons of several outputs are taken out by a dense null space
-MOST_DENSE = 2000
 ROUNDS = 40
 CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
@@ -61,7 +56,9 @@ class OneInput(GenerationLoop):
             self.tol = min(self.tol, SHARP)
         self.columns = plane.rays()
         self.neurons = plane.neurons(self.columns)
-        self.point = Point.nothing(self.problem, Status.GAP, finished=True)
+        self.point = Point.nothing(
+            self.problem, Status.GAP, finished=self.problem.is_scalar or plane.targets.size > SMALL
+        )
 
     def solve(self) -> Point:
         """See the base class."""
@@ -79,63 +76,53 @@ class OneInput(GenerationLoop):
         return True
 
     def _iterate(self) -> None:
-        if self._is_straight():
-            return
         for _ in range(min(self.max_rounds, ROUNDS)):
             found = self._solved()
             if found is None:
                 return
-            weights, offset, unknowns = found
-            if self.problem.offset_cost == 0.0:
-                unknowns = self.plane.balanced(unknowns)
-            gauge, fresh, values = self.plane.price(unknowns)
-            self._offer_dual(unknowns, max(gauge, 1.0))
+            weights, offset, duals = found
+            entering = []
+            for dual in duals:
+                unknowns = self.plane.balanced(dual) if self.problem.offset_cost == 0.0 else dual
+                gauge, fresh, values = self.plane.price(unknowns)
+                self._offer_dual(unknowns, max(gauge, 1.0))
+                entering.append(fresh.take(values > 1.0 + 0.1 * self.tol))
             if self.point.lower_bound > 0.0:
                 self._offer_network(weights, offset)
-            if self.should_stop():
+            if self.should_stop() or not any(map(len, entering)):
                 return
-            better = values > 1.0 + 0.1 * self.tol
-            if not better.any():
-                return
-            self.columns = Points.join(self.columns, fresh.take(better))
+            self.columns = Points.join(self.columns, *entering)
             self.neurons = self.plane.neurons(self.columns)
 
-    def _is_straight(self) -> bool:
-        """With a free offset, points on a line need its slope alone: |Δy/Δx|, by the dual at its ends."""
-        plane = self.plane
-        if self.problem.offset_cost != 0.0 or not plane.is_lifted or not self.problem.is_scalar:
-            return False
-        x, y = ([Fraction(v) for v in values.tolist()] for values in (plane.rows[:, 0], plane.targets[:, 0]))
-        if x[0] * x[-1] < 0 or any(
-            (b - y[0]) * (x[-1] - x[0]) != (a - x[0]) * (y[-1] - y[0]) for a, b in zip(x, y, strict=True)
-        ):
-            return False
-        side = math.copysign(1.0, plane.rows[0, 0] + plane.rows[-1, 0])
-        slope = float((y[-1] - y[0]) / (x[-1] - x[0]))
-        line = np.linalg.solve(plane.matrix_q, np.array([math.copysign(1.0, slope), 0.0]))
-        share = (plane.rows[-1, 0] - plane.rows[1:-1, 0]) / (plane.rows[-1, 0] - plane.rows[0, 0])
-        bends = share * plane.rows[0, 1] / plane.lengths[1:-1] * math.copysign(1.0, slope)
-        self._offer_dual(np.concatenate([bends, line])[:, None], 1.0)
-        self.point.neurons, self.point.weights = np.array([[side, 0.0]]), np.array([[side * slope]])
-        self.point.offset = np.array([float(y[0] - Fraction(slope) * x[0])])
-        self.point.upper_bound = abs(slope)
-        return True
-
     # ------------------------------------------------------------------ restricted problems
-    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return weights (m, k), offset (k,) and the dual's unknowns (N, k) of the restricted problem."""
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None:
+        """Return weights (m, k), offset (k,) and unknowns (N, k) of optimal duals of the restricted problem.
+
+        With one output they are vertices: a network of few neurons, a dual to the last digit. Where vertices make no
+        progress, a dual amid all that are optimal shows which neurons are missing.
+        """
         problem = self.problem
-        if not problem.is_scalar:
-            return self._conic()
-        if not 0.0 < problem.offset_cost < np.inf:
-            return self._linear()
-        rough = self._conic()
-        if rough is None:
+        if problem.is_scalar and not 0.0 < problem.offset_cost < np.inf:
+            vertex = self._linear()
+            amid = self._conic() if vertex is not None and self._stalls() else None
+            duals = [found[2] for found in (amid, vertex) if found is not None]
+            return None if vertex is None else (*vertex[:2], duals)
+        amid = self._conic()
+        if amid is None:
             return None
-        # where the offset is known, what it costs is linear for the dual and constant for the network
-        offset = rough[1]
-        dual, network = self._linear(price=problem.offset_cost * float(offset[0])), self._linear(fixed=offset)
-        return rough if dual is None or network is None else (network[0], offset, dual[2])
+        weights, offset, duals = *amid[:2], [amid[2]]
+        if problem.is_scalar:
+            # where the offset is known, what it costs is linear for the dual and constant for the network
+            vertex = self._linear(price=problem.offset_cost * float(offset[0]))
+            network = self._linear(fixed=offset)
+            if vertex is not None and network is not None:
+                weights, duals = network[0], [*duals, vertex[2]]
+        return weights, offset, duals
+
+    def _stalls(self) -> bool:
+        """Whether the last round has not halved the gap."""
+        gaps = [state.gap for state in self.point.history[-2:]]
+        return len(gaps) > 1 and gaps[1] > 0.5 * gaps[0]
 
     def _linear(
         self, *, price: float = 0.0, fixed: np.ndarray | None = None
@@ -242,10 +229,6 @@ class OneInput(GenerationLoop):
         columns, kept = _merged(self.plane, self.columns.take(used), weights[used])
         columns, kept = self.plane.completed(columns, kept)
         kept, offset = self._refined(columns, kept, offset)
-        n, k = self.plane.targets.shape
-        if len(kept) > n * k and n * k <= MOST_DENSE:
-            columns, kept = self._fewer(columns, kept)
-            kept, offset = self._refined(columns, kept, offset)
         columns, kept = self._without_idle(columns, kept)
         value = self.problem.network_value(kept, offset)
         if value < self.point.upper_bound:
@@ -299,17 +282,6 @@ class OneInput(GenerationLoop):
             self.plane.targets - np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0) @ values[:m]
         )
         return found - values[m] if self.problem.has_offset else found
-
-    def _fewer(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
-        """Return at most N·k neurons, by Carathéodory."""
-        matrix, _ = self.plane.outputs(columns)
-        mass = np.linalg.norm(weights, axis=1)
-        dense = matrix.toarray()
-        dense = dense / np.maximum(np.abs(dense).max(axis=1, keepdims=True), np.finfo(float).tiny)
-        atoms = dense[:, None, :] * (weights / mass[:, None]).T[None, :, :]
-        kept = caratheodory(atoms.reshape(-1, len(mass)), mass)
-        live = kept > 0
-        return columns.take(live), weights[live] * (kept / mass)[live, None]
 
 
 def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
