@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covopt.limits import now, seconds_left
-from covopt.oracles.cones.boxes import DELAY, ROOT_ROUNDS
-from covopt.oracles.cones.moments import INHERITED_NEAR
+from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import TINY, on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of, start

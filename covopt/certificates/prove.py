@@ -18,8 +18,7 @@ from covopt.exact.rank import row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.moments import LOW
-from covopt.oracles.support import quadratic_limit
+from covopt.oracles.cones.moments import LOW, quadratic_limit
 from covopt.proofs import Problem, Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
@@ -252,7 +251,7 @@ def cover(
     best, upper = abs(found.best_value), found.upper_bound
     curves, cuts = None, int(INTEGERS * min(max_boxes, most))
     if cuts and best * (1.0 + max(NEAR, rtol)) <= upper:  # chords come nowhere near
-        basis = _turned(_whole(found.transfer.V), TURNED)
+        basis = _turned(_whole(found.basis), TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
         curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
         curves = curves if curves.bound * best < upper else None
@@ -262,7 +261,7 @@ def cover(
         own = read(sealed(content))
         if curve(own, curves):
             return _filled(content, own, about)
-    V = _whole(found.transfer.V)
+    V = _whole(found.basis)
     while True:
         wanted = best * (1.0 + rtol) or 1.0
         search = Chords(rows @ V * (np.abs(dual) / wanted)[:, None], np.sign(dual), max_boxes)

@@ -22,8 +22,7 @@ from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import ASCENT_DIGITS
 from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.cones.oracle import BoxOracle
+from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.vector.face_lattice import count_lattice

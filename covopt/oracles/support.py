@@ -35,7 +35,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import LocalSearchOracle
@@ -47,8 +47,6 @@ STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
 BOXES = 3_000_000  # of an effort of one: some seconds
-QUADRATIC_WORK = 8e9  # the same in operations on boxes with quadratics
-MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 BY_FACES = 1e-9  # what the proof of faces may add; boxes are sharper
@@ -261,20 +259,6 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
 
 def _least(one: GaugeBound, other: GaugeBound) -> GaugeBound:
     return min(one, other, key=lambda found: found.value)
-
-
-def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Boxes with quadratic bounds for one gauge: a number and no clock, so that every machine agrees.
-
-    Examples
-    --------
-    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(12, 4, 0.02)
-    (30619, 60000, 0, 1200)
-    """
-    if rank > MOST_QUADRATIC_DIMENSIONS:
-        return 0
-    operations = n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank
-    return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES * min(effort, 1.0)))
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:

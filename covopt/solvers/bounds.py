@@ -21,9 +21,15 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_search, suits_signs
-from covopt.oracles.cones.deeper import TOO_WIDE, closed_gauge, deep_gauge
+from covopt.oracles.cones.moments import (
+    MEMORY,
+    MOST_QUADRATIC_DIMENSIONS,
+    MomentSearch,
+    quadratic_gauge,
+    quadratic_limit,
+)
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, fan_limit, sign_gauge
+from covopt.oracles.support import SHOWN, bound_gauge, fan_limit, sign_gauge
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
 from covopt.solvers.descent import Descent
@@ -43,6 +49,19 @@ NEWS = 0.01  # relative rise of the bound that is told
 POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 WITHIN = 0.9  # of what is left, so that no deadline comes first
+ENOUGH = 1e-6  # a bound by boxes that is so close to a value met
+SAFE = 0.7  # of the boxes that a certificate looks at
+TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
+FIRST_LOOK = 0.04  # share of a certificate's boxes that are looked at in any case
+# over the root of that share: by how much a bound may exceed the value met for a search to go on
+PROMISING = 0.06
+MORE_BOXES = 8  # times a certificate's boxes, at most
+LOWER = 0.95  # of the bound by boxes that was told last
+FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
+TOO_WIDE = (
+    f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
+    "is a relaxation's"
+)
 
 
 class Bounds:
@@ -177,34 +196,64 @@ class Bounds:
 
     def by_quadratics(self) -> None:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
-        problem, point, asked = self.problem, self.point, self.asked
+        problem, rank = self.problem, self.rows.shape[1]
         if suits_signs(*self.rows.shape):
-            signs = sign_gauge(self.rows, asked, self.effort)
+            signs = sign_gauge(self.rows, self.asked, self.effort)
             self.offer(self.dual, signs.value)
             if signs.exact:  # the optimal dual is the best one
                 return
-        if not problem.interpolates and self.effort >= 1.0:
-            most = CLOSING_SHARE * self.left
-            closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=most)
-            if np.isfinite(closed):
-                self.offer(self.dual, closed, claimed=True)
-                return
+        if (
+            not problem.interpolates
+            and self.effort >= 1.0
+            and self.closed_by_boxes(CLOSING_SHARE * self.left)
+        ):
+            return
         share = RELAXED_SHARE + (CLOSING_SHARE if problem.interpolates else 0.0)
         with contextlib.suppress(TimeUp), limited(share * self.left):
             self.by_relaxed_dual()
         dual = 0.5 * (self.dual + self.easier)  # near the optimal dual, and easier to bound
         if (spare := WITHIN * self.left) < np.inf:
-
-            def report(gauge: float, note: str) -> bool:
-                self.offer(dual, gauge, claimed=True)
-                return self.report(note)
-
-            deep = deep_gauge(self.rows, problem.asked(dual), point.neurons, time_s=spare, report=report)
-            self.offer(dual, deep, claimed=True)
-        if (
-            self.rows.shape[1] <= MOST_DIMENSIONS
-        ):  # the certificate's boxes may yet end with the dual of the search
+            self.by_boxes(dual, spare)
+        if rank <= MOST_DIMENSIONS:  # the certificate's boxes may yet end with the dual of the search
             self.point.hoped = self.dual
+
+    def closed_by_boxes(self, time_s: float) -> bool:
+        """Bound the dual to a quarter of the tolerance, where a first look promises that boxes close."""
+        limit, end = quadratic_limit(*self.rows.shape), now() + time_s
+
+        def goes_on(search: MomentSearch) -> bool:
+            share = search.nodes / limit
+            near = search.bound <= (1.0 + PROMISING / np.sqrt(share)) * search.scalar.best
+            return (share < FIRST_LOOK or near) and now() < end
+
+        found = quadratic_gauge(
+            self.rows, self.asked, neurons=self.point.neurons, rtol=TO_CLOSE * self.tol, max_nodes=MORE_BOXES * limit,
+            by_signs=True, n_threads=2, goes_on=goes_on,
+        )  # fmt: skip
+        if found.closed:
+            self.offer(self.dual, found.upper_bound, claimed=True)
+        return found.closed
+
+    def by_boxes(self, dual: np.ndarray, time_s: float) -> None:
+        """Let boxes bring the bound of a dual down for so long; the certificate does the same once more."""
+        told, end = np.inf, now() + time_s
+
+        def goes_on(search: MomentSearch) -> bool:
+            nonlocal told
+            stopped = False
+            if search.bound < LOWER * told:
+                told = search.bound
+                self.offer(dual, search.scalar.lift(told), claimed=True)
+                stopped = self.report(f"{search.nodes} boxes with quadratics raise the lower bound")
+            if search.is_full:
+                self.report(FULL)
+            return not stopped and now() < end
+
+        found = quadratic_gauge(
+            self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=ENOUGH,
+            max_nodes=int(SAFE * SHOWN * quadratic_limit(*self.rows.shape)), n_threads=2, goes_on=goes_on,
+        )  # fmt: skip
+        self.offer(dual, found.upper_bound, claimed=True)
 
     def by_relaxation(self) -> None:
         """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""

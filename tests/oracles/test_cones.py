@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
+from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
 from covopt.oracles.cones.search import search
-from covopt.oracles.coordinates import transfer
+from covopt.oracles.coordinates import to_size_one
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, objects, question
 
 
@@ -51,22 +53,25 @@ def test_the_transfer_pays_for_what_it_changes(kind, of_dual):
     rng = np.random.default_rng(7)
     rows = (CLEAR | AWKWARD)["huge" if kind == "too big" else kind](rng, 12, 3)
     dual = question(rng, rows, of_dual, 1) * (1e-300 if kind == "huge" else 1.0)
-    made = transfer(rows, dual)
-    V, norm = objects(made.V), Fraction(made.norm)
-    assert np.abs(V.T @ V).sum(axis=1).max() <= norm**2
-    unit, y = Fraction(2) ** made.exponent, objects(made.y)
-    given, factor = objects(rows) * (np.abs(objects(dual)) / unit)[:, None], objects(made.factor)
-    kept, s = made.group >= 0, np.where(dual > 0, 1, -1)
-    own, f = made.group[kept], factor[kept]
-    paid = np.abs(given[~kept]).sum() + sum(map(length, given[kept] - (f[:, None] * y[own]) @ V.T))
-    weights, linear = np.zeros(len(y), dtype=object), objects(made.linear)
-    np.add.at(weights, own, s[kept] * np.abs(f))
-    linear = linear + (s[kept] * np.where(f < 0, -f, 0)) @ y[own]
-    off = np.abs(weights - made.signs.astype(object))
-    paid += norm * (off @ [length(row) for row in y] + length(linear))
+    made = Scalar(rows, dual)
+    units, weights, power, _ = to_size_one(rows, dual)
+    sizes, V, norm = np.abs(weights[:, 0]), objects(made.V), Fraction(made.norm)
+    assert power == made.exponent and np.abs(V.T @ V).sum(axis=1).max() <= norm**2
+    kept = sizes > NEGLIGIBLE * sizes.max()
+    lines, own, ratio = merge_lines(units[kept])
+    near, f, s = lines @ made.V, ratio * sizes[kept], np.sign(weights[kept, 0])
+    y, signs, linear, _ = merge(near, own, f, s)
+    assert np.array_equal(y[signs != 0], made.y) and np.array_equal(linear, made.linear)
+    c, factor, s = objects(near), objects(ratio) * objects(sizes[kept]), s.astype(int)
+    given = objects(units) * objects(sizes)[:, None]
+    paid = np.abs(given[~kept]).sum() + sum(map(length, given[kept] - (factor[:, None] * c[own]) @ V.T))
+    total, opposite = np.zeros(len(c), dtype=object), np.zeros(len(c), dtype=object)
+    np.add.at(total, own, s * np.abs(factor))
+    np.add.at(opposite, own, s * np.where(factor < 0, -factor, 0))
+    off = [length(row) for row in total[:, None] * c - objects(signs)[:, None] * objects(y)]
+    paid += norm * (sum(off) + length(objects(linear) + opposite @ c))
     assert paid * (1 - Fraction(1, 10**12)) <= Fraction(made.residual)
-    size = float(np.linalg.norm(made.y[own] * made.factor[kept, None], axis=1).sum())
-    assert made.residual <= 1e-14 * size
+    assert made.residual <= 1e-14 * float(np.linalg.norm(units, axis=1) @ np.abs(weights[:, 0]))
 
 
 def length(vector):
@@ -81,7 +86,7 @@ def test_parallel_rows_are_found_whatever_rounding_does():
         ways[~ways.any(axis=1)] = 1.0
         ways *= np.array([way[np.flatnonzero(way)[0]] for way in ways])[:, None]
         rows = np.r_[ways, ways] * random.choice([-3.0, 0.1, 1.0, 1 / 3], (18, 1))
-        made = transfer(rows, random.standard_normal(18))
+        made = Scalar(rows, random.standard_normal(18))
         assert len(made.y) == len(np.unique(ways, axis=0))
 
 
@@ -95,9 +100,8 @@ def test_every_budget_gives_a_bound_that_another_search_shows(budget):
     assert found.nodes <= budget + 7 * 16
     if budget == 10**6:
         assert found.closed and found.upper_bound <= h * (1 + 2e-9)
-    made = found.transfer
-    question = made.y, made.signs.astype(float), made.linear
-    again = search(*question, found.upper_bound * 2.0**-made.exponent, max_nodes=10**6)
+    made = Scalar(rows, dual)
+    again = search(made, found.upper_bound * 2.0**-made.exponent, max_nodes=10**6)
     assert again.finished and not len(again.points)
 
 
@@ -129,16 +133,15 @@ def test_values_far_below_the_rows_are_met_to_rounding():
 def test_a_search_that_stops_has_a_point_and_a_valid_bound():
     random = np.random.default_rng(5)
     rows, signs = random.standard_normal((40, 5)), np.where(random.random(40) < 0.5, 1.0, -1.0)
-    options = {"rows": rows, "signs": signs, "linear": np.zeros(5)}
-    h = search(**options, H=1e-3, growth=1.0, max_nodes=10**6).upper_bound
+    made = Scalar(rows, signs)
+    h = search(made, 1e-3, growth=1.0, max_nodes=10**6).upper_bound
     for threshold in (0.3 * h, 0.9 * h):
-        all_of_it = search(**options, H=threshold, max_nodes=10**6)
-        first = search(**options, H=threshold, max_nodes=10**6, stops=True)
+        all_of_it = search(made, threshold, max_nodes=10**6)
+        first = search(made, threshold, max_nodes=10**6, stops=True)
         assert len(first.points) and first.nodes <= all_of_it.nodes
-        heights = np.maximum(first.points @ rows.T, 0.0) @ signs
-        assert (np.abs(heights) >= threshold * (1 - 1e-12)).all()
+        assert (np.abs(made(first.points)) >= threshold * (1 - 1e-12)).all()
         assert first.upper_bound >= h * (1 - 1e-12)
-    nothing = search(**options, H=h * (1 + 1e-9), max_nodes=10**6, stops=True)
+    nothing = search(made, h * (1 + 1e-9), max_nodes=10**6, stops=True)
     assert not len(nothing.points) and nothing.finished and nothing.upper_bound == h * (1 + 1e-9)
 
 

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
+from covopt.oracles.cones.scalar import Scalar
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
-from covopt.oracles.coordinates import transfer
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
 from tests.oracles.table import is_above
 
@@ -86,10 +85,10 @@ def test_many_dimensions_where_boxes_with_chords_do_not_end():
 def test_the_bound_falls_with_every_box():
     random = np.random.default_rng(0)
     rows, dual = random.standard_normal((30, 9)), random.standard_normal(30)
-    search = MomentSearch(Scalar(transfer(rows, dual)))
+    search = MomentSearch(Scalar(rows, dual))
     bounds = [search.run(1e-6, nodes) for nodes in (36, 100, 300, 900)]
     assert all(later <= earlier for earlier, later in pairwise(bounds))
-    assert bounds[-1] < 0.97 * bounds[0] and search.best <= bounds[-1]
+    assert bounds[-1] < 0.97 * bounds[0] and search.scalar.best <= bounds[-1]
 
 
 def test_a_column_far_from_zero():

@@ -13,14 +13,13 @@ from covopt.certificates.certify import certify, conclude
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
-from covopt.oracles.cones import box_gauge, deeper, moments
-from covopt.oracles.cones.deeper import deep_gauge
+from covopt.oracles.cones import box_gauge, moments
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
-from covopt.solvers.bounds import Bounds
+from covopt.solvers.bounds import FULL, Bounds
 from covopt.solvers.points import Point
 from covopt.status import Status
 from tests.oracles.table import fan
@@ -101,7 +100,7 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     known = box_gauge(rows, dual, rtol=1e-6)
     monkeypatch.setattr(support, "BOXES", 0.5 * known.nodes / 0.002)
-    monkeypatch.setattr(support, "QUADRATIC_WORK", 0.0)
+    monkeypatch.setattr(moments, "QUADRATIC_WORK", 0.0)
     data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
     dual /= known.upper_bound
@@ -115,45 +114,37 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     assert found.goal(9) is None  # of other dimensions
 
 
-def test_a_deeper_search_lowers_the_bound_and_stays_above(noise, processor_clock):
-    rows, dual, known = noise
-    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.2)
-    assert abs(known.best_value) * (1.0 - 1e-12) <= deep <= known.upper_bound * (1.0 + 1e-9)
-    assert deep_gauge(0.0 * rows, dual, rows, time_s=0.1) == 0.0
-
-
-def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
-    monkeypatch.setattr(deeper, "SLICE", 64)
-    rows, dual, known = noise
-    problem, seen = Problem.through(rows, dual), []
+def deepened(rows, dual, time_s, callback=lambda *_: False):
+    """The point that boxes leave after so many seconds."""
+    problem = Problem.through(rows, dual)
     point = replace(Point.nothing(problem, Status.HEURISTIC), upper_bound=1e3, dual=dual[:, None])
+    Bounds(problem, point, dual[:, None], tol=1e-6, callback=callback).by_boxes(dual[:, None], time_s)
+    return problem, point
+
+
+def test_a_deeper_search_tells_how_the_lower_bound_rises_and_stays_valid(noise):
+    rows, dual, known = noise
+    seen = []
 
     def callback(state, point):
         seen.append(state)
         return len(seen) == 2
 
-    known_bounds = Bounds(problem, point, dual[:, None], tol=1e-6, callback=callback)
-
-    def report(gauge, note):
-        known_bounds.offer(dual[:, None], gauge, claimed=True)
-        return known_bounds.report(note)
-
-    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=20.0, report=report)
+    problem, point = deepened(rows, dual, 20.0, callback)
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
-    assert 0.0 < seen[0].lower_bound < seen[1].lower_bound
-    assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual[:, None], deep)[1])
+    lower = lambda gauge: problem.scale_dual(dual[:, None], gauge)[1]  # noqa: E731
+    assert 0.0 < seen[0].lower_bound < seen[1].lower_bound <= point.lower_bound
+    assert point.lower_bound <= lower(abs(known.best_value)) * (1.0 + 1e-12)
+    assert point.lower_bound >= lower(known.upper_bound) * 0.9
     assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note
 
 
 def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeypatch):
-    rows, dual, _ = noise
+    rows, dual, known = noise
     monkeypatch.setattr(moments, "MEMORY", 150_000)  # some fifty boxes
-    told = []
-    bound = deep_gauge(
-        rows, dual, rows, time_s=5.0, report=lambda gauge, note: bool(told.append((gauge, note)))
-    )
-    assert told[-1] == (bound, deeper.FULL) and "that are meant for them" in deeper.FULL
-    assert abs(quadratic_gauge(rows, dual, max_nodes=50).best_value) <= bound < np.inf
+    problem, point = deepened(rows, dual, 5.0)
+    assert point.history[-1].note == FULL and "that are meant for them" in FULL
+    assert 0.0 < point.lower_bound <= problem.scale_dual(dual[:, None], abs(known.best_value))[1]
 
 
 def test_a_fan_stops_where_no_direction_can_lower_its_bound():

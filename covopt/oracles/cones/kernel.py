@@ -21,7 +21,7 @@ Together less than ε [(m + 7r + 12) B + (5r² + 8r) H] =: ``margin``, with more
 while N ≤ 10⁶. A box counts as closed when its computed bound plus the margin is ≤ 0; then it is closed in exact
 arithmetic. A box that is too small to be cut, or not reached, has F ≤ H‖u‖ + b ≤ (H + b)‖u‖ because ‖u‖ ≥ 1, b being
 the computed bound plus the margin, of the box or of the box around it. Rows and H are assumed to be of size about 1,
-so that nothing here underflows (:mod:`.transfer` scales).
+so that nothing here underflows (:mod:`.scalar` scales).
 
 No flag of fast arithmetic is set: the same tree comes out on every processor.
 """

@@ -305,37 +305,3 @@ def bound_box(
         if doubts[q] > worst and fixed[index[q]] == FREE:
             axis, worst = r + index[q], doubts[q]
     return bound, axis, n_axes > 0 or n_rows > MANY * m
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def bound_boxes(
-    rows,
-    weights,
-    linear,
-    sizes,
-    axes,
-    sides,
-    u0,
-    s,
-    x,
-    X,
-    d,
-    e,
-    shares,
-    fixed,
-    rounds,
-    first,
-    delay,
-    H,
-    by_signs,
-    narrows,
-    bounds,
-    cuts,
-    narrower,
-):
-    """Bound many boxes, one per place of the arrays; ``weights`` and ``linear`` are given for each box."""
-    for place in range(len(axes)):
-        bounds[place], cuts[place], narrower[place] = bound_box(
-            rows, weights[place], linear[place], sizes, axes[place], sides[place], u0[place], s[place], x[place],
-            X[place], d[place], e[place], shares[place], fixed[place], rounds, first, delay, H, by_signs, narrows,
-        )  # fmt: skip

@@ -7,7 +7,6 @@ before it only: the answer is the same for any number of threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,9 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import tell
+from covopt.exact.rounding import EPS
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
+from covopt.oracles.cones.scalar import Scalar
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
 FIRST_SLICE = 2048
@@ -120,27 +121,21 @@ def longer(stack: Stack) -> Stack:
 
 
 def search(
-    rows: np.ndarray,
-    signs: np.ndarray,
-    linear: np.ndarray,
+    scalar: Scalar,
     H: float,
     *,
     max_nodes: int,
-    sigmas: Sequence[int] = (1, -1),
     growth: float = 0.0,
     n_points: int = MOST_POINTS,
     stops: bool = False,
     n_threads: int = 1,
 ) -> Search:
-    r"""Bound σG(u) = σ(linear·u + Σ signs_i max(y_i·u, 0)) over unit u, for every σ in ``sigmas``.
+    r"""Bound G(u) and −G(u) over unit u.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, r)
-        y_i, of size about one (see :mod:`covopt.oracles.cones.kernel`); no zero rows, r ≥ 1.
-    signs : ndarray of shape (n,)
-        +1 or −1.
-    linear : ndarray of shape (r,)
+    scalar : Scalar
+        G, of rows in at least one dimension.
     H : float
         Positive; what is to be proved.
     max_nodes : int
@@ -155,24 +150,24 @@ def search(
     Examples
     --------
     >>> import numpy as np
-    >>> answer = search(np.eye(2), np.ones(2), np.zeros(2), 1.0 + 1e-9, max_nodes=1000)
-    >>> answer.upper_bound == 1.0 + 1e-9, answer.finished
+    >>> from covopt.oracles.cones.scalar import Scalar
+    >>> plane = Scalar(np.eye(2), np.ones(2))
+    >>> top = float(np.linalg.norm(plane.y))
+    >>> answer = search(plane, 0.9 * top, max_nodes=1000)
+    >>> answer.upper_bound == 0.9 * top, answer.finished
     (False, True)
-    >>> answer = search(np.eye(2), np.ones(2), np.zeros(2), 2**0.5 * (1 + 1e-9), max_nodes=1000)
-    >>> answer.upper_bound == 2**0.5 * (1 + 1e-9), len(answer.points)
+    >>> answer = search(plane, top * (1 + 1e-9), max_nodes=1000)
+    >>> answer.upper_bound == top * (1 + 1e-9), len(answer.points)
     (True, 0)
     """
-    rows = np.ascontiguousarray(rows, dtype=float)
-    linear = np.ascontiguousarray(linear, dtype=float)
-    n, r = rows.shape
-    sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
+    rows, (n, r) = scalar.y, scalar.y.shape
+    sizes = scalar.sizes * (1 + n * EPS)
     roots: list[Root] = []
-    for sigma in sigmas:
-        weights = np.ascontiguousarray(sigma * signs, dtype=float)
+    for sigma in (1.0, -1.0):
         for a in range(r):
             for side in (1.0, -1.0):
-                root = Root(weights, sigma * linear, make_stack(n, r, n_points))
-                plant(rows, weights, root.linear, root.stack, a, side, H)
+                root = Root(sigma * scalar.signs, sigma * scalar.linear, make_stack(n, r, n_points))
+                plant(rows, root.weights, root.linear, root.stack, a, side, H)
                 roots.append(root)
 
     nodes, budget, rounds = 0, FIRST_SLICE, 0

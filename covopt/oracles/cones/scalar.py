@@ -1,0 +1,274 @@
+r"""One output in few coordinates of size one, the price of every rounding on the way there, and the best point met.
+
+For ‖w‖ ≤ 1 put u = Vᵀw. The rows are brought to size one by powers of two, x_i of weight λ_i, and row i is replaced,
+x_i ≈ V f_i c_g(i): V has r ≤ D nearly orthonormal columns, rows on one line share c and have a factor f_i each,
+negative on the opposite ray. σ is 1-Lipschitz, so
+
+.. math::
+    \Bigl| \sum_i \lambda_i \sigma(x_i \cdot w) - \sum_i \lambda_i \sigma(f_i\, c_{g(i)} \cdot u) \Bigr|
+    \le \sum_i |\lambda_i| \bigl\lVert x_i - V f_i c_{g(i)} \bigr\rVert .
+
+On one line, σ(ft) = fσ(t) for f > 0 and |f|(σ(t) − t) for f < 0: with P the sum of λ_i|f_i| over the line and M the
+part of it with f_i < 0, the line is Pσ(c·u) − M c·u. G(u) = linear·u + Σ_g signs_g σ(y_g·u) therefore differs by at
+most ‖u‖ (Σ_g ‖P_g c_g − signs_g y_g‖ + ‖linear + Σ_g M_g c_g‖), where ‖u‖ ≤ ‖V‖. Both sums, with every rounding, are
+the ``residual``, and
+
+.. math:: h(\lambda) \le 2^{e} (\lVert V \rVert \max_{\lVert u \rVert \le 1} |G(u)| + \text{residual}).
+
+Dropped directions, rounded rows, rows nearly on one line: all of it is in this sum, so the choices may be careless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import frexp, fsum, inf, ldexp
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rounding import (
+    EPS,
+    TINY,
+    UNIT,
+    above,
+    lengths_up,
+    operator_norm_up,
+    total_up,
+    transfer_up,
+    up,
+)
+from covopt.oracles.base import heights
+from covopt.oracles.cones.kernel import margin
+from covopt.oracles.coordinates import NOISE, to_size_one
+from covopt.oracles.local_search import climb
+from covopt.oracles.remembered import remember
+
+NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
+STARTS = 64
+TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
+
+
+@dataclass(frozen=True)
+class GaugeBound:
+    """What was proved about h(λ).
+
+    Attributes
+    ----------
+    upper_bound : float
+        h(λ) does not exceed it, in exact arithmetic for the floats given.
+    best_neuron : ndarray of shape (D,)
+        Unit direction with the largest |F| met; zeros when none was looked at.
+    best_value : float
+        F there, signed, in floating point.
+    nodes : int
+        Boxes looked at.
+    closed : bool
+        True when the bound is within ``rtol`` of the best value.
+    basis : ndarray of shape (D, r)
+        V, the coordinates in which the boxes are.
+    """
+
+    upper_bound: float
+    best_neuron: np.ndarray
+    best_value: float
+    nodes: int
+    closed: bool
+    basis: np.ndarray
+
+
+class Scalar:
+    """The function G on R^r that stands for F on R^D, with the rows that count.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+        The rows as given, of any scale.
+    dual : ndarray of shape (N,)
+
+    Attributes
+    ----------
+    V : ndarray of shape (D, r)
+    y : ndarray of shape (n, r)
+    signs : ndarray of shape (n,)
+        1.0 or −1.0; lines whose rows cancel are left out.
+    linear : ndarray of shape (r,)
+    exponent : int
+        e: everything here is in units of 2^e.
+    norm : float
+        Upper bound on ‖V‖₂.
+    residual : float
+        Upper bound on what the replacement changes F by, for ‖w‖ ≤ 1.
+    best, point : float, ndarray of shape (r,) or None
+        Largest |G(u)|/‖u‖ met, and where.
+
+    Raises
+    ------
+    InputError
+        For arrays of the wrong shape, infinite or missing numbers.
+
+    Examples
+    --------
+    >>> made = Scalar(np.array([[1.0, 2.0], [2.0, 4.0], [0.0, 1.0]]), np.array([1.0, -0.25, 3.0]))
+    >>> made.y.shape, made.signs, made.residual < 1e-14
+    ((2, 2), array([1., 1.]), True)
+    """
+
+    def __init__(self, rows: np.ndarray, dual: np.ndarray):
+        self.rows = rows = np.ascontiguousarray(rows, dtype=float)
+        self.dual = dual = np.ascontiguousarray(dual, dtype=float)
+        if rows.ndim != 2 or dual.shape != (len(rows),):
+            raise InputError(
+                f"rows must have shape (N, D) and dual shape (N,); received {rows.shape} and {dual.shape}: "
+                "give one multiplier per row."
+            )
+        if not (np.isfinite(rows).all() and np.isfinite(dual).all()):
+            raise InputError(
+                "rows and dual must be finite; received infinite or missing numbers: remove those rows."
+            )
+        self.best, self.proved = 0.0, inf
+        self.point: np.ndarray | None = None
+        scaled = to_size_one(rows, dual) if len(rows) else None
+        if scaled is None:
+            self.V, self.y, self.signs = np.zeros((rows.shape[1], 0)), np.zeros((0, 0)), np.zeros(0)
+            self.linear, self.exponent, self.norm, self.residual = np.zeros(0), 0, 1.0, 0.0
+        else:
+            units, weights, self.exponent, _ = scaled
+            self._reduce(units, weights[:, 0])
+        self.sizes = np.abs(self.y).sum(axis=0) + np.abs(self.linear)
+
+    def _reduce(self, units: np.ndarray, weights: np.ndarray) -> None:
+        """Choose V and the lines, and bound what they cost."""
+        sizes = np.abs(weights)
+        counts = sizes > NEGLIGIBLE * sizes.max()
+        # entries below 2⁻¹⁰⁷⁴ of the largest are lost
+        paid = total_up(sizes[~counts], lengths_up(units[~counts])) + 4.0 * self.rows.size * TINY
+        units, weights, sizes = units[counts], weights[counts], sizes[counts]
+        self.V = principal_axes(sizes[:, None] * units)
+        self.norm = operator_norm_up(self.V)
+        lines, own, ratio = merge_lines(units)
+        near = lines @ self.V
+        rounded = ratio[:, None] * near[own]
+        paid = up(paid + transfer_up(units, sizes, self.V, rounded))
+        y, signs, self.linear, lost = merge(near, own, ratio * sizes, np.sign(weights))
+        lost = up(lost + total_up(sizes, 2.0 * UNIT * lengths_up(rounded)))
+        self.residual = up(paid + up(self.norm * lost))
+        self.y, self.signs = np.ascontiguousarray(y[signs != 0.0]), signs[signs != 0.0]
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """G at each point."""
+        return np.maximum(points @ self.y.T, 0.0) @ self.signs + points @ self.linear
+
+    def lift(self, bound: float) -> float:
+        """Bound on h(λ) in the user's units, rounded up, when |G(u)| ≤ bound·‖u‖; and remember it."""
+        total = Fraction(bound) * Fraction(self.norm) + Fraction(self.residual)
+        found = above(total * Fraction(2) ** self.exponent)
+        if found < self.proved:
+            self.proved = found
+            remember(self.rows, self.dual, found)
+        return found
+
+    def lower(self, level: float) -> float:
+        """Return about the largest H for which :meth:`lift` gives a level, between what a search can be asked for."""
+        fraction, power = frexp(level)
+        reduced = ldexp(fraction, min(power - self.exponent, 1000)) / self.norm * (1.0 - 4.0 * EPS)
+        return min(max(reduced - self.residual, 2.0**-40 * self.norms()), 2.0 * self.norms())
+
+    def rounding(self, H: float) -> float:
+        """Distance to the maximum, at the best point, at which a search can end; anywhere without one."""
+        u = np.ones(len(self.sizes)) if self.point is None else self.point / np.abs(self.point).max()
+        return 2.0 * float(margin(TYPICAL, self.sizes, u, np.zeros(len(u)), H))
+
+    def norms(self) -> float:
+        """Bound |G(u)|/‖u‖ by sums of norms."""
+        lengths = np.linalg.norm(self.y, axis=1)
+        sums = [float(lengths[self.signs == sign].sum()) for sign in (1.0, -1.0)]
+        return (max(sums) + float(np.linalg.norm(self.linear))) * (1.0 + (len(lengths) + 16) * EPS)
+
+    def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
+        """Climb on |G| from the rows that weigh most, random directions, those where the rows are round, neurons."""
+        r, random = self.y.shape[1], np.random.default_rng(random_state)
+        heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 4]]
+        normal = random.standard_normal((STARTS // 4, r))
+        width = np.linalg.norm(self.y, axis=0)
+        width = np.where(width > 0.0, width, 1.0)
+        lead = (self.signs @ self.y)[None] + self.linear
+        given = np.zeros((0, r)) if neurons is None else np.asarray(neurons, dtype=float) @ self.V
+        starts = np.concatenate([heavy, normal, normal * (width.max() / width), lead])
+        self.offer(self.ascend(np.concatenate([given, starts, -starts])))
+
+    def ascend(self, starts: np.ndarray) -> np.ndarray:
+        """Climb on |G| from points, each with the sign that G has there; return unit points."""
+        norms = np.linalg.norm(starts, axis=1)
+        starts = starts[norms > 0.0] / norms[norms > 0.0, None]
+        own = self(starts) >= 0.0
+        ends = [np.eye(1, self.y.shape[1])]
+        for sign, chosen in ((1.0, own), (-1.0, ~own)):
+            points = climb(self.y, sign * self.signs, sign * self.linear, starts[chosen], n_threads=1)[0]
+            ends.append(points / np.linalg.norm(points, axis=1, keepdims=True))
+        return np.concatenate(ends)
+
+    def offer(self, points: np.ndarray) -> None:
+        """Keep the best of some points."""
+        lengths = np.linalg.norm(points, axis=1)
+        points = points[lengths > 0.0] / lengths[lengths > 0.0, None]
+        if len(points):
+            values = np.abs(self(points))
+            top = int(values.argmax())
+            if values[top] > self.best:
+                self.best, self.point = float(values[top]), points[top]
+
+    def answer(self, bound: float, nodes: int, rtol: float) -> GaugeBound:
+        """State a bound on |G(u)|/‖u‖ and the best point in the user's terms."""
+        upper, neuron, value = self.lift(bound), np.zeros(len(self.V)), 0.0
+        if self.point is not None:
+            neuron = self.V @ self.point
+            neuron /= np.linalg.norm(neuron)
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = float(heights(self.rows, self.dual, neuron[None])[0])
+                if not np.isfinite(value):
+                    value = float(np.ldexp(self(self.point[None])[0], self.exponent))
+        return GaugeBound(upper, neuron, value, nodes, upper <= (1.0 + rtol) * abs(value), self.V)
+
+
+def principal_axes(rows: np.ndarray) -> np.ndarray:
+    """Right singular vectors, without those along which all rows together are rounding noise."""
+    V = np.linalg.svd(rows, full_matrices=False)[2].T
+    total = float(np.linalg.norm(rows, axis=1).sum())
+    lengths = np.sqrt(np.cumsum((rows @ V[:, ::-1]) ** 2, axis=1)).sum(axis=0)
+    drop = int(np.searchsorted(lengths, NOISE * total, side="right"))
+    return np.ascontiguousarray(V[:, : max(V.shape[1] - drop, 1)])
+
+
+def merge(
+    lines: np.ndarray, own: np.ndarray, factor: np.ndarray, signs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Sum rows on lines: y and a sign for each line, zero where they cancel, the linear part, and what that costs.
+
+    Parameters
+    ----------
+    lines : ndarray of shape (n, r)
+    own : ndarray of shape (N,)
+        The line of each row.
+    factor : ndarray of shape (N,)
+        Row = factor · line, where one rounding is allowed for.
+    signs : ndarray of shape (N,)
+        Of the rows' weights.
+
+    Examples
+    --------
+    >>> y, signs, linear, lost = merge(np.eye(2), np.array([0, 0, 1]), np.array([1.0, -2.0, 3.0]), np.ones(3))
+    >>> y, signs, linear, lost < 1e-13
+    (array([[3., 0.],
+           [0., 3.]]), array([1., 1.]), array([-2.,  0.]), True)
+    """
+    n, sizes = len(lines), np.abs(factor)
+    weight = np.bincount(own, weights=signs * sizes, minlength=n)
+    size, count = np.bincount(own, weights=sizes, minlength=n), np.bincount(own, minlength=n)
+    opposite = np.bincount(own, weights=np.where(factor < 0.0, signs * sizes, 0.0), minlength=n)
+    cancels = np.abs(weight) <= 4.0 * EPS * size
+    y = lines * np.where(cancels, 1.0, np.abs(weight))[:, None]
+    linear = np.array([fsum((-opposite * column).tolist()) for column in lines.T])
+    off = 4.0 * (count + 8) * UNIT * size + np.where(cancels, np.abs(weight), 0.0)
+    return y, np.where(cancels, 0.0, np.sign(weight)), linear, total_up(off, lengths_up(lines))
