@@ -52,46 +52,36 @@ def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[s
     found = {c: content_of(frame[c]) for c in columns}
     left_out = {c: content.reason for c, content in found.items() if content.reason}
     chosen = [c for c in columns if c not in left_out]
-    said: list[str] = []
     nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(frame[c].to_numpy())]
-    if nameless and len(nameless) < len(chosen):
-        said.append(
-            f"column {list(frame.columns).index(nameless[0])} (counting from 0) has no name and holds row numbers or "
-            f"nothing, so it is no feature; --features (features=...) with {nameless[0]!r} keeps it."
-            + (f" {len(nameless)} columns are like this." if len(nameless) > 1 else "")
-        )
+    if len(nameless) < len(chosen):
         left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
         chosen = [c for c in chosen if c not in nameless]
-    said += [
-        f"column {c!r} counts the rows and is used as a feature; leave it out with {without(c)} "
-        "if it says nothing about the target."
-        for c in chosen
-        if is_counter(c, frame[c])
+    else:
+        nameless = []
+    told = [
+        c
+        for c in left_out
+        if c in found and (found[c].kind in ("dates", "two") or NEARLY.match(found[c].example))
     ]
-    still = [c for c in chosen if is_constant(frame[c])] if len(chosen) > 1 else []
-    if still:
-        more = f" ({len(still)} columns are like this)" if len(still) > 1 else ""
-        said.append(
-            f"column {still[0]!r} holds {frame[still[0]].iloc[0]} in every row{more} and is used as a feature, "
-            f"though it can tell no rows apart; leave it out with {without(still[0])}."
-        )
-    told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
-    if told and chosen:
-        which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
-        said.append(f"left out because no numbers: {which}. Turn them into numbers to use them.")
-    for sentence in said:
-        warnings.warn(sentence, TableWarning, stacklevel=4)
+    which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
+    for names, sentence in (
+        (nameless, "column {0!r} has no name and holds row numbers or nothing, so it is no feature; --features "
+         "(features=...) with {0!r} keeps it"),
+        ([c for c in chosen if is_counter(c, frame[c])],
+         "column {0!r} counts the rows and is used as a feature; leave it out with {1} if it says nothing about the "
+         "target"),
+        ([c for c in chosen if is_constant(frame[c])] if len(chosen) > 1 else [],
+         "column {0!r} holds {2} in every row and is used as a feature, though it can tell no rows apart; leave it "
+         "out with {1}"),
+        (told[:1] if chosen else [], "left out because no numbers: {3}; turn them into numbers to use them"),
+    ):  # fmt: skip
+        if names:
+            more = f". {len(names)} columns are like this: {listed(names)}" if len(names) > 1 else ""
+            text = sentence.format(names[0], without(names[0]), frame[names[0]].iloc[0], which)
+            warnings.warn(f"{text}{more}.", TableWarning, stacklevel=4)
     if left_out:
-        logger.info(
-            "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
-        )
+        logger.info("columns left out: %s", describe_left_out(left_out))
     return chosen, left_out
-
-
-def because(left_out: dict[str, str]) -> str:
-    """Return why the first columns were left out, in parentheses."""
-    said = "; ".join(f"{name!r} is {reason}" for name, reason in list(left_out.items())[:4])
-    return f" ({said})" if said else ""
 
 
 def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> list[str]:
@@ -144,16 +134,8 @@ def resolve(
     names: list[str] = []
     for name in wanted:
         if name not in columns and name not in groups:
-            other = next((c for c in "|; \t:" if len(columns) == 1 and name in columns[0].split(c)), "")
-            raise InputError(
-                f"{argument}: {path} has no column {name!r}{suggest(name, columns) or '.'} "
-                f"Available: {listed(columns)}."
-                + (
-                    f" Are columns separated by {other!r}? Then give --sep {other!r} (sep=...)."
-                    if other
-                    else ""
-                )
-            )
+            near = suggest(name, columns) or "."
+            raise InputError(f"{argument}: {path} has no column {name!r}{near} Available: {listed(columns)}.")
         names.extend([name] if name in columns else groups[name])
     repeated = [n for n in names if names.count(n) > 1]
     if repeated:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.validation import as_double
-from covopt.data.tabular import to_doubles
+from covopt.data.tabular import RowNames, to_doubles
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Content:
 
     Attributes
     ----------
-    kind : {"numbers", "mixed", "odd", "dates", "two", "text", "complex"}
+    kind : {"numbers", "mixed", "odd", "dates", "two", "text"}
         Odd: numbers that are written as no table's numbers are. Mixed: numbers and something else. Two: two texts, as
         yes and no.
     example : str
@@ -85,18 +84,16 @@ def content_of(series: pd.Series) -> Content:
     "two words, 'no' and 'yes': write 0 and 1 to use it"
     """
     pd = required("pandas", "reading a table", "tables")
-    kind = str(series.dtype).lower()
-    if pd.api.types.is_complex_dtype(series.dtype):
-        return Content("complex")
     if pd.api.types.is_numeric_dtype(series.dtype):
         return Content("numbers")
     present = series.dropna()
-    if kind.startswith(_DATES) or (len(present) and type(present.iloc[0]).__name__ in ("date", "time")):
-        return Content("dates", _shown(present.iloc[0]) if len(present) else "NaT")
+    first = present.iloc[0] if len(present) else None
+    if str(series.dtype).lower().startswith(_DATES) or type(first).__name__ in ("date", "time"):
+        return _content("dates", series, first)
     try:
         distinct = pd.Series(present.astype(object).unique(), dtype=object)
     except TypeError:  # lists, arrays: nothing that could be compared
-        return Content("text", _shown(present.iloc[0]))
+        return _content("text", series, first)
     numbers = _is_number(distinct)
     if numbers.all():
         return Content("numbers")
@@ -104,11 +101,14 @@ def content_of(series: pd.Series) -> Content:
     odd = next(((text, why) for text in texts if (why := _oddity(text))), None)
     if odd is None and _have_a_unit(texts):
         odd = texts[0], "it has a unit: write the number alone"
-    if odd is None and not numbers.any():
-        return _of_texts(texts, len(present))
-    example, why = odd if odd is not None else (texts[0], "")
-    row = int(np.argmax(series.astype(object).map(lambda value: str(value) == example).to_numpy()))
-    return Content("mixed" if numbers.any() else "odd", _shown(example, 60), row, why)
+    if numbers.any():
+        return _content("mixed", series, *(odd or texts[:1]))
+    return _content("odd", series, *odd) if odd else _of_texts(texts, series, len(present))
+
+
+def _content(kind: str, series: pd.Series, example: Any, why: str = "") -> Content:
+    row = int(np.argmax(series.astype(object).map(lambda value: str(value) == str(example)).to_numpy()))
+    return Content(kind, _shown(example), row, why)
 
 
 def _shown(value: Any, most: int = 40) -> str:
@@ -126,26 +126,20 @@ def _is_number(values: pd.Series) -> np.ndarray:
         parsed = pd.to_numeric(values, errors="coerce")
     except OverflowError:  # a whole number above the doubles
         parsed = pd.to_numeric(values.astype(str), errors="coerce")
-    found = parsed.notna() | values.map(_is_nan)
-    return found.to_numpy(dtype=bool)
+    return parsed.notna().to_numpy(dtype=bool)
 
 
-def _is_nan(value: Any) -> bool:
-    return str(value).strip().lower() in ("nan", "+nan", "-nan")
-
-
-def _of_texts(texts: list[str], n_values: int) -> Content:
+def _of_texts(texts: list[str], series: pd.Series, n_values: int) -> Content:
     pd = required("pandas", "reading a table", "tables")
     sample = texts[:_SAMPLE]
     if all(re.search(r"\d.*\d", text) for text in sample):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if pd.to_datetime(pd.Series(sample), errors="coerce", format="mixed").notna().all():
-                return Content("dates", _shown(texts[0]))
+                return _content("dates", series, texts[0])
     if len(texts) == 2 and n_values > 2:
-        first, second = sorted(_shown(text, 30) for text in texts)
-        return Content("two", f"{first} and {second}")
-    return Content("text", _shown(texts[0]))
+        return Content("two", " and ".join(sorted(map(_shown, texts))))
+    return _content("text", series, texts[0])
 
 
 def _oddity(text: str) -> str:
@@ -166,41 +160,37 @@ def _have_a_unit(texts: list[str]) -> bool:
     return len(found) > 1 and all(found) and len({match[1] for match in found if match}) == 1
 
 
-def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str], remedy: str) -> np.ndarray:
+def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
     """Return a column as floats, missing values as NaN.
 
     Parameters
     ----------
     series : pandas.Series
+        Its index says where rows stand in their file.
     name, where : str
         The column and its file, for messages.
-    at : callable
-        Row number to its name.
     remedy : str
-        What to do about text.
+        What to do about text other than to convert it, beginning with a comma.
 
     Raises
     ------
     InputError
         Where it holds anything else, with the first of that.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> to_numbers(pd.Series([1, "2"]), "a", "t.csv").tolist()
+    [1.0, 2.0]
     """
-    found = content_of(series)
-    if found.kind == "complex":
-        raise InputError(
-            f"{where}: column {name!r} is complex; store its real and imaginary parts as two columns."
-        )
+    found, at, called = content_of(series), RowNames.of(series).one, f"{where}: column {name!r}"
     if found.kind != "numbers":
-        row = found.row if found.kind in ("odd", "mixed") else int(np.argmax(series.notna().to_numpy()))
-        rest = remedy.partition(", or ")[2]
-        why = f"{found.why[:1].upper()}{found.why[1:]}{f', or {rest}' if rest else '.'}"
-        raise InputError(
-            f"{where}: column {name!r} is not numeric: {at(row)} holds {_shown(series.iloc[row], 60)}. "
-            f"{why if found.why else remedy}"
-        )
+        why = found.why[:1].upper() + found.why[1:] or "Convert it to numbers"
+        value = _shown(series.iloc[found.row])
+        raise InputError(f"{called} is not numeric: {at(found.row)} holds {value}. {why}{remedy}.")
     values = series.to_numpy()
     if values.dtype.kind == "O":
         values = np.array([as_double(v) if isinstance(v, str | bytes) else v for v in values], dtype=object)
-    called = f"{where}: column {name!r}"
     return to_doubles(values, called, lambda position: f"{called}, {at(position[0])}")
 
 

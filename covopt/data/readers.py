@@ -32,9 +32,14 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name
-DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
-ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
-BY_PANDAS = {**ARROW, ".xlsx": "excel"}
+DELIMITERS = ",;\t|"
+TEXTS = (".csv", ".tsv", ".txt")
+# how pandas calls them, the package that reads them, and its extra
+BY_PANDAS = {
+    **dict.fromkeys((".parquet", ".pq"), ("parquet", "pyarrow", "parquet")),
+    **dict.fromkeys((".feather", ".arrow"), ("feather", "pyarrow", "parquet")),
+    ".xlsx": ("excel", "openpyxl", "excel"),
+}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
 OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
 
@@ -46,7 +51,7 @@ class Text:
     Attributes
     ----------
     sep : str, optional
-        What separates columns; by default comma, semicolon or tab, whichever the first line has most of.
+        What separates columns; by default comma, semicolon, tab or bar, whichever the first line has most of.
     encoding : str
     decimal : str
         The decimal point.
@@ -80,22 +85,20 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
     """
     groups: dict[str, list[str]] = {}
     suffix = _suffix(path, text)
-    if suffix in ARROW:
-        required("pyarrow", str(path), "parquet")
-    if suffix == ".xlsx":
-        required("openpyxl", str(path), "excel")
+    kind, package, extra = BY_PANDAS.get(suffix, ("", "pandas", "tables"))
+    required(package, str(path) if kind else "reading a table", extra)
     pd = required("pandas", "reading a table", "tables")
     if str(path) != STDIN:
         _check_size(path, OF_A_BYTE * path.stat().st_size)
     try:
-        if suffix in DELIMITERS:
-            frame = _read_text(path, suffix, text)
+        if kind:
+            frame = getattr(pd, f"read_{kind}")(path).reset_index(drop=True)
         elif suffix == ".npz":
             frame, groups = _read_npz(path)
         else:
-            frame = getattr(pd, f"read_{BY_PANDAS[suffix]}")(path).reset_index(drop=True)
-            if suffix == ".xlsx":
-                frame.index = pd.RangeIndex(2, len(frame) + 2, name="sheet row")
+            frame = _frame_of(path, _decoded(path, text.encoding), text)
+        if kind == "excel":
+            frame.index = pd.RangeIndex(2, len(frame) + 2, name="sheet row")
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -116,23 +119,22 @@ def _suffix(path: Path, text: Text) -> str:
     """Return what kind of table it is, the extension under that of its compression; refuse what is none."""
     if str(path) == STDIN:
         return ".csv"
-    inner = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
-    suffix = ".csv" if path.suffix.lower() == ".zip" else inner.suffix.lower()
-    if suffix not in DELIMITERS and (inner != path or suffix not in {*BY_PANDAS, ".npz"}):
-        known = suffix or path.suffix.lower() or "(no extension)"
-        within = "" if inner.suffix == path.suffix else f" in {path.suffix.lower()}"
-        raise InputError(f"{path}: unknown file type {known!r}{within}; use {KINDS}.")
+    packed = path.suffix.lower() if path.suffix.lower() in COMPRESSED else ""
+    suffix = ".csv" if packed == ".zip" else Path(path.stem if packed else path).suffix.lower()
+    if suffix not in TEXTS and (packed or suffix not in {*BY_PANDAS, ".npz"}):
+        within = f" in {packed}" if packed else ""
+        raise InputError(f"{path}: unknown file type {suffix or '(no extension)'!r}{within}; use {KINDS}.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a table ({KINDS}).")
     if not path.exists():
         near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
         raise InputError(f"{path} does not exist{near or '.'}")
-    if suffix not in DELIMITERS and text != Text():
+    if suffix not in TEXTS and text != Text():
         raise InputError(f"{path} is no text: sep, encoding and decimal (--sep, …) are for CSV files alone.")
     return suffix
 
 
-def _open_zip(path: Path) -> IO[bytes]:
+def _open_zip(path: Path, mode: str) -> IO[bytes]:
     """Open the one file in a zip archive."""
     check_archive(path)
     archive = zipfile.ZipFile(path)
@@ -142,7 +144,7 @@ def _open_zip(path: Path) -> IO[bytes]:
     return archive.open(names[0])
 
 
-COMPRESSED: dict[str, Callable[[Path], Any]] = {
+COMPRESSED: dict[str, Callable[[Path, str], Any]] = {
     ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _open_zip
 }  # fmt: skip
 
@@ -154,22 +156,22 @@ def _check_size(path: Path, needed: float) -> None:
 
 
 # ---------------------------------------------------------------------- text
-def _read_text(path: Path, suffix: str, text: Text) -> pd.DataFrame:
-    opener = COMPRESSED.get(path.suffix.lower())
+def _decoded(path: Path, encoding: str) -> str:
+    """Return what is in a file of text, unpacked."""
+    opener = COMPRESSED.get(path.suffix.lower(), open)
     if str(path) == STDIN:
         raw = sys.stdin.buffer.read()
-    elif opener is None:
+    elif opener is open:
         raw = path.read_bytes()
     else:
-        with opener(path) as stream:
-            raw = stream.read(MOST_INFLATED + 1)
-        if len(raw) > MOST_INFLATED:
-            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
-    utf8 = text.encoding.lower() in ("utf-8", "utf8")
-    return _frame_of(path, suffix, raw.decode("utf-8-sig" if utf8 else text.encoding), text)
+        with opener(path, "rb") as stream:
+            raw = stream.read(MOST_INFLATED)
+            if stream.read(1):
+                raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+    return raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
 
 
-def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame:
+def _frame_of(path: Path, content: str, text: Text) -> pd.DataFrame:
     """Return the frame of a text, whose rows are called by their lines."""
     pd = required("pandas", "reading a table", "tables")
     if "\x00" in content:
@@ -180,13 +182,12 @@ def _frame_of(path: Path, suffix: str, content: str, text: Text) -> pd.DataFrame
     found = re.search(r"[^\r\n]*[^\s][^\r\n]*", content)
     if found is None:
         raise InputError(f"{path} is empty; the first line must name the columns.")
-    head = found[0]
-    candidates = [c for c in DELIMITERS[suffix] if c != text.decimal]
-    delimiter = text.sep or max(candidates, key=lambda c: (head.count(c), -candidates.index(c)))
-    names = [n.strip() for n in next(csv.reader([head], delimiter=delimiter))]
+    candidates = DELIMITERS.replace(text.decimal, "") if path.suffix.lower() != ".tsv" else "\t"
+    delimiter = text.sep or max(candidates, key=found[0].count)
+    names = [n.strip() for n in next(csv.reader([found[0]], delimiter=delimiter))]
     if pd.to_numeric(pd.Series(names, dtype=object), errors="coerce").notna().all():
         raise InputError(
-            f"{path}: the first line must name the columns; it holds numbers ({head.strip()[:60]})."
+            f"{path}: the first line must name the columns; it holds numbers ({found[0].strip()[:60]})."
         )
     check_unique(names, path)
     lines = list(_lines(content, delimiter, path, len(names)))
@@ -220,14 +221,12 @@ def _lines(content: str, delimiter: str, path: Path, width: int) -> Iterator[int
 
 def _check_points(frame: pd.DataFrame, path: Path) -> None:
     """Refuse 1.000 where the decimal is a comma: it would be one thousand in one country and one in another."""
-    for name in frame.select_dtypes(exclude="number").columns:
-        pointed = frame[name].dropna().astype(str)
-        pointed = pointed[pointed.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")]
-        if len(pointed):
-            raise InputError(
-                f"{path}: column {name!r} holds '{one_line(pointed.iloc[0], 40)}', a point although the decimal is a "
-                "comma; take points between thousands out, or leave --decimal (decimal=...) away."
-            )
+    cells = frame.select_dtypes(exclude="number").astype(str).stack().astype(str)
+    for (_, name), cell in cells[cells.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")].items():
+        raise InputError(
+            f"{path}: column {name!r} holds '{one_line(cell, 40)}', a point although the decimal is a comma; "
+            "take points between thousands out, or leave --decimal (decimal=...) away."
+        )
 
 
 # ---------------------------------------------------------------------- arrays
@@ -244,13 +243,11 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
             f"{path}: its arrays must be 1-D or 2-D and have the same number of rows; found {shapes}."
         )
     groups: dict[str, list[str]] = {}
-    frames = []
     for name, array in arrays.items():
-        frame = pd.DataFrame(array)
         label = name.lower() if name in ("X", "Y") else name
-        one = frame.shape[1] == 1 and name != "X"
-        frame.columns = groups[name] = [label] if one else [f"{label}{j}" for j in frame.columns]
-        frames.append(frame)
+        one = array.ndim == 1 or (array.shape[1] == 1 and name != "X")
+        groups[name] = [label] if one else [f"{label}{j}" for j in range(array.shape[1])]
     if "Y" in groups:
         groups.setdefault("y", groups["Y"])
+    frames = [pd.DataFrame(array, columns=groups[name]) for name, array in arrays.items()]
     return pd.concat(frames, axis=1), groups

@@ -6,15 +6,14 @@ Columns of words as columns of 0 and 1, one for each word: ``town=Bern`` is 1 wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.wording import listed
-from covopt.data.column_choice import because, features_by_default, resolve, taken_away, without
+from covopt.data.column_choice import describe_left_out, features_by_default, resolve, taken_away, without
 from covopt.data.columns import content_of, holds_classes, to_numbers
 from covopt.data.readers import Text, read_frame
 from covopt.data.tabular import RowNames, check_finite
@@ -68,9 +67,7 @@ def with_indicators(frame: pd.DataFrame, names: str | Sequence[str] | None) -> p
     return frame.assign(**added)
 
 
-_FEATURE = "Convert it to numbers, or leave it out with {}."
-_TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
-_WEIGHT = "Convert it to numbers."
+_CLASSES = "; for classes train with a loss, as in covopt fit --loss logistic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,89 +177,81 @@ def read_table(
         frame, words_of = one_hot(
             frame, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
         )
-    found = _choose(frame, groups | words_of, path, target, features, labels, weight)
-    return _without_missing(found, path, words_of) if drop_missing else found
+    return _choose(frame, groups, words_of, path, target, features, labels, weight, drop_missing=drop_missing)
 
 
 def _choose(
     frame: pd.DataFrame,
     groups: dict[str, list[str]],
+    words_of: dict[str, list[str]],
     path: Path,
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None,
     labels: bool | None,
     weight: str | None,
+    *,
+    drop_missing: bool,
 ) -> Table:
     less = taken_away(features, list(frame.columns))
-    features = None if less else features
-    frame = with_indicators(frame, features)
+    frame = with_indicators(frame, None if less else features)
     columns = list(frame.columns)
     if not columns or len(frame) == 0:
         raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
-    targets, less = (
-        resolve(of, names, columns, groups, path)
-        for of, names in (("target", target), ("features", less or None))
-    )
-    chosen = resolve("features", features, columns, groups, path)
-    weighing = [] if weight is None else resolve("--sample-weight", weight, columns, groups, path)
+    targets, chosen, weighing, less = (
+        resolve(of, names, columns, groups | words_of, path)
+        for of, names in (
+            ("target", target), ("features", None if less else features), ("--sample-weight", weight),
+            ("features", less or None),
+        )
+    )  # fmt: skip
     if len(weighing) > 1:
         raise InputError(f"--sample-weight takes one column; received {weight!r}.")
-    for roles, names in (
-        ("a feature and the target", chosen),
-        ("the target and the sample weight", weighing),
-    ):
+    for roles, names in (("a feature", chosen), ("the sample weight", weighing)):
         both = [c for c in names if c in targets]
         if both:
-            raise InputError(f"column {both[0]!r} is both {roles}; name it once.")
-    left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
-    if features is None:
-        chosen, left_out = features_by_default(
+            raise InputError(f"column {both[0]!r} is both {roles} and the target; name it once.")
+    reasons: dict[str, str] = {}
+    if not chosen:
+        chosen, reasons = features_by_default(
             frame, [c for c in columns if c not in (*targets, *weighing, *less)]
         )
-        left_out |= dict.fromkeys((c for c in less if c not in targets), "not asked for")
         if not chosen:
-            besides = f" besides the target {', '.join(map(repr, targets))}"
-            which = besides if targets else f"; its columns: {listed(columns)}"
-            raise InputError(f"{path} has no numeric column{which}{because(left_out)}.")
-    left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
-
-    def numbers(name: str, remedy: str) -> np.ndarray:
-        return to_numbers(frame[name], name, str(path), RowNames.of(frame).one, remedy)
-
-    X = np.column_stack([numbers(c, _FEATURE.format(without(c))) for c in chosen])
-    weights = numbers(weighing[0], _WEIGHT) if weighing else None
-    if labels is None:
-        labels = len(targets) == 1 and holds_classes(frame[targets[0]])
-    if labels:
-        if len(targets) != 1:
-            raise InputError(f"classes stand in one column; target names {len(targets)}.")
-        column = frame[targets[0]]
-        kind = content_of(column).kind
-        Y = np.asarray(column) if kind in ("text", "two", "dates", "odd") else numbers(targets[0], _TARGET)
-    elif targets:
-        Y = np.column_stack([numbers(c, _TARGET) for c in targets])
-    else:
-        Y = np.empty((len(frame), 0))
-    return Table(X, Y, tuple(chosen), tuple(targets), frame.index, left_out, weights)
-
-
-def _without_missing(table: Table, path: Path, words_of: dict[str, list[str]]) -> Table:
-    """Drop the rows that lack a value in a column that is used; indicators are called by their column of words."""
-    pd = required("pandas", "reading a table", "tables")
-    used = [pd.DataFrame(part) for part in (table.X, table.Y, table.weights) if part is not None]
-    missing = np.column_stack([part.isna() for part in used])
-    whole, count = ~missing.any(axis=1), missing.sum(axis=0)
-    indicators = {name: column for column, group in words_of.items() for name in group}
-    names = [indicators.get(name, name) for name in (*table.feature_names, *table.target_names)]
-    names.append("the sample weight")
-    lacking = {names[j]: int(count[j]) for j in np.argsort(-count, kind="stable") if count[j]}
+            besides = f" besides the target {', '.join(map(repr, targets))}" if targets else ""
+            raise InputError(
+                f"{path} has no numeric column{besides}: {describe_left_out(reasons) or 'no other'}."
+            )
+    left_out = (
+        dict.fromkeys(columns, "not asked for") | reasons | dict.fromkeys(weighing, "the sample weight")
+    )
+    left_out = {c: why for c, why in left_out.items() if c not in (*chosen, *targets)}
+    missing = frame[[*chosen, *targets, *weighing]].isna()
+    whole, lacking = ~missing.any(axis=1), missing.sum()
+    if not drop_missing:
+        whole, lacking = whole | True, lacking[:0]
     if not whole.any():
         raise InputError(
             f"{path}: every row lacks a value in a column that is used; name fewer with --features."
         )
-    return replace(
-        table, X=table.X[whole], Y=table.Y[whole], index=table.index[whole], dropped=int((~whole).sum()),
-        lacking=lacking, weights=None if table.weights is None else table.weights[whole],
+    frame = frame[whole]
+    of_words = {name: column for column, group in words_of.items() for name in group}
+    lacking = lacking[lacking > 0].sort_values(ascending=False, kind="stable")
+
+    def numbers(names: list[str], remedy: str = "") -> np.ndarray:
+        found = [to_numbers(frame[c], c, str(path), remedy.format(without(c))) for c in names]
+        return np.column_stack(found) if found else np.empty((len(frame), 0))
+
+    if labels is None:
+        labels = len(targets) == 1 and holds_classes(frame[targets[0]])
+    if labels and len(targets) != 1:
+        raise InputError(f"classes stand in one column; target names {len(targets)}.")
+    if labels and content_of(frame[targets[0]]).kind not in ("numbers", "mixed"):
+        Y = np.asarray(frame[targets[0]])
+    else:
+        Y = numbers(targets, _CLASSES)
+    return Table(
+        numbers(chosen, ", or leave it out with {}"), Y[:, 0] if labels and Y.ndim == 2 else Y, tuple(chosen),
+        tuple(targets), frame.index, left_out, numbers(weighing)[:, 0] if weighing else None,
+        int((~whole).sum()), {of_words.get(name, name): int(count) for name, count in lacking.items()},
     )  # fmt: skip
 
 

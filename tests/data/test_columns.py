@@ -138,7 +138,7 @@ def test_feather_and_excel(tmp_path):
 def test_a_whole_number_above_the_doubles_is_a_number():
     assert content_of(pd.Series([10**400, "2024-01-01"], dtype=object)).kind == "mixed"
     assert content_of(pd.Series([10**400, 3], dtype=object)).kind == "numbers"
-    assert to_numbers(pd.Series([10**400, -3], dtype=object), "x", "t.csv", str, "").tolist() == [
+    assert to_numbers(pd.Series([10**400, -3], dtype=object), "x", "t.csv").tolist() == [
         np.inf,
         -3.0,
     ]
