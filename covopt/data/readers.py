@@ -182,7 +182,7 @@ def _frame_of(path: Path, content: str, text: Text) -> pd.DataFrame:
     found = re.search(r"[^\r\n]*[^\s][^\r\n]*", content)
     if found is None:
         raise InputError(f"{path} is empty; the first line must name the columns.")
-    candidates = DELIMITERS.replace(text.decimal, "") if path.suffix.lower() != ".tsv" else "\t"
+    candidates = "\t" if ".tsv" in path.name.lower() else DELIMITERS.replace(text.decimal, "")
     delimiter = text.sep or max(candidates, key=found[0].count)
     names = [n.strip() for n in next(csv.reader([found[0]], delimiter=delimiter))]
     if pd.to_numeric(pd.Series(names, dtype=object), errors="coerce").notna().all():

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import as_double
+from covopt.checks.wording import counted
 from covopt.errors import InputError, TableWarning
 
 FILE_ROWS = ("line", "sheet row")  # what an index is called that tells where rows stand in their file
@@ -136,9 +137,8 @@ def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | Non
         For anything that is not a table of real numbers, with the first offending row and column.
     """
     if isinstance(values, Named):
-        return _to_float(name, _as_array(name, values.values), None), values.names
-    library = type(values).__module__.partition(".")[0]
-    if library in {"pandas", "polars"}:
+        return _to_float(name, _as_array(name, values.values)), values.names
+    if type(values).__module__.partition(".")[0] in {"pandas", "polars"}:
         return _from_frame(name, values)
     if type(values).__module__.startswith("scipy.sparse"):
         raise InputError(
@@ -146,7 +146,7 @@ def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | Non
         )
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
-    return _to_float(name, _as_array(name, values), None), None
+    return _to_float(name, _as_array(name, values)), None
 
 
 def _as_array(name: str, values: Any) -> np.ndarray:
@@ -164,57 +164,41 @@ def _as_array(name: str, values: Any) -> np.ndarray:
     except InputError:
         raise
     except Exception as error:
-        ragged = _first_ragged(values) if isinstance(values, Sequence) else None
-        why = (
-            f"row {ragged[0]} (counting from 0) has {ragged[1]} but row 0 has {ragged[2]}"
-            if ragged
-            else str(error)
+        sizes = (
+            [len(row) if isinstance(row, Sequence) else 1 for row in values]
+            if isinstance(values, list)
+            else []
         )
+        odd = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
+        why = str(error)
+        if odd is not None:
+            here, first = (counted(sizes[i], "entry", "entries") for i in (odd, 0))
+            why = f"row {odd} (counting from 0) has {here} but row 0 has {first}"
         raise InputError(
             f"{name} is not a rectangular table of numbers: {why}. Give every row the same number of entries."
         ) from None
     return array
 
 
-def _first_ragged(rows: Sequence[Any]) -> tuple[int, str, str] | None:
-    def shape(row: Any) -> str:
-        if isinstance(row, Sequence) and not isinstance(row, str):
-            return f"{len(row)} entr{'y' if len(row) == 1 else 'ies'}"
-        return f"shape {np.shape(row)}" if isinstance(row, np.ndarray) else "a single value"
-
-    shapes = [shape(row) for row in rows]
-    return next(((i, s, shapes[0]) for i, s in enumerate(shapes) if s != shapes[0]), None)
-
-
 def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    kind = type(frame).__name__
-    if kind == "LazyFrame":
-        raise InputError(f"{name} is a polars LazyFrame; pass {name}.collect().")
-    if kind == "Series":
-        column = _column(name, frame, None if frame.name in (None, "") else str(frame.name))
-        return column, (str(frame.name),) if frame.name not in (None, "") else None
-    if kind != "DataFrame":
-        raise InputError(f"{name} must be a table of numbers; received {type(frame).__module__}.{kind}.")
+    """Return the columns of a frame or a series; a series without a name has none."""
+    series = type(frame).__name__ == "Series"
+    named = not series or frame.name not in (None, "")
+    frame = frame.to_frame() if series else frame
+    if type(frame).__name__ != "DataFrame":
+        kind, advice = type(frame), f" pass {name}.collect()." if type(frame).__name__ == "LazyFrame" else ""
+        raise InputError(
+            f"{name} must be a table of numbers; received {kind.__module__}.{kind.__name__}.{advice}"
+        )
     names = tuple(str(c) for c in frame.columns)
     check_unique(names, name)
     columns = [
-        _column(name, frame[c], n, j) for j, (c, n) in enumerate(zip(frame.columns, names, strict=True))
+        _to_float(name, np.asarray(frame[c].to_numpy())[:, None], j, label if named else None)
+        for j, (c, label) in enumerate(zip(frame.columns, names, strict=True))
     ]
     if not columns:
         return np.empty((len(frame), 0)), None
-    return np.column_stack(columns), names
-
-
-def _column(name: str, series: Any, label: str | None, index: int = 0) -> np.ndarray:
-    """One column of a frame; missing values become NaN."""
-    dtype = str(series.dtype)
-    if dtype.lower().startswith(("date", "time", "duration", "period")):
-        raise InputError(
-            f"{name} {_where(None, index, label)} holds dates or times ({dtype}); "
-            "turn it into numbers (for instance days since a start) or leave it out."
-        )
-    array = np.asarray(series.to_numpy())
-    return _to_float(name, array.reshape(-1, 1), (label,) if label else None, index)[:, 0]
+    return columns[0][:, 0] if series else np.column_stack(columns), names if named else None
 
 
 def to_doubles(array: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str]) -> np.ndarray:
@@ -239,7 +223,10 @@ def to_doubles(array: np.ndarray, what: str, place: Callable[[tuple[int, ...]], 
             f"{what} is complex; the networks are real: pass its real and imaginary parts as columns."
         )
     if kind not in "buifOUS":
-        raise InputError(f"{what} must hold real numbers; received values of type {array.dtype}.")
+        raise InputError(
+            f"{what} must hold real numbers; received values of type {array.dtype}: turn dates into numbers (for "
+            "instance days since a start), or leave them out."
+        )
     if kind in "buif":
         with np.errstate(over="ignore"):
             doubles = np.array(array, dtype=np.float64, order="C")
@@ -276,14 +263,16 @@ def _say_rounding(given: np.ndarray, doubles: np.ndarray, place: Callable[[tuple
 
 
 def _to_float(
-    name: str, array: np.ndarray, labels: tuple[str, ...] | None, first_column: int = 0
+    name: str, array: np.ndarray, column: int | None = None, label: str | None = None
 ) -> np.ndarray:
-    def place(position: tuple[int, ...]) -> str:
-        row, column = (*position, None, None)[:2]
-        label = labels[column] if labels and column is not None else None
-        return f"{name} {_where(row, None if column is None else column + first_column, label)}"
+    """Return an array as doubles: a table, or one column of a frame, whose place and name are then given."""
 
-    return to_doubles(array, name, place)
+    def place(position: tuple[int, ...]) -> str:
+        row, other = (*position, None)[:2]
+        return f"{name} {_where(row, other if column is None else column, label)}"
+
+    what = name if column is None else f"{name} {_where(None, column, label)}"
+    return to_doubles(array, what, place)
 
 
 def _where(row: int | None, column: int | None, label: str | None, rows: RowNames | None = None) -> str:
