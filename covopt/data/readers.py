@@ -34,12 +34,8 @@ STDIN = "-"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name
 DELIMITERS = ",;\t|"
 TEXTS = (".csv", ".tsv", ".txt")
-# how pandas calls them, the package that reads them, and its extra
-BY_PANDAS = {
-    **dict.fromkeys((".parquet", ".pq"), ("parquet", "pyarrow", "parquet")),
-    **dict.fromkeys((".feather", ".arrow"), ("feather", "pyarrow", "parquet")),
-    ".xlsx": ("excel", "openpyxl", "excel"),
-}
+ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
+BY_PANDAS = {**ARROW, ".xlsx": "excel"}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
 OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
 
@@ -85,8 +81,11 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
     """
     groups: dict[str, list[str]] = {}
     suffix = _suffix(path, text)
-    kind, package, extra = BY_PANDAS.get(suffix, ("", "pandas", "tables"))
-    required(package, str(path) if kind else "reading a table", extra)
+    kind = BY_PANDAS.get(suffix)
+    if suffix in ARROW:
+        required("pyarrow", str(path), "parquet")
+    if kind == "excel":
+        required("openpyxl", str(path), "excel")
     pd = required("pandas", "reading a table", "tables")
     if str(path) != STDIN:
         _check_size(path, OF_A_BYTE * path.stat().st_size)

@@ -76,15 +76,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            raw = b"" if size > MOST_BYTES else stream.read(size + 1)
-            if size < len(raw):  # a pipe, or a file that grows
-                raw += stream.read(MOST_BYTES + 1 - len(raw))
+            raw = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise SolutionFileError(f"cannot read {name}: {error.strerror or error}") from error
     except ValueError as error:  # a path with a zero byte
         raise SolutionFileError(f"cannot read {name!r}: {error}") from error
-    if max(size, len(raw)) > MOST_BYTES:
+    if len(raw) > MOST_BYTES:
         raise SolutionFileError(f"{name} is larger than {MOST_BYTES >> 20} MiB, more than covopt reads.")
     try:
         return parse_json(raw)

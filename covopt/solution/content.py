@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.files.formats import check_format, damaged, read_any
-from covopt.files.schema import SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
+from covopt.files.schema import NETWORK, SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.status import Status
@@ -21,54 +21,33 @@ if TYPE_CHECKING:
 FORMAT = "covopt-solution"
 BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
+RUN = ("solver", "random_state", "time_s", "timings", "history")
 
 
 def to_content(solution: Solution) -> dict[str, Any]:
     """Return a solution as JSON types."""
     from covopt import __version__
 
-    network = solution.network
+    network, stated = solution.network, asdict(solution.certificate)
+    bracket = {name: stated.pop(name) for name in BRACKET}  # one place for every number
+    if solution.loss is None:
+        stated = {name: value for name, value in stated.items() if name not in OF_A_LOSS}
+    problem = problem_of(solution) | {"potential": solution.potential}
     return {
-        "format": FORMAT,
-        "schema": _schema_of(solution),
-        "covopt": __version__,
-        "status": solution.status.code,
-        "message": solution.status.message,
-        "cost": solution.cost,
-        "lower_bound": solution.lower_bound,
-        "gap": solution.gap,
-        "tol": solution.tol,
-        "problem": {
-            **problem_of(solution),
-            "potential": solution.potential,
-            **({} if solution.scaling is None else {"scaling": solution.scaling.to_dict()}),
-        },
-        "network": {
-            "hidden_weights": network.hidden_weights.tolist(),
-            "output_weights": network.output_weights.tolist(),
-            "output_bias": network.output_bias.tolist(),
-            "n_neurons": len(network),
-        },
+        "format": FORMAT, "schema": _schema_of(solution), "covopt": __version__,
+        "status": solution.status.code, "message": solution.status.message, **bracket, "tol": solution.tol,
+        "problem": problem if solution.scaling is None else problem | {"scaling": solution.scaling.to_dict()},
+        "network": {name: getattr(network, name).tolist() for name in NETWORK} | {"n_neurons": len(network)},
         "dual": solution.dual.tolist(),
         **({} if solution.dual_low is None else {"dual_low": solution.dual_low.tolist()}),
-        # one place for every number: the bounds and the gap are above
-        "certificate": {
-            name: value
-            for name, value in asdict(solution.certificate).items()
-            if name not in BRACKET and (solution.loss is not None or name not in OF_A_LOSS)
-        },
-        "solver": solution.solver,
-        "random_state": solution.random_state,
-        "time_s": solution.time_s,
-        "timings": solution.timings,
-        "history": solution.history,
-    }
+        "certificate": stated, **{name: getattr(solution, name) for name in RUN},
+    }  # fmt: skip
 
 
 def _schema_of(solution: Solution) -> int:
     """Return the first version whose readers know all that is in the file: earlier ones must refuse it."""
     news = (solution.loss, solution.scaling, solution.dual_low)
-    return 1 + max((place for place, part in enumerate(news, 1) if part is not None), default=0)
+    return max(place * (part is not None) + 1 for place, part in enumerate(news, 1))
 
 
 def problem_of(solution: Any) -> dict[str, Any]:
@@ -111,36 +90,27 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
     problem, net = content["problem"], content["network"]
     data = data_of(problem)
+    hidden, output, offset = (numbers(name, net[name]) for name in NETWORK)
     network = ReLUNetwork(
-        numbers("hidden_weights", net["hidden_weights"]).reshape(-1, data.n_features + (data.bias > 0)),
-        numbers("output_weights", net["output_weights"]).reshape(-1, data.n_outputs),
-        data.bias,
-        numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
-        problem["output_bias"] != "free",
-        scaling=_scaling_of(problem, data),
-    )
+        hidden.reshape(-1, data.n_features + (data.bias > 0)), output.reshape(-1, data.n_outputs), data.bias,
+        offset.reshape(data.n_outputs), problem["output_bias"] != "free", scaling=_scaling_of(problem, data),
+    )  # fmt: skip
+    shape = data.Y.shape if data.n_outputs > 1 else (data.n_samples,)
     dual = numbers("dual", content["dual"])
     low = None if content.get("dual_low") is None else numbers("dual_low", content["dual_low"])
-    shape = data.Y.shape if data.n_outputs > 1 else (data.n_samples,)
-    shapes = {dual.shape, shape if low is None else low.shape}
-    if len(network.hidden_weights) != len(network.output_weights) or shapes != {shape}:
+    if {dual.shape, shape if low is None else low.shape} != {shape}:
         raise ValueError("lengths of the arrays do not fit together")
     if net.get("n_neurons", len(network)) != len(network):
         raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
-    stated = content["certificate"]
-    values: dict[str, Any] = {
-        **{name: float(content[name]) for name in BRACKET},
-        "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
-        "exact": stated["exact"], "bound": stated["bound"],
-        "objective": float(stated["objective"]) if fitted else float(content["cost"]),
-        "loss_value": float(stated["loss_value"]) if fitted else 0.0,
-    }  # fmt: skip
+    stated: dict[str, Any] = {"objective": content["cost"], "loss_value": 0.0} | content["certificate"]
+    stated |= {name: content[name] for name in BRACKET}
+    stated = {
+        f.name: float(stated[f.name]) if f.type == "float" else stated[f.name] for f in fields(Certificate)
+    }
     return cls(
-        data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
-        Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-        list(content["history"]), float(content["time_s"]), content["random_state"],
-        timings=dict(content.get("timings", {})),
-        dual_low=low,
+        data, problem["output_bias"], problem["potential"], network, dual, Certificate(**stated),
+        Status.from_code(content["status"]), float(content["tol"]), dual_low=low,
+        **{name: content[name] for name in RUN if name in content},
         **(terms_of(problem, data) if fitted else {}),
     )  # fmt: skip
 

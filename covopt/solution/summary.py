@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from covopt.checks.wording import counted, listed, one_line
 from covopt.data.labels import codes_of
 from covopt.data.scaling import differing_units
-from covopt.losses.regression import INTERPOLATES
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -78,19 +78,18 @@ def hint(solution: Solution) -> str:
     bad = _poor(solution)
     is_open = solution.status is not Status.CERTIFIED and solution.gap > solution.tol
     units = _units(solution, offset=bool(bad)) if solution.scaling is None and (bad or is_open) else []
-    if not bad and not units:
-        return ""
-    if bad and not units and solution.status.code in STOPPED and solution.gap > POOR:
-        stopped = f"the run was stopped at a gap of {solution.gap:.2g}"
-        return f"{bad}: {stopped}. More time finds a better network (--time-limit)."
-    if not units:
-        return f"{bad}: λ is large for this table. A smaller λ fits closer (--lam, lam)."
-    what = "with columns of unit variance"
-    if data.bias > 0 and (solution.loss is None or not solution.loss.is_classification):
-        what += " and targets of mean 0"
-    closer = ", and a smaller λ fits closer (--lam, lam)" if bad else ""
     why = f"{bad}: " if bad else ""
-    return f"{why}{' and '.join(units)}. --standardise (standardise=True) solves {what}{closer}."
+    if units:
+        what = "with columns of unit variance"
+        if data.bias > 0 and (solution.loss is None or not solution.loss.is_classification):
+            what += " and targets of mean 0"
+        closer = ", and a smaller λ fits closer (--lam, lam)" if bad else ""
+        return f"{why}{' and '.join(units)}. --standardise (standardise=True) solves {what}{closer}."
+    cure = "λ is large for this table. A smaller λ fits closer (--lam, lam)."
+    if solution.status.code in STOPPED and solution.gap > POOR:
+        stopped = f"the run was stopped at a gap of {solution.gap:.2g}"
+        cure = f"{stopped}. More time finds a better network (--time-limit)."
+    return why and why + cure
 
 
 def _poor(solution: Solution) -> str:
@@ -140,6 +139,9 @@ def explained(Y: np.ndarray, said: np.ndarray, weights: Any) -> float:
 def summary_rows(solution: Solution) -> list[tuple[str, str]]:
     """Return name and text of each line."""
     certificate = solution.certificate
+    missed = (
+        "" if certificate.interpolates else ": it misses the points, so its cost bounds nothing from above"
+    )
     outputs = f"{solution.data.n_outputs} outputs, " if solution.data.n_outputs > 1 else ""
     sizes = f"{counted(solution.data.n_samples, 'point')}, {counted(solution.data.n_features, 'feature')}"
     return [
@@ -152,7 +154,7 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
         ("cost ‖W‖²" if solution.potential == "variation" else "cost Σ|v|ω(w)", f"{solution.cost:.10g}"),
         ("lower bound", f"{solution.lower_bound:.10g}  ({certificate.bound})"),
         ("relative gap", f"{solution.gap:.2e}  (asked for {solution.tol:g})"),
-        *([] if solution.loss else [("interpolation", _interpolation(solution))]),
+        *([] if solution.loss else [("interpolation", missed)]),
         ("neurons", f"{len(solution.network)}"),
         *_potential_rows(solution),
         *[("hint", said) for said in [hint(solution)] if said],
@@ -170,13 +172,6 @@ def scaling_rows(solution: Solution) -> list[tuple[str, str]]:
         names = zip(solution.data.target_names, scaling.target_centre, strict=True)
         what += f", {listed([f'{name} less {centre:.6g}' for name, centre in names])}"
     return [("standardised", f"{what}: cost, bounds and λ are of that table; predictions are in your units")]
-
-
-def _interpolation(solution: Solution) -> str:
-    text = f"max |f − y| = {solution.certificate.residual:.1e} of max |y|"
-    if solution.certificate.residual > INTERPOLATES:
-        text += ": it misses the points, so its cost bounds nothing from above"
-    return text
 
 
 def _objective_rows(solution: Solution) -> list[tuple[str, str]]:
@@ -200,8 +195,7 @@ def _potential_rows(solution: Solution) -> list[tuple[str, str]]:
     said = "the data determine the parameters of every neuron, up to its scale"
     if len(free):
         kinds = ", ".join(
-            f"dimension {dim} ({count})"
-            for dim, count in zip(*np.unique(free, return_counts=True), strict=True)
+            f"dimension {dim} ({count})" for dim, count in sorted(Counter(free.tolist()).items())
         )
         said = (
             f"{len(free)} of {counted(len(solution.network), 'neuron')}: others with the same activations, "
