@@ -75,7 +75,14 @@ def test_summary_and_properties():
     assert solution.objective == solution.cost == solution.certificate.cost
     assert solution.gap == pytest.approx((solution.cost - solution.lower_bound) / solution.cost, abs=1e-15)
     text = solution.summary()
-    for part in ("8 points, 2 features", "CERTIFIED", "lower bound", "neurons", "column-generation"):
+    for part in (
+        "8 points, 2 features",
+        "CERTIFIED",
+        "lower bound",
+        "neurons",
+        "column-generation",
+        "max |f − y| = ",
+    ):
         assert part in text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import reprlib
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.files.schema import shown
 
 OUTPUT_BIASES = ("none", "penalized", "free")
 
@@ -64,20 +64,6 @@ def as_doubles(values: Any) -> np.ndarray:
         return np.array([as_double(value) for value in given.ravel()]).reshape(given.shape)
 
 
-def said(value: Any) -> str:
-    """Return what was received in a few letters.
-
-    Examples
-    --------
-    >>> said("a" * 1000), said(10**5000)
-    ("'aaaaaaaaaaaa...aaaaaaaaaaaaa'", 'int of many digits')
-    """
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # Python writes no more than 4300
-        return f"{type(value).__name__} of many digits"
-
-
 def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
     """Return an option as a float, once it is known to follow its rule.
 
@@ -101,7 +87,7 @@ def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool
     0.0
     """
     if not is_number(value) or not holds(as_double(value)):
-        raise InputError(f"{name} must be {rule}; received {said(value)}.")
+        raise InputError(f"{name} must be {rule}; received {shown(value)}.")
     return as_double(value)
 
 
@@ -122,7 +108,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     if not is_whole(value, least):
         kinds = {0: "a nonnegative integer", 1: "a positive integer"}
         rule = kinds.get(least, f"an integer of at least {least}")
-        raise InputError(f"{name} must be {rule}; received {said(value)}.")
+        raise InputError(f"{name} must be {rule}; received {shown(value)}.")
     return int(value)
 
 
@@ -147,7 +133,7 @@ def check_tol(tol: Any, name: str = "tol") -> float:
     if is_number(tol) and 0 < as_double(tol) < 1:
         return as_double(tol)
     raise InputError(
-        f"{name} must be a positive finite number below 1 (a relative gap); received {said(tol)}. "
+        f"{name} must be a positive finite number below 1 (a relative gap); received {shown(tol)}. "
         "The default is 1e-6; 1e-9 is the tightest that can be certified in double precision."
     )
 
@@ -165,7 +151,7 @@ def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | N
     seconds = as_double(time_limit_s) if is_number(time_limit_s) else math.nan
     if not seconds > 0:
         raise InputError(
-            f"{name} must be a positive number of seconds, or None for no limit; received {said(time_limit_s)}."
+            f"{name} must be a positive number of seconds, or None for no limit; received {shown(time_limit_s)}."
         )
     return None if math.isinf(seconds) else seconds
 
@@ -256,7 +242,7 @@ def check_random_state(random_state: Any, name: str = "random_state") -> int | N
     if random_state is None:
         return None
     if not is_whole(random_state, 0):
-        raise InputError(f"{name} must be a nonnegative integer or None; received {said(random_state)}.")
+        raise InputError(f"{name} must be a nonnegative integer or None; received {shown(random_state)}.")
     return int(random_state)
 
 
@@ -279,4 +265,4 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
         return value
     hint = suggest(value, allowed) if isinstance(value, str) else ""
     choices = ", ".join(repr(a) for a in allowed)
-    raise InputError(f"{name} must be one of {choices}; received {said(value)}{hint or '.'}")
+    raise InputError(f"{name} must be one of {choices}; received {shown(value)}{hint or '.'}")

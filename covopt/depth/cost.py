@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from covopt.api import min_norm
 from covopt.checks.memory import GIB, memory_left
 from covopt.checks.speaking import speaking, stage, tell_bound, tell_found, tell_timings, timing
-from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
+from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
 from covopt.data import Data
 from covopt.depth.bounds import Bound, chain_bounds, closed_bounds, tree_bounds
 from covopt.depth.descent import norm_of
@@ -25,6 +25,7 @@ from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
+from covopt.files.schema import shown
 from covopt.limits import HURRY_S, TimeUp, limited, now
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.solution import Solution
@@ -262,7 +263,7 @@ def representation_cost(
     """
     L = check_depth(depth)
     if L > MOST_DEPTH:
-        raise InputError(f"depth must be at most {MOST_DEPTH}; received {said(L)}. Use a smaller depth.")
+        raise InputError(f"depth must be at most {MOST_DEPTH}; received {shown(L)}. Use a smaller depth.")
     tol = check_tol(tol)
     limit = check_time_limit(time_limit_s)
     check_random_state(random_state)

@@ -231,15 +231,7 @@ def as_chain(network: Any) -> DeepReLUNetwork:
     if isinstance(network, DeepReLUNetwork):
         return network
     if isinstance(network, ReLUNetwork):
-        network = network if network.scaling is None else network.folded()
-        hidden, bias = network.hidden_weights, network.bias
-        biases: list[np.ndarray | None] = [None, None]
-        if bias > 0:
-            hidden, biases[0] = hidden[:, :-1], hidden[:, -1]
-            biases[1] = network.output_bias if network.output_bias.any() else None
-        return DeepReLUNetwork(
-            [hidden, network.output_weights.T], biases, 0.0, bias or 1.0, network.counts_output_bias
-        )
+        return network.chain
     if isinstance(network, list | tuple):
         return DeepReLUNetwork(network)
     raise InputError(

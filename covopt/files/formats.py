@@ -51,7 +51,6 @@ def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
 
 
 MOST_BYTES = 2**28
-MOST_DIGITS = 400  # of a whole number; floats have their range
 MOST_DEPTH = 24  # lists in lists; what covopt writes has seven
 NESTING = frozenset((dict, list))  # what the parser makes, exactly
 
@@ -71,7 +70,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     ------
     SolutionFileError
         When it is missing, cannot be read, is not JSON, is above 256 MiB, nests deeper than 24 lists, repeats a name,
-        or holds NaN, an infinity or a whole number of more than 400 digits.
+        or holds NaN or an infinity. Python itself refuses whole numbers of more than 4300 digits.
     """
     name = os.fspath(path)
     try:
@@ -108,15 +107,9 @@ def parse_json(raw: bytes | str) -> Any:
     Traceback (most recent call last):
     covopt.files.formats._Refused: the name 'a' stands twice in one object
     """
-    content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object)
+    content = json.loads(raw, parse_constant=_constant, object_pairs_hook=_object)
     _check_depth(content)
     return content
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise _Refused(f"a whole number has {len(digits)} digits, and {MOST_DIGITS} are the most")
-    return int(digits)
 
 
 def _constant(name: str) -> Any:

@@ -20,9 +20,6 @@ SHOWN = 80  # letters of a value in a message
 MOST_FRACTION = 4000  # digits of a numerator or denominator
 _FRACTION = re.compile(rf"[+-]?[0-9]{{1,{MOST_FRACTION}}}(/[0-9]{{1,{MOST_FRACTION}}})?")
 
-_SHORT = reprlib.Repr()
-_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -87,14 +84,17 @@ def check_content(content: Any, kind: Kind | Table, name: str = "the content") -
 
 
 def shown(value: Any) -> str:
-    """Return a value as text, shortened.
+    """Return what was received in a few letters.
 
     Examples
     --------
-    >>> len(shown("x" * 1000)) < 40, shown([{"a": [1, 2, 3]}])
-    (True, "[{'a': [...]}]")
+    >>> shown("a" * 1000), shown(10**5000), len(shown([list(range(90))] * 90))
+    ("'aaaaaaaaaaaa...aaaaaaaaaaaaa'", 'int of many digits', 80)
     """
-    full = _SHORT.repr(value)
+    try:
+        full = reprlib.repr(value)
+    except ValueError:  # Python writes no more than 4300
+        return f"{type(value).__name__} of many digits"
     return full if len(full) <= SHOWN else f"{full[: SHOWN - 1]}…"
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
-from covopt.network.export import Exports, Layers
+from covopt.network.export import Layers, Network
 from covopt.network.inputs import check_inputs, in_pieces
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DeepReLUNetwork(Exports):
+class DeepReLUNetwork(Network):
     r"""The network :math:`Z_\ell = \sigma_a(Z_{\ell-1}) W_\ell^T + \beta 1 b_\ell^T`, no σ on inputs and outputs.
 
     Parameters
@@ -165,47 +165,6 @@ class DeepReLUNetwork(Exports):
             lambda rows: self.representations(rows)[-1], check_inputs(X, self.n_inputs), 2 * widest
         )
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
-
-    def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
-        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
-
-        The hidden layers are reduced one after the other, each on the representation the layers before it leave: its
-        pre-activations are rescaled or merged and the next layer's weights follow, whose own pre-activations stay.
-        See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
-
-        Parameters
-        ----------
-        X : array_like of shape (N, d)
-            The data on which the network is to stay the same. Elsewhere it may change.
-        preserve : {"covariances", "outputs"}
-            Keep every pair :math:`(K_\ell, K_\ell^\sigma)` (FL22 Prop 7, 8), with at most
-            :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons in a layer whose inputs have rank r; or the outputs
-            alone, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs of the layer).
-            Then the sweep over the layers is repeated while it lowers the norm by more than a hundredth.
-
-        Returns
-        -------
-        DeepReLUNetwork
-
-        Raises
-        ------
-        InputError
-            When X does not fit or ``preserve`` is unknown.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> shapes = [(80, 2), (70, 80), (1, 70)]
-        >>> net = DeepReLUNetwork([rng.standard_normal(s) for s in shapes])
-        >>> X = rng.standard_normal((5, 2))
-        >>> small = net.reduce(X, preserve="outputs")
-        >>> all(w <= 15 for w in small.widths), bool(np.allclose(small.predict(X), net.predict(X)))
-        (True, True)
-        """
-        found = self
-        for found in self.reductions(X, preserve=preserve):  # noqa: B007
-            pass
-        return found
 
     def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[DeepReLUNetwork]:
         """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.

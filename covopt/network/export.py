@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,13 +20,66 @@ OPSET = 17
 FORMAT_VERSION = 8
 
 
-class Exports:
-    """What networks of any depth are written as; β is folded into the biases."""
+class Network:
+    """What networks of any depth are written as, and cut down to; β is folded into the biases of what is written."""
 
     @property
     def _exported(self) -> tuple[Layers, float]:
         """The layers as other frameworks have them, and the slope."""
         raise NotImplementedError
+
+    def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[Self]:
+        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+        preserve : {"covariances", "outputs"}
+        """
+        raise NotImplementedError
+
+    def reduce(self, X: Any, *, preserve: str = "covariances") -> Self:
+        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
+
+        The hidden layers are reduced one after the other, each on the representation the layers before it leave: its
+        pre-activations are rescaled or merged and the next layer's weights follow, whose own pre-activations stay.
+        See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+            The data on which the network is to stay the same. Elsewhere it may change.
+        preserve : {"covariances", "outputs"}
+            Keep every pair :math:`(K_\ell, K_\ell^\sigma)` (FL22 Prop 7, 8), with at most
+            :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons in a layer whose inputs, the bias among them, have rank r;
+            or the outputs alone, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs
+            of the layer): N for one output. Then the sweep over the layers of a deep network is repeated while it
+            lowers the norm by more than a hundredth. A zero output bias stays zero; another one is solved for
+            together with the output weights.
+
+        Raises
+        ------
+        InputError
+            When X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> import covopt
+        >>> rng = np.random.default_rng(0)
+        >>> wide = covopt.ReLUNetwork(rng.standard_normal((500, 4)), rng.standard_normal((500, 1)))
+        >>> X = rng.standard_normal((8, 3))
+        >>> len(wide.reduce(X)) <= 8 * 9, len(wide.reduce(X, preserve="outputs")) <= 8
+        (True, True)
+        >>> deep = covopt.DeepReLUNetwork([rng.standard_normal(s) for s in [(80, 2), (70, 80), (1, 70)]])
+        >>> X = rng.standard_normal((5, 2))
+        >>> small = deep.reduce(X, preserve="outputs")
+        >>> all(w <= 15 for w in small.widths), bool(np.allclose(small.predict(X), deep.predict(X)))
+        (True, True)
+        """
+        found = self
+        for found in self.reductions(X, preserve=preserve):  # noqa: B007
+            pass
+        return found
 
     def to_torch(self) -> Any:
         """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.

@@ -12,8 +12,40 @@ import numpy as np
 
 from covopt.checks.memory import SMALL, room
 from covopt.checks.wording import listed
-from covopt.data.tabular import to_matrix
+from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+
+
+def as_table(X: Any, n_inputs: int, names: tuple[str, ...] | None = None) -> np.ndarray:
+    """Return what a network is asked about as floats of shape (N, d); columns of a frame are found by name.
+
+    Parameters
+    ----------
+    X : array_like or frame
+        A vector is one feature of many points for one input, else one point.
+    n_inputs : int
+    names : tuple of str, optional
+        Where all are x0, x1, … they were given by nobody, and columns count by their place.
+
+    Raises
+    ------
+    InputError
+        For another number of columns, and naming the columns that are missing.
+    """
+    columns = getattr(X, "columns", None)
+    if names is not None and columns is not None:
+        found = {str(name): name for name in columns}
+        missing = [name for name in names if name not in found]
+        if not missing:
+            X = X[[found[name] for name in names]]
+        elif names != tuple(f"x{j}" for j in range(len(names))):
+            raise InputError(f"X has no column called {listed(missing)}; it has {listed(list(found))}.")
+    X, _ = to_matrix("X", X)
+    if X.ndim == 1:
+        X = X[:, None] if n_inputs == 1 else X[None, :]
+    if X.ndim != 2 or X.shape[1] != n_inputs:
+        raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
+    return X
 
 
 def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
@@ -24,43 +56,11 @@ def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
     InputError
         For another number of columns, no rows, and entries that are not finite.
     """
-    X, _ = to_matrix("X", X)
-    if X.ndim != 2 or X.shape[1] != n_inputs:
-        raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
+    X = as_table(X, n_inputs)
     if len(X) == 0:
         raise InputError("X has no rows; give the points on which the network is to stay the same.")
-    if not np.isfinite(X).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
-        raise InputError(
-            f"X row {row}, column {column} (counting from 0) is {X[row, column]}; drop that row."
-        )
+    check_finite("X", X, None, remedy="Drop these rows")
     return X
-
-
-def by_name(X: Any, names: tuple[str, ...] | None) -> Any:
-    """Return the columns of a frame in the order of ``names``; what has no columns, or none called so, as it is.
-
-    Parameters
-    ----------
-    X : array_like or frame
-    names : tuple of str, optional
-        Where all are x0, x1, … they were given by nobody, and columns count by their place.
-
-    Raises
-    ------
-    InputError
-        Naming the columns that are missing.
-    """
-    columns = getattr(X, "columns", None)
-    if names is None or columns is None:
-        return X
-    found = {str(name): name for name in columns}
-    missing = [name for name in names if name not in found]
-    if not missing:
-        return X[[found[name] for name in names]]
-    if names == tuple(f"x{j}" for j in range(len(names))):
-        return X
-    raise InputError(f"X has no column called {listed(missing)}; it has {listed(list(found))}.")
 
 
 PAIR = 16  # bytes

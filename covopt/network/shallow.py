@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,15 +11,15 @@ import numpy as np
 from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
-from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
-from covopt.network.export import Exports, Layers
-from covopt.network.inputs import by_name, check_inputs
+from covopt.network.deep import DeepReLUNetwork
+from covopt.network.export import Layers, Network
+from covopt.network.inputs import as_table, check_inputs
 from covopt.network.inputs import outputs as outputs_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReLUNetwork(Exports):
+class ReLUNetwork(Network):
     r"""The network :math:`f(x) = \sum_j \sigma(w_j\cdot(x, \beta))\, v_j + \beta b`.
 
     Parameters
@@ -175,11 +176,7 @@ class ReLUNetwork(Exports):
         InputError
             When X has another number of columns, or is a frame without the columns that are needed.
         """
-        X, _ = to_matrix("X", by_name(X, self.feature_names))
-        if X.ndim == 1:
-            X = X[:, None] if self.n_inputs == 1 else X[None, :]
-        if X.ndim != 2 or X.shape[1] != self.n_inputs:
-            raise InputError(f"X has shape {X.shape}; this network takes (N, {self.n_inputs})")
+        X = as_table(X, self.n_inputs, self.feature_names)
         if self.scaling is not None:
             X = self.scaling.apply(X)
         return np.column_stack([X, np.full(len(X), self.bias)]) if self.bias > 0 else X
@@ -229,6 +226,22 @@ class ReLUNetwork(Exports):
         return replace(self, hidden_weights=hidden, output_bias=shift, scaling=None)
 
     @property
+    def chain(self) -> DeepReLUNetwork:
+        """The same function as a network of two layers, on the user's columns; a zero output bias is none.
+
+        Examples
+        --------
+        >>> ReLUNetwork(np.ones((3, 2)), np.ones((3, 1))).chain
+        DeepReLUNetwork(1 → 3 → 1, bias 1, ‖W‖² 9)
+        """
+        own, biases = self.folded(), None
+        hidden = own.hidden_weights[:, : self.n_inputs]
+        if self.bias > 0:
+            biases = own.hidden_weights[:, -1], own.output_bias if own.output_bias.any() else None
+        weights = hidden, own.output_weights.T
+        return DeepReLUNetwork(weights, biases, 0.0, self.bias or 1.0, self.counts_output_bias)
+
+    @property
     def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
         """Weights (outputs, inputs) and biases of the two linear layers, β folded in; None for no biases.
 
@@ -245,42 +258,33 @@ class ReLUNetwork(Exports):
     def _exported(self) -> tuple[Layers, float]:
         return self.layers, 0.0
 
-    def reduce(self, X: np.ndarray, *, preserve: str = "covariances") -> ReLUNetwork:
-        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
-
-        With ``preserve="covariances"`` the pair :math:`K = ZZ^T, K^\sigma = \sigma(Z)\sigma(Z)^T + \beta^2 1 1^T`
-        stays too, and at most :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons remain, r = rank of (X, β) (FL22
-        Prop 7, 8). With ``preserve="outputs"`` the norm falls and at most :math:`Nq - q(q-1)/2` remain,
-        q = min(N, k): N for one output. The steps and their proofs: :func:`covopt.sparsify.reduction.reduce_layer`.
-        A zero output bias stays zero; another one is solved for together with the output weights.
+    def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[ReLUNetwork]:
+        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
 
         Parameters
         ----------
         X : array_like of shape (N, d)
-            The data on which the network is to stay the same. Elsewhere it may change.
         preserve : {"covariances", "outputs"}
 
-        Returns
-        -------
+        Yields
+        ------
         ReLUNetwork
 
         Raises
         ------
         InputError
-            When X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
+            When X does not fit or ``preserve`` is unknown.
 
         Examples
         --------
-        >>> rng = np.random.default_rng(0)
-        >>> wide = ReLUNetwork(rng.standard_normal((500, 4)), rng.standard_normal((500, 1)))
-        >>> X = rng.standard_normal((8, 3))
-        >>> len(wide.reduce(X)) <= 8 * 9, len(wide.reduce(X, preserve="outputs")) <= 8
-        (True, True)
+        >>> net = ReLUNetwork(np.ones((9, 2)), np.ones((9, 1)))
+        >>> [len(n) for n in net.reductions([[1.0], [2.0]])][-1]
+        1
         """
-        from covopt.sparsify.reduction import PRESERVES, reduce_layer
+        from covopt.sparsify.reduction import PRESERVES, reductions
 
         check_choice("preserve", preserve, PRESERVES)
-        return self.with_layer(reduce_layer(self.hidden_layer(X), preserve=preserve))
+        yield from map(self.with_layer, reductions(self.hidden_layer(X), preserve=preserve))
 
     def merge(self, X: np.ndarray) -> ReLUNetwork:
         """Merge neurons within the cells of the data: same outputs on X, no larger norm, balanced.
@@ -319,14 +323,8 @@ class ReLUNetwork(Exports):
         ----------
         X : array_like of shape (N, d)
         """
-        from covopt.sparsify.layer import HiddenLayer
-
         lifted = check_inputs(self.lift(X), self.hidden_weights.shape[1])
-        moves = self.bias > 0 and bool(np.any(self.output_bias))
-        offset, constant = (self.output_bias, self.bias) if moves else (None, 0.0)
-        return HiddenLayer(
-            lifted, self.hidden_weights, self.output_weights, constant, offset, not self.counts_output_bias
-        )
+        return self.bare().chain.hidden_layer(lifted[:, : self.n_inputs], 0)
 
     def with_layer(self, layer: Any) -> ReLUNetwork:
         """Return the network with the neurons and the offset of another hidden layer.

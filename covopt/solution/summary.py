@@ -139,9 +139,9 @@ def explained(Y: np.ndarray, said: np.ndarray, weights: Any) -> float:
 def summary_rows(solution: Solution) -> list[tuple[str, str]]:
     """Return name and text of each line."""
     certificate = solution.certificate
-    missed = (
-        "" if certificate.interpolates else ": it misses the points, so its cost bounds nothing from above"
-    )
+    missed = f"max |f − y| = {certificate.residual:.1e} of max |y|"
+    if not certificate.interpolates:
+        missed += ": it misses the points, so its cost bounds nothing from above"
     outputs = f"{solution.data.n_outputs} outputs, " if solution.data.n_outputs > 1 else ""
     sizes = f"{counted(solution.data.n_samples, 'point')}, {counted(solution.data.n_features, 'feature')}"
     return [
