@@ -50,10 +50,9 @@ def into_domain(loss: Loss, slope: np.ndarray, *, balanced: bool) -> np.ndarray:
     >>> bool(loss.contains(inside)), float(inside.sum())
     (True, 0.0)
     """
-    box = loss.domain_box()
-    if box is None:
+    if loss.is_level:
         return _into_simplices(loss, slope, balanced)
-    low, high = box
+    low, high = loss.domain_box()
     inside = np.clip(slope, low, high)
     if not balanced or not inside.any():
         return inside
@@ -158,19 +157,6 @@ def _transported(loss: Loss, found: np.ndarray, grid: float) -> np.ndarray:
     return found
 
 
-def reach(loss: Loss, slope: np.ndarray) -> float:
-    """Return a t ≥ 1 such that tU is in the domain when U is; a little less than the largest."""
-    box = loss.domain_box()
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if box is None:
-            own = np.where(loss.targets > 0, slope, 0.0).min(axis=1)
-            ratio = np.where(own < 0, loss.weights[:, 0] / -own, np.inf)
-        else:
-            ratio = np.where(slope > 0, box[1] / slope, np.where(slope < 0, box[0] / slope, np.inf))
-    # the quotient and the product tU are rounded
-    return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
-
-
 def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> float:
     r"""Bound C*(U) from above, for every U in the domain whose entries are within a few units u of ``slope``'s.
 
@@ -191,7 +177,7 @@ def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> flo
     """
     value, size = loss.conjugate_terms(slope)
     moved = float(np.abs(slope).sum())
-    if loss.domain_box() is None:
+    if loss.is_level:
         moved += float(loss.weights[slope.any(axis=1)].sum())
     return up(value + up(allowance(slope.size + FUNCTION, size) + roundings * FUNCTION * UNIT * moved))
 
@@ -362,7 +348,7 @@ def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend
     """Find a good multiple by bisection; its value is bounded, so any will do."""
     longest = down(allowed / gauge) if gauge > 0 else 2.0
     if longest > 1.0:  # beyond 1 the domain may end
-        longest = min(longest, reach(loss, point))
+        longest = min(longest, loss.reach(point))
 
     def rise(t: float) -> float:
         return -float(np.vdot(point, loss.conjugate_gradient(t * point))) - 2.0 * t * float(bend)

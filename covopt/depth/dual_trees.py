@@ -100,7 +100,7 @@ class DualHeights:
         if not 1e-100 < float(np.abs(dual).max()) < 1e100:
             raise ValueError("the multipliers are too large or too small")
         level = not any(sum(exactly(row), Fraction(0)) for row in dual)
-        if loss.domain_box() is None and not level:
+        if loss.is_level and not level:
             raise ValueError("the rows of the dual do not sum to zero")
         sums = [sum(exactly(column), Fraction(0)) for column in dual.T]
         if output_bias == "free" and data.bias > 0.0 and any(sums):

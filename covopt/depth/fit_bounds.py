@@ -96,7 +96,7 @@ def _trees(
             search.use(share * mean)
             search.hints = list(activations.T)
             yield search.tree(
-                rows.tolist(), -slope, level=loss.domain_box() is None,
+                rows.tolist(), -slope, level=loss.is_level,
                 levels=depth - 2 if depth in MOST_ROWS else None, max_members=MOST_MEMBERS,
             )  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 from covopt.checks.validation import as_doubles
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rounding import UNIT
 
 TINY = 1e-300
 
@@ -37,6 +38,8 @@ class Loss:
     interpolates: ClassVar[bool] = False  # infinite away from the targets
     is_classification: ClassVar[bool] = False
     is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
+    is_steep: ClassVar[bool] = False  # C* is at the edge of its domain
+    is_level: ClassVar[bool] = False  # the same number added to all outputs changes nothing
     is_quadratic: ClassVar[bool] = False  # ‖f − y‖² up to a factor: rotating the outputs rotates the problem
     targets: np.ndarray
     weights: np.ndarray
@@ -164,7 +167,10 @@ class Loss:
 
     def output_basis(self) -> np.ndarray | None:
         """Orthonormal columns (k, q) of the outputs that the loss depends on; None where it depends on all."""
-        return None
+        if not self.is_level:
+            return None
+        k = self.targets.shape[1]
+        return np.linalg.qr(np.column_stack([np.ones(k), np.eye(k)[:, : k - 1]]))[0][:, 1:]
 
     def probabilities(self, F: np.ndarray) -> np.ndarray | None:
         """Return the probability of each class, shape (N, number of classes); None where the loss has none."""
@@ -175,11 +181,6 @@ class Loss:
         """C*(U) = max over F of ⟨U, F⟩ − C(F); inf outside the domain."""
         U = as_columns(U)
         return self.conjugate_terms(U)[0] if self.contains(U) else np.inf
-
-    def contains(self, U: np.ndarray) -> bool:
-        """Whether C*(U) is finite."""
-        bounds = self.box()
-        return bounds is None or bool(((bounds[0] <= U) & (bounds[1] >= U)).all())
 
     def conjugate_terms(self, U: np.ndarray) -> tuple[float, float]:
         """C*(U) for U in the domain, and the sum of the sizes of its terms: what rounding is relative to."""
@@ -193,30 +194,93 @@ class Loss:
         """Second derivatives of C*: (N, 1) multiples of the identity, or (N, k) diagonals."""
         raise NotImplementedError
 
+    # ------------------------------------------------------------------ the domain of the conjugate
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest slope of ℓ in each output, (N, k): U/s is between them in the domain."""
+        whole = np.broadcast_to(np.inf, self.targets.shape)
+        return -whole, whole
+
+    def domain_box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return bounds (N, k) on U, infinite where there is none; with ``is_level`` rows sum to zero besides."""
+        with np.errstate(invalid="ignore"):  # of rows of weight zero
+            low, high = (np.where(np.isinf(edge), edge, edge * self.weights) for edge in self.slopes())
+        return low, high
+
     def box(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Bounds on U (N, k), infinite where there is none, if the domain is a box with C* smooth up to its edge."""
-        return None
+        """Return the bounds on U where C* is smooth up to them; None where it is steep there, or has none."""
+        low, high = self.domain_box()
+        return None if self.is_steep or np.isinf([low, high]).all() else (low, high)
 
-    def domain_box(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return bounds (N, k) on U that are the domain of C*, infinite where there is none; None if it is no box."""
-        low, high = self.box() or (np.float64(-np.inf), np.float64(np.inf))
-        return np.broadcast_to(low, self.targets.shape), np.broadcast_to(high, self.targets.shape)
-
-    def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
-        """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
-        return np.inf
+    def contains(self, U: np.ndarray) -> bool:
+        """Whether C*(U) is finite."""
+        low, high = self.domain_box()
+        return bool(((low <= U) & (high >= U)).all())
 
     def project(self, U: np.ndarray) -> np.ndarray:
         """Return a point of the domain: U itself for U inside."""
-        bounds = self.box()
-        return U if bounds is None else np.clip(U, *bounds)
+        return U if self.contains(U) else np.clip(U, *self.domain_box())
 
     def room(self, U: np.ndarray) -> np.ndarray:
         """How far U may move without leaving the domain, up to a factor; (N, k), positive inside."""
-        bounds = self.box()
-        if bounds is None:
-            return np.broadcast_to(self.weights, U.shape)
-        return np.minimum(np.minimum(U - bounds[0], bounds[1] - U), self.weights)
+        low, high = self.domain_box()
+        return np.minimum(np.maximum(np.minimum(U - low, high - U), 0.0), self.weights)
+
+    def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
+        """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
+        if not self.is_steep:
+            return np.inf
+        low, high = self.domain_box()
+        left = np.where(step > 0, high - U, U - low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where((step != 0) & (left > 10.0 * self.floor * self.weights), left / np.abs(step), np.inf)
+        return float(t.min(initial=np.inf))
+
+    def reach(self, U: np.ndarray) -> float:
+        """Return a t ≥ 1 such that tU is in the domain when U is; a little less than the largest."""
+        low, high = self.domain_box()
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(U > 0, high / U, np.where(U < 0, low / U, np.inf))
+        # the quotient and the product tU are rounded
+        return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
+
+
+class PiecewiseQuadratic(Loss):
+    r"""ℓ(f, y) = max over slopes u of u r − ½ bend u², r = f − y: a parabola r²/(2 bend) with a line at either side.
+
+    Where ``bend`` is zero there are the lines alone. Value, derivatives and conjugate follow from the slopes of the
+    lines (:meth:`Loss.slopes`): C*(U) = Σ u·y + bend u²/(2s) between them.
+    """
+
+    bend: float = 0.0
+
+    def samples(self, F):
+        u = self._slope(F)
+        return (u * (F - self.targets) - 0.5 * self.bend * u**2).sum(axis=1)
+
+    def _slope(self, F):
+        low, high = self.slopes()
+        rest = F - self.targets
+        if self.bend > 0.0:
+            return np.clip(rest / self.bend, low, high)
+        return np.where(rest < 0.0, low, np.where(rest > 0.0, high, 0.0))
+
+    def hessian(self, F):
+        if self.bend == 0.0:
+            return np.zeros_like(self.weights)
+        if self.box() is None:
+            return self.weights / self.bend
+        (low, high), slope = self.slopes(), (F - self.targets) / self.bend
+        return self.weights / self.bend * ((low <= slope) & (slope <= high))
+
+    def conjugate_terms(self, U):
+        linear, square = U * self.targets, 0.5 * self.bend * U**2 / self.weights
+        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets + self.bend * U / self.weights
+
+    def conjugate_hessian(self, U):
+        return self.bend / self.weights
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
@@ -255,21 +319,3 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise InputError("sample_weight is zero for every sample; give at least one a positive weight.")
     scaled = weights / top
     return scaled / scaled.sum()
-
-
-class QuadraticConjugate:
-    """The conjugate Σ u y + u²/4qs, where it is finite: of losses that are q r² wherever they are not lines."""
-
-    quadratic: ClassVar[float] = 1.0  # q
-    targets: np.ndarray
-    weights: np.ndarray
-
-    def conjugate_terms(self, U):
-        linear, square = U * self.targets, U**2 / (4.0 * self.quadratic * self.weights)
-        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
-
-    def conjugate_gradient(self, U):
-        return self.targets + U / (2.0 * self.quadratic * self.weights)
-
-    def conjugate_hessian(self, U):
-        return 0.5 / (self.quadratic * self.weights)

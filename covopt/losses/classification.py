@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from scipy.special import expit, log_softmax, softmax, xlogy
 
 from covopt.data.labels import encode_binary, encode_classes
-from covopt.losses.base import TINY, Loss, QuadraticConjugate
+from covopt.losses.base import TINY, Loss, PiecewiseQuadratic
 
 
 class _Binary(Loss):
     is_classification = True
+    steepest = 1.0
+
+    def slopes(self):
+        edge = -self.targets * self.steepest
+        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
 
     def _encode(self, Y):
         targets, self.classes = encode_binary(self.name, Y, self.classes)
@@ -34,7 +41,7 @@ class Logistic(_Binary):
     """
 
     name = "logistic"
-    is_strictly_convex = True
+    is_strictly_convex = is_steep = True
 
     def samples(self, F):
         return np.logaddexp(0.0, -self.margins(F)).sum(axis=1)
@@ -53,10 +60,6 @@ class Logistic(_Binary):
         F = np.ravel(F)
         return np.column_stack([expit(-F), expit(F)])
 
-    def contains(self, U):
-        p = self._chance(U)
-        return bool(((p >= 0) & (p <= 1)).all())
-
     def conjugate_terms(self, U):
         p = np.clip(self._chance(U), 0.0, 1.0)
         terms = self.weights * (xlogy(p, p) + (1 - p) * np.log1p(-np.minimum(p, 1 - 1e-16)))
@@ -71,26 +74,8 @@ class Logistic(_Binary):
         p = self._chance(U)
         return 1.0 / (self.weights * np.maximum(p, self.floor) * np.maximum(1.0 - p, 1e-16))
 
-    def step_limit(self, U, step):
-        p, change = self._chance(U), self._chance(step)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            falling = (change < 0) & (p > 10.0 * self.floor)
-            t = np.where(falling, -p / change, np.where(change > 0, (1.0 - p) / change, np.inf))
-        return float(t.min(initial=np.inf))
 
-    def domain_box(self):
-        edge = -self.targets * self.weights
-        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
-
-    def project(self, U):
-        return -self.targets * np.clip(self._chance(U), 0.0, 1.0) * self.weights
-
-    def room(self, U):
-        p = self._chance(U)
-        return self.weights * np.maximum(p * (1.0 - p), 0.0)
-
-
-class Hinge(_Binary):
+class Hinge(PiecewiseQuadratic, _Binary):
     """max(0, 1 − yf) for two classes, y = ±1.
 
     Examples
@@ -103,18 +88,10 @@ class Hinge(_Binary):
 
     name = "hinge"
 
-    def samples(self, F):
-        return np.maximum(1.0 - self.margins(F), 0.0).sum(axis=1)
-
-    def _slope(self, F):
-        return np.where(self.margins(F) < 1.0, -self.targets, 0.0)
-
-    def hessian(self, F):
-        return np.zeros_like(self.weights)
-
     def smoothed(self, width):
-        rounded = _RoundedHinge()
-        rounded.targets, rounded.weights, rounded.width = self.targets, self.weights, width
+        """See the base class; a parabola of this width takes the place of the corner, below a margin of one."""
+        rounded = copy.copy(self)
+        rounded.bend = width
         return rounded
 
     def constant(self, price, outputs=None):
@@ -130,36 +107,8 @@ class Hinge(_Binary):
         mine, others = float(self.weights[own].sum()), float(self.weights[~own].sum())
         return -self.targets * self.weights * np.where(own, (others + price) / mine, 1.0)
 
-    def conjugate_terms(self, U):
-        linear = U * self.targets
-        return float(linear.sum()), float(np.abs(linear).sum())
 
-    def conjugate_gradient(self, U):
-        return self.targets.copy()
-
-    def conjugate_hessian(self, U):
-        return np.zeros_like(self.weights)
-
-    def box(self):
-        edge = -self.targets * self.weights
-        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
-
-
-class _RoundedHinge(Hinge):
-    """The hinge with a parabola in place of its corner, of this width below a margin of one."""
-
-    width = 1.0
-
-    def samples(self, F):
-        short = np.maximum(1.0 - self.margins(F), 0.0)
-        parabola = 0.5 * np.square(short) / self.width
-        return np.where(short < self.width, parabola, short - 0.5 * self.width).sum(axis=1)
-
-    def _slope(self, F):
-        return -self.targets * np.clip((1.0 - self.margins(F)) / self.width, 0.0, 1.0)
-
-
-class SquaredHinge(QuadraticConjugate, _Binary):
+class SquaredHinge(PiecewiseQuadratic, _Binary):
     """max(0, 1 − yf)² for two classes, y = ±1.
 
     Examples
@@ -171,19 +120,8 @@ class SquaredHinge(QuadraticConjugate, _Binary):
     """
 
     name = "squared-hinge"
-
-    def samples(self, F):
-        return (np.maximum(1.0 - self.margins(F), 0.0) ** 2).sum(axis=1)
-
-    def _slope(self, F):
-        return -2.0 * self.targets * np.maximum(1.0 - self.margins(F), 0.0)
-
-    def hessian(self, F):
-        return 2.0 * self.weights * (self.margins(F) < 1.0)
-
-    def box(self):
-        edge = np.where(self.targets > 0, -np.inf, np.inf)
-        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
+    bend = 0.5
+    steepest = np.inf
 
 
 class SoftmaxCrossEntropy(Loss):
@@ -199,8 +137,7 @@ class SoftmaxCrossEntropy(Loss):
     """
 
     name = "softmax-cross-entropy"
-    is_strictly_convex = True
-    is_classification = True
+    is_strictly_convex = is_classification = is_steep = is_level = True
 
     def _encode(self, Y):
         targets, self.classes = encode_classes(self.name, Y, self.classes)
@@ -220,17 +157,15 @@ class SoftmaxCrossEntropy(Loss):
     def _chances(self, U):
         return self.targets + U / self.weights
 
-    def output_basis(self):
-        """See the base class; adding the same number to all outputs changes nothing."""
-        k = self.targets.shape[1]
-        return np.linalg.qr(np.column_stack([np.ones(k), np.eye(k)[:, : k - 1]]))[0][:, 1:]
-
     def probabilities(self, F):
         return softmax(F, axis=1)
 
     def contains(self, U):
         q = self._chances(U)
         return bool((q >= 0).all() and (np.abs(q.sum(axis=1) - 1.0) <= 1e-12).all())
+
+    def slopes(self):
+        return -self.targets, np.broadcast_to(np.inf, self.targets.shape)
 
     def conjugate_terms(self, U):
         q = np.maximum(self._chances(U), 0.0)
@@ -245,20 +180,8 @@ class SoftmaxCrossEntropy(Loss):
     def conjugate_hessian(self, U):
         return 1.0 / (self.weights * np.maximum(self._chances(U), self.floor))
 
-    def step_limit(self, U, step):
-        q, change = self._chances(U), step / self.weights
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where((change < 0) & (q > 10.0 * self.floor), -q / change, np.inf)
-        return float(t.min(initial=np.inf))
-
-    def domain_box(self):
-        return None
-
     def project(self, U):
         q = np.maximum(self._chances(U), 0.0)
         total = q.sum(axis=1, keepdims=True)
         q = np.where(total > 0, q / np.maximum(total, TINY), self.targets)
         return self.weights * (q - self.targets)
-
-    def room(self, U):
-        return self.weights * np.maximum(self._chances(U), 0.0)

@@ -6,13 +6,13 @@ import numpy as np
 
 from covopt.checks.validation import check_positive
 from covopt.errors import InputError
-from covopt.losses.base import Loss, QuadraticConjugate, as_columns
+from covopt.losses.base import PiecewiseQuadratic, as_columns
 
 FLAT = 1e-12  # of the largest number: multipliers that differ by no more are equal
 INTERPOLATES = 1e-9  # of max|y|: a network that misses the points by no more counts as one through them
 
 
-class Interpolation(Loss):
+class Interpolation(PiecewiseQuadratic):
     """C(F) = 0 where F = Y, to 1e-9 of max|Y|, and ∞ elsewhere; C*(U) = ⟨U, Y⟩ for every U.
 
     It is no choice for ``covopt.fit``: no λ weighs it, and ``covopt.min_norm`` is the question.
@@ -43,16 +43,6 @@ class Interpolation(Loss):
         """max|F − Y| / max|Y|."""
         return relative_residual(as_columns(F), self.targets)
 
-    def conjugate_terms(self, U):
-        terms = U * self.targets
-        return float(np.vdot(U, self.targets)), float(np.abs(terms).sum())
-
-    def conjugate_gradient(self, U):
-        return self.targets
-
-    def conjugate_hessian(self, U):
-        return np.zeros((len(U), 1))
-
     def room(self, U):
         """See the base class: rows of zeros stay, unless the others are equal numbers."""
         some = U.any(axis=1, keepdims=True)
@@ -73,7 +63,7 @@ def relative_residual(F: np.ndarray, Y: np.ndarray) -> float:
     return float(np.abs(F - Y).max()) / scale
 
 
-class SquaredError(QuadraticConjugate, Loss):
+class SquaredError(PiecewiseQuadratic):
     """‖f − y‖², any number of outputs.
 
     Parameters
@@ -94,6 +84,7 @@ class SquaredError(QuadraticConjugate, Loss):
     """
 
     name = "squared"
+    bend = 0.5
     is_strictly_convex = is_quadratic = True
 
     def __init__(self, total: bool = False):
@@ -119,17 +110,8 @@ class SquaredError(QuadraticConjugate, Loss):
             )
         return targets
 
-    def samples(self, F):
-        return ((F - self.targets) ** 2).sum(axis=1)
 
-    def _slope(self, F):
-        return 2.0 * (F - self.targets)
-
-    def hessian(self, F):
-        return 2.0 * self.weights
-
-
-class Huber(QuadraticConjugate, Loss):
+class Huber(PiecewiseQuadratic):
     """½r² up to |r| = δ, then δ(|r| − δ/2), of every output by itself.
 
     Parameters
@@ -146,7 +128,7 @@ class Huber(QuadraticConjugate, Loss):
     """
 
     name = "huber"
-    quadratic = 0.5
+    bend = 1.0
 
     def __init__(self, delta: float = 1.0):
         self.delta = check_positive("delta", delta)
@@ -156,16 +138,6 @@ class Huber(QuadraticConjugate, Loss):
 
     def __repr__(self) -> str:
         return f"Huber(delta={self.delta:g})"
-
-    def samples(self, F):
-        size = np.abs(F - self.targets)
-        return np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta)).sum(axis=1)
-
-    def _slope(self, F):
-        return np.clip(F - self.targets, -self.delta, self.delta)
-
-    def hessian(self, F):
-        return self.weights * (np.abs(F - self.targets) <= self.delta)
 
     def constant(self, price, outputs=None):
         """See the base class; the derivative is piecewise linear, and Newton would stop where all are in a tail."""
@@ -191,6 +163,6 @@ class Huber(QuadraticConjugate, Loss):
         left, right = slope(knots[low]), slope(knots[high])
         return float(knots[low] - left * (knots[high] - knots[low]) / (right - left))
 
-    def box(self):
-        edge = np.broadcast_to(self.weights * self.delta, self.targets.shape)
+    def slopes(self):
+        edge = np.broadcast_to(self.delta, self.targets.shape)
         return -edge, edge

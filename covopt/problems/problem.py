@@ -253,7 +253,7 @@ class Problem:
         slope = self.slope(dual)
         longest = 1.0 / gauge if gauge > 0 else 2.0
         if longest > 1.0:  # beyond 1 the domain may end
-            longest = min(longest, self._reach(slope))
+            longest = min(longest, self.loss.reach(slope))
         bend = self.kappa * float(np.square(dual.sum(axis=0)).sum())
 
         def rise(t: float) -> float:
@@ -267,16 +267,6 @@ class Problem:
             high = low
         scaled = dual * high
         return scaled, self.dual_value(scaled)
-
-    def _reach(self, slope: np.ndarray) -> float:
-        """Largest t with t·slope in the domain, a little less than it."""
-        reach = 1.0 + self.loss.step_limit(slope, slope)
-        bounds = self.loss.box()
-        if bounds is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(slope > 0, bounds[1] / slope, np.where(slope < 0, bounds[0] / slope, np.inf))
-            reach = min(reach, float(ratio.min(initial=np.inf)))
-        return max(1.0, reach * (1.0 - 1e-12))
 
     # ------------------------------------------------------------------ the smooth part of the dual, for Newton steps
     def demand(self, dual: np.ndarray) -> np.ndarray:

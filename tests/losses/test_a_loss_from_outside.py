@@ -17,7 +17,7 @@ class LogCosh(Loss):
     """log cosh(f − y): a parabola near y, its slope at most one. ℓ*(p) = ½((1+p)log(1+p) + (1−p)log(1−p)) + py."""
 
     name = "log-cosh"
-    is_strictly_convex = True
+    is_strictly_convex = is_steep = True
 
     def samples(self, F):
         size = np.abs(F - self.targets)
@@ -29,8 +29,9 @@ class LogCosh(Loss):
     def hessian(self, F):
         return self.weights * (1.0 - np.tanh(F - self.targets) ** 2)
 
-    def contains(self, U):
-        return bool((np.abs(U) <= self.weights).all())
+    def slopes(self):
+        edge = np.ones(self.targets.shape)
+        return -edge, edge
 
     def conjugate_terms(self, U):
         p = U / self.weights
@@ -43,17 +44,6 @@ class LogCosh(Loss):
 
     def conjugate_hessian(self, U):
         return 1.0 / (self.weights * (1.0 - np.clip(U / self.weights, -EDGE, EDGE) ** 2))
-
-    def step_limit(self, U, step):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(step > 0, self.weights - U, np.where(step < 0, -self.weights - U, np.inf)) / step
-        return float(np.where(step == 0, np.inf, room).min(initial=np.inf))
-
-    def project(self, U):
-        return np.clip(U, -self.weights, self.weights)
-
-    def room(self, U):
-        return np.maximum(self.weights - np.abs(U), 0.0)
 
 
 @pytest.fixture(autouse=True)
