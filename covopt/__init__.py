@@ -26,7 +26,6 @@ _PUBLIC: dict[str, str] = {
         "estimators": "MinNormReLURegressor ReLUClassifier ReLUClassifierCV ReLURegressor ReLURegressorCV",
         "experiments.covariance": "covariance",
         "experiments.membership": "cone_membership",
-        "experiments.plateau": "plateau",
         "experiments.tight_instance": "tight_instance",
         "meter": "Gap gap",
         "network": "DeepReLUNetwork ReLUNetwork",
@@ -35,6 +34,7 @@ _PUBLIC: dict[str, str] = {
         "solution": "Solution load",
         "status": "Status",
         "training.crosscheck": "cross_check",
+        "training.sweep": "plateau",
         "verification": "Verification verify",
         "widths.bounds": "sparsity_bounds",
         "widths.sigma_rank": "sigma_rank",
@@ -73,7 +73,6 @@ if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr_
     from covopt.estimators import ReLURegressor, ReLURegressorCV
     from covopt.experiments.covariance import covariance
     from covopt.experiments.membership import cone_membership
-    from covopt.experiments.plateau import plateau
     from covopt.experiments.tight_instance import tight_instance
     from covopt.meter.gap import gap
     from covopt.meter.report import Gap
@@ -83,6 +82,7 @@ if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr_
     from covopt.solution import Solution, load
     from covopt.status import Status
     from covopt.training.crosscheck import cross_check
+    from covopt.training.sweep import plateau
     from covopt.verification import Verification, verify
     from covopt.widths.bounds import sparsity_bounds
     from covopt.widths.sigma_rank import sigma_rank

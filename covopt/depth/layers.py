@@ -124,14 +124,14 @@ class Layout:
                 features, inner = np.where(mask, values[-1], 0.0), jac * mask[:, :, None]
         return values, slopes
 
-    def to_network(self, theta: np.ndarray) -> DeepReLUNetwork:
+    def to_network(self, theta: np.ndarray, slope: float = 0.0) -> DeepReLUNetwork:
         """Return the network of a vector of weights."""
         weights, biases = [], []
         for ell, w in enumerate(self.split(theta)):
             own = self.has_bias(ell)
             weights.append(w[:, :-1].copy() if own else w.copy())
             biases.append(w[:, -1].copy() if own else None)
-        return DeepReLUNetwork(weights, biases, 0.0, self.bias or 1.0, self.output_bias != "free")
+        return DeepReLUNetwork(weights, biases, slope, self.bias or 1.0, self.output_bias != "free")
 
     @staticmethod
     def of_layers(

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.checks.validation import check_bias, check_choice
+from covopt.checks.validation import check_bias
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.experiments.images import LayerImage
 from covopt.experiments.representations import RepresentationProblem
 
-LOSSES = ("sum", "mean")
 OUTSIDE = 1e-9  # share of Tr K_ℓ that passes for rounding
 
 
@@ -103,21 +102,19 @@ class Covariances(Brief):
         """Σ_ℓ Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: ‖W‖² of the cheapest weights with these covariances and outputs."""
         return float(sum(term.value for term in self.terms))
 
-    def value(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> float:
-        r"""𝓛ᵏ with the squared error, or the representation cost alone.
+    def value(self, Y: Any = None, *, lam: float = 1.0) -> float:
+        r"""𝓛ᵏ with the squared error C = ‖Z_L − Y‖², or the representation cost alone.
 
         Parameters
         ----------
         Y : array_like of shape (N,) or (N, k), optional
             Targets; without them C = 0.
         lam : float
-            λ.
-        loss : {"sum", "mean"}
-            C = ‖Z_L − Y‖² or that over N (FL22 writes both).
+            λ; N times as large where the error is a mean (FL22 writes both).
         """
-        return self._error(Y, loss)[0] + lam * self.representation_cost
+        return float(np.square(self._missed(Y)).sum()) + lam * self.representation_cost
 
-    def gradient(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> CovarianceGradient:
+    def gradient(self, Y: Any = None, *, lam: float = 1.0) -> CovarianceGradient:
         """Return the derivatives of :meth:`value` along moves within the images, see :class:`CovarianceGradient`."""
         inverses = [image.inverse_gram(np.eye(len(self.inputs))) for image in self._images]
         pulled = [
@@ -126,7 +123,7 @@ class Covariances(Brief):
         return CovarianceGradient(
             tuple(lam * inverse for inverse in inverses[:-1]),
             tuple(-lam * each @ each.T for each in pulled[1:]),
-            self._error(Y, loss)[1] + 2.0 * lam * pulled[-1],
+            2.0 * self._missed(Y) + 2.0 * lam * pulled[-1],
         )
 
     @property
@@ -142,10 +139,9 @@ class Covariances(Brief):
             for layer, matrix in enumerate((self.inputs, *self.K_sigma))
         ]
 
-    def _error(self, Y: Any, loss: str) -> tuple[float, np.ndarray]:
-        check_choice("loss", loss, LOSSES)
+    def _missed(self, Y: Any) -> np.ndarray:
         if Y is None:
-            return 0.0, np.zeros_like(self.outputs)
+            return np.zeros_like(self.outputs)
         targets = to_matrix("Y", Y)[0]
         targets = targets[:, None] if targets.ndim == 1 else targets
         if targets.shape != self.outputs.shape:
@@ -153,9 +149,7 @@ class Covariances(Brief):
                 f"Y must have shape {self.outputs.shape}, as the outputs; received {targets.shape}"
             )
         check_finite("Y", targets, None)
-        missed = self.outputs - targets
-        share = 1.0 if loss == "sum" else 1.0 / len(missed)
-        return share * float(np.square(missed).sum()), 2.0 * share * missed
+        return self.outputs - targets
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:

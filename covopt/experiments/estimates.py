@@ -81,19 +81,16 @@ def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
     free = [(None, None)] * 3
     first = linprog([0.0, 0.0, 0.0, 1.0], A_ub=widen, b_ub=right, bounds=[*free, (0.0, None)], method="highs")
     slack = max(0.0, float(first.fun)) * (1.0 + 1e-9) + 1e-12
-    ends = []
-    for k in range(3):
-        pair = []
-        for sign in (1.0, -1.0):
-            cost = np.zeros(3)
-            cost[k] = sign
-            found = linprog(
-                cost, A_ub=np.vstack([terms, -terms]), b_ub=right + slack * np.concatenate([high, high]), bounds=free,
-                method="highs",
-            )  # fmt: skip
-            pair.append(sign * float(found.fun) if found.status == 0 else -sign * np.inf)
-        ends.append((pair[0], pair[1]))
-    return ExpansionEstimate(ends[0], ends[1], ends[2], slack if slack > 1e-9 else 0.0)
+    right = right + slack * np.concatenate([high, high])
+
+    def end(k: int, sign: float) -> float:
+        found = linprog(
+            sign * np.eye(3)[k], A_ub=np.vstack([terms, -terms]), b_ub=right, bounds=free, method="highs"
+        )
+        return sign * float(found.fun) if found.status == 0 else -sign * np.inf
+
+    r0, r1, r2 = ((end(k, 1.0), end(k, -1.0)) for k in range(3))
+    return ExpansionEstimate(r0, r1, r2, slack if slack > 1e-9 else 0.0)
 
 
 def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple[int, float, float]]:

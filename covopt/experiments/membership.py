@@ -240,29 +240,25 @@ def _decide(
     points = np.concatenate([np.eye(n), -np.eye(n)])
     residual = np.inf
     for iteration in range(max_iter):
-        masses, residual = _project(_atoms(points), target)
-        points, masses = points[masses > 0], masses[masses > 0]
-        if residual > tol and len(points) and iteration % SLIDES == 2:
-            points = np.concatenate([points, _slide(points, masses, target)])
-            masses, residual = _project(_atoms(points), target)
-            points, masses = points[masses > 0], masses[masses > 0]
+        points, masses, missed = _project(points, target)
+        if iteration % SLIDES == 2 and len(points) and np.linalg.norm(missed) > tol:
+            slid = _slide(points, masses, target)
+            points, masses, missed = _project(np.concatenate([points, slid]), target)
+        residual = float(np.linalg.norm(missed))
         if residual <= tol:
             decomposition = np.sqrt(size * masses)[:, None] * points
-            return Membership(Place.IN, decomposition, float(residual), None, 0.0)
-        missed = masses @ _atoms(points) - target
-        A, B = missed[: n * n].reshape(n, n), missed[n * n :].reshape(n, n)
-        length = float(np.linalg.norm(missed))
-        A, B = A / length, B / length
+            return Membership(Place.IN, decomposition, residual, None, 0.0)
+        A, B = missed.reshape(2, n, n) / residual
         lowest = minimise(A, B, budget=budget)
         found = _separate(A, B, lowest.lower_bound, first, second)
         if found is not None:
             A, B, separation = found
-            return Membership(Place.OUT, None, float(residual), (A, B), separation)
+            return Membership(Place.OUT, None, residual, (A, B), separation)
         fresh = lowest.points[lowest.values < 0]
         if not len(fresh):
             break
         points = np.concatenate([points, fresh])
-    return Membership(Place.UNDECIDED, None, float(residual), None, 0.0)
+    return Membership(Place.UNDECIDED, None, residual, None, 0.0)
 
 
 def check_membership(
@@ -332,13 +328,13 @@ def _atoms(z: np.ndarray) -> np.ndarray:
     return np.concatenate([pair.reshape(len(z), z.shape[1] ** 2) for pair in pairs], axis=1)
 
 
-def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return nonnegative masses of least squares, and what they miss."""
-    count = len(atoms)
+def _project(points: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the points that have mass, the nonnegative masses of least squares, and what they miss."""
+    atoms, count = _atoms(points), len(points)
     # a little of the identity makes the columns independent
     matrix = np.concatenate([atoms.T, RIDGE * np.eye(count)])
     masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
-    return masses, float(np.linalg.norm(masses @ atoms - target))
+    return points[masses > 0], masses[masses > 0], masses @ atoms - target
 
 
 def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -352,6 +348,6 @@ def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.nda
         group, order = order[near], order[~near]
         total = masses[group] @ points[group]
         start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
-    moved = descend(K, P, np.array(start).T, np.ones((n, len(start)), dtype=bool), DESCENTS, "trf").T
+    moved = descend(K, P, np.array(start).T, np.ones((n, len(start)), dtype=bool), DESCENTS).T
     lengths = np.linalg.norm(moved, axis=1)
     return moved[lengths > 0] / lengths[lengths > 0, None]

@@ -21,6 +21,7 @@ import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice, check_number, check_positive
 from covopt.data.tabular import check_finite, to_matrix
+from covopt.depth.layers import Layout
 from covopt.errors import InputError, PrecisionWarning
 from covopt.experiments.images import LayerImage, as_matrices
 from covopt.losses import Interpolation, Loss, make_loss
@@ -300,18 +301,9 @@ class RepresentationProblem:
         InputError
             For representations that no network has, and slope 1.
         """
-        matrices = self.to_weights(Z)
-        if self.bias == 0:
-            return DeepReLUNetwork(matrices, slope=self.slope)
-        bare = [
-            self.output_bias == "none" and layer == len(matrices) for layer in range(1, len(matrices) + 1)
-        ]
-        return DeepReLUNetwork(
-            [w if last else w[:, :-1] for w, last in zip(matrices, bare, strict=True)],
-            [None if last else w[:, -1] for w, last in zip(matrices, bare, strict=True)],
-            slope=self.slope,
-            bias=self.bias,
-        )
+        layers = self.to_weights(Z)
+        layout, theta = Layout.of_layers(layers, self.X.shape[1], self.bias, self.output_bias)
+        return layout.to_network(theta, self.slope)
 
     def project(self, Z: Any) -> list[np.ndarray]:
         r"""Project Z_ℓ on :math:`\operatorname{Im} A_{\ell-1}` in the order ℓ = 1 … L (FL22 §3.3).

@@ -132,14 +132,10 @@ def _same_pair(old: HiddenLayer, new: HiddenLayer) -> bool:
 def _same_squares(was: np.ndarray, now: np.ndarray) -> bool:
     """Compare A Aᵀ and B Bᵀ, for more rows than columns through the triangle of (A, B): no matrix of N² entries."""
     if was.shape[1] + now.shape[1] < len(was):
-        upper, count = _triangle(np.hstack([was, now])), was.shape[1]
+        upper, count = np.asarray(np.linalg.qr(np.hstack([was, now]), mode="r")), was.shape[1]
         was, now = upper[:, :count], upper[:, count:]
     square = was @ was.T
     return bool(np.linalg.norm(square - now @ now.T) <= PAIR_DRIFT * np.linalg.norm(square) + EPS**2)
-
-
-def _triangle(columns: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.qr(columns, mode="r"))
 
 
 def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
@@ -157,7 +153,9 @@ def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
         return
     z = layer.preactivations
     size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not blur small ones
-    masses = _vertex(_pair_atoms(layer, z / np.sqrt(size)), (layer.incoming**2).sum(axis=1) / size, size)
+    unit = z / np.sqrt(size)
+    pairs = np.vstack([_products(part, part, len(layer) + 10) for part in (unit, layer.activate(unit))])
+    masses = _vertex(pairs, (layer.incoming**2).sum(axis=1) / size, size)
     fewer = np.flatnonzero(masses)
     if len(fewer) == len(layer):
         return
@@ -230,11 +228,6 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: f
             break
         masses[chosen] *= 1.0 + step
     return masses / start
-
-
-def _pair_atoms(layer: HiddenLayer, z: np.ndarray) -> np.ndarray:
-    """Return what tells apart the pairs (zzᵀ, σ(z)σ(z)ᵀ), one a column."""
-    return np.vstack([_products(part, part, z.shape[1] + 10) for part in (z, layer.activate(z))])
 
 
 def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:

@@ -168,7 +168,7 @@ class CrossCheck(Brief):
     @property
     def ratio(self) -> float:
         """Least cost over the certified one: 1 where training found the optimum, inf where no network compares."""
-        return _ratio(self.best_cost, self.certified)
+        return float(self.table["ratio"].min())
 
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -283,7 +283,10 @@ def cross_check(
             best, least = as_shallow(last, data.bias, solution.output_bias), cost
         costs.append(cost)
     table["floor"], table["cost"] = solution.lower_bound, costs
-    table["ratio"] = [_ratio(cost, solution.objective) for cost in costs]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table["ratio"] = np.where(
+            table["cost"] == solution.objective, 1.0, table["cost"] / solution.objective
+        )
     return CrossCheck(
         table, solution.objective, solution.lower_bound, best, run.complete, time.perf_counter() - began, run,
         solution.status.code == "certified",
@@ -332,12 +335,6 @@ def _onto(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
     layer = balance(drop_silent(network.hidden_layer(solution.data.X), keep_negative=False))
     found = network.with_layer(least_outgoing(layer, solution.data.Y))
     return found if residual_of(solution.data, found) <= INTERPOLATES else None
-
-
-def _ratio(cost: float, certified: float) -> float:
-    if certified > 0:
-        return cost / certified
-    return 1.0 if cost == 0 else np.inf
 
 
 def _check(solution: Any, X: Any, Y: Any, widths: Any) -> None:

@@ -89,32 +89,65 @@ class Batch:
         return self.theta if self.optimiser is None else self.optimiser.theta
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What batches are made from: members, their layouts, inputs, loss."""
+@dataclass
+class Runner:
+    """The loop over phases and steps.
+
+    Attributes
+    ----------
+    members, layouts : sequences
+    inputs : Tensor of shape (N, D)
+        X̃, with its bias column.
+    loss : BatchedLoss
+    schedule : tuple of Phase
+    weights : list of ndarray
+        Where each network starts; replaced by where it is.
+    tol_gradient : float
+    random_state : int
+    record_every : int or None
+    """
 
     members: Sequence[Member]
     layouts: Sequence[Layout]
     inputs: Tensor
     loss: BatchedLoss
+    schedule: tuple[Phase, ...]
+    weights: list[np.ndarray]
+    tol_gradient: float = 0.0
+    random_state: int = 0
+    record_every: int | None = None
 
-    def batch(self, index: Sequence[int], weights: Sequence[np.ndarray]) -> Batch:
-        """Return a batch of members of one layout; ``weights`` are those of all of them."""
+    def __post_init__(self) -> None:
+        count = len(self.members)
+        self.status = np.full(count, STATUSES[RUNNING], dtype="<U9")
+        self.steps = np.zeros(count, dtype=int)
+        self.times = np.zeros(count)
+        self.objectives = np.full(count, np.nan)
+        self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+        self.phase, self.step = 0, 0
+        self._before = self.steps  # of the phase
+        self.batches: list[Batch] = []
+        self.interrupted: Callable[[], bool] = lambda: False
+        self._workers = torch.get_num_threads() if self.inputs.device.type == "cpu" else 1
+
+    # ------------------------------------------------------------------ batches
+    def batch(self, index: Sequence[int]) -> Batch:
+        """Return a batch of networks of one layout, from where they are."""
         lams, theta = (
             torch.as_tensor(np.array(of)).to(self.inputs)
-            for of in ([self.members[i].lam for i in index], [weights[i] for i in index])
+            for of in ([self.members[i].lam for i in index], [self.weights[i] for i in index])
         )
         networks = BatchedNetworks(self.layouts[index[0]], self.inputs, self.loss, lams)
         return Batch(np.asarray(index, dtype=int), networks, theta)
 
     def bytes_of(self, i: int, samples: int | None, copies: int) -> int:
-        """Return what a member takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
+        """Return what a network takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
         rows, own = len(self.inputs) if samples is None else samples, self.layouts[i]
         flows = 2 * rows * sum(own.widths[1:-1])  # forth and back
         return self.inputs.element_size() * (flows + copies * own.size)
 
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
-        """Cut members into batches of one layout that fit, as many as keep all workers busy."""
+        """Cut networks into batches of one layout that fit, as many as keep all workers busy."""
         found: list[list[int]] = []
         order = sorted(index, key=lambda i: self.members[i].widths)
         for _, group in groupby(order, key=lambda i: self.members[i].widths):
@@ -143,45 +176,9 @@ class Problem:
         found = [batch.networks.value_and_gradient(batch.now[piece], piece) for piece in pieces]
         return torch.cat([values for values, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
 
-
-class Runner:
-    """The loop over phases and steps.
-
-    Parameters
-    ----------
-    problem : Problem
-    schedule : tuple of Phase
-    weights : list of list of ndarray
-        Where each network starts; replaced by where it is.
-    tol_gradient : float
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        schedule: tuple[Phase, ...],
-        weights: list[np.ndarray],
-        *,
-        tol_gradient: float,
-        random_state: int,
-        record_every: int | None,
-    ) -> None:
-        count = len(problem.members)
-        self.problem, self.schedule, self.weights = problem, schedule, weights
-        self.tol_gradient, self.random_state, self.record_every = tol_gradient, random_state, record_every
-        self.status = np.full(count, STATUSES[RUNNING], dtype="<U9")
-        self.steps = np.zeros(count, dtype=int)
-        self.times = np.zeros(count)
-        self.objectives = np.full(count, np.nan)
-        self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
-        self.phase, self.step = 0, 0
-        self._before = self.steps  # of the phase
-        self.batches: list[Batch] = []
-        self.interrupted: Callable[[], bool] = lambda: False
-        self._workers = torch.get_num_threads() if problem.inputs.device.type == "cpu" else 1
-
+    # ------------------------------------------------------------------ phases and steps
     def run(self, on_event: Callable[[Runner], bool]) -> None:
-        """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops.
+        """Go through the schedule; ``on_event`` is asked after every stretch, true stops.
 
         So does Ctrl-C, after the stretch in which it comes: all batches end at one step.
         """
@@ -195,8 +192,11 @@ class Runner:
             torch.set_num_threads(1)
             while self.phase < len(self.schedule) and self.active:
                 phase = self.schedule[self.phase]
-                if not self.batches:
-                    self._form(phase)
+                copies = COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0)
+                groups = self.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
+                self.batches, self._before = [self.batch(group) for group in groups], self.steps.copy()
+                if not self.phase:
+                    self.record()
                 while self.step < phase.steps and self.active:
                     self._stretch(pool, phase)
                     if on_event(self) or self.interrupted():
@@ -215,14 +215,6 @@ class Runner:
         """Steps over all phases."""
         return sum(p.steps for p in self.schedule[: self.phase]) + self.step
 
-    def _form(self, phase: Phase) -> None:
-        copies = COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0)
-        groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
-        self.batches = [self.problem.batch(group, self.weights) for group in groups]
-        self._before = self.steps.copy()
-        if not self.steps_done:
-            self.record()
-
     def _stretch(self, pool: ThreadPoolExecutor, phase: Phase) -> None:
         """Go on to the next step at which something is looked at."""
         target = self._next_stop(phase)
@@ -233,7 +225,7 @@ class Runner:
         wall = time.perf_counter() - began
         self.times[self.active] += wall / len(self.active)
         for batch in self.batches:
-            self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps.cpu().numpy()
+            self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps
         self.step = target
         if self.step % CHECK_EVERY == 0 or self.step == phase.steps:
             self.check(phase)
@@ -254,11 +246,11 @@ class Runner:
                     batch.networks.value_and_gradient, batch.theta, phase.steps, self.tol_gradient
                 )
             elif batch.optimiser is None:
-                members = [self.problem.members[i] for i in batch.index]
+                members = [self.members[i] for i in batch.index]
                 batch.optimiser = FirstOrder(
                     phase, self.phase, batch.networks, members, batch.theta.clone(), self.random_state
                 )
-            batch.optimiser.advance(self.step, target - self.step)
+            batch.optimiser.advance(target - self.step)
 
     # ------------------------------------------------------------------ checks
     def check(self, phase: Phase) -> None:
@@ -286,7 +278,7 @@ class Runner:
         if phase.optimiser == "lbfgs":
             values, finite, small = optimiser.value, optimiser.codes != DIVERGED, optimiser.codes == CONVERGED
         else:
-            values, norm = self.problem.evaluate(batch)
+            values, norm = self.evaluate(batch)
             finite = torch.isfinite(values) & torch.isfinite(batch.now.sum(1))
             small = norm <= self.tol_gradient * batch.now.norm(dim=1).clamp(min=1.0)
         seen = finite.cpu().numpy()
@@ -308,7 +300,7 @@ class Runner:
         if not self.record_every or (self.steps_done % self.record_every and self.step):
             return
         for batch in self.batches:
-            values, _ = self.problem.evaluate(batch)
+            values, _ = self.evaluate(batch)
             self.history.append(
                 (self.steps_done, self.phase, batch.index.copy(), values.cpu().double().numpy())
             )
@@ -316,11 +308,10 @@ class Runner:
     # ------------------------------------------------------------------ afterwards
     def gradient_norms(self) -> np.ndarray:
         """‖∇‖ of every network."""
-        problem = self.problem
-        found = np.full(len(problem.members), np.nan)
+        found = np.full(len(self.members), np.nan)
         with torch.no_grad():
-            for group in problem.cut(range(len(found)), samples=None, copies=4, workers=1):
-                found[group] = problem.evaluate(problem.batch(group, self.weights))[1].cpu().double().numpy()
+            for group in self.cut(range(len(found)), samples=None, copies=4, workers=1):
+                found[group] = self.evaluate(self.batch(group))[1].cpu().double().numpy()
         return found
 
     def history_frame(self) -> Any:

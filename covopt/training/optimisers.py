@@ -28,8 +28,8 @@ from covopt.training.schedule import DEFAULT_RATE, DRAWS, Member, Phase, generat
 
 Tensor = Any
 Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-STATUSES = ("running", "converged", "stopped", "stagnated", "diverged")
-RUNNING, CONVERGED, STOPPED, STAGNATED, DIVERGED = range(5)
+STATUSES = ("running", "converged", "stopped", "diverged")
+RUNNING, CONVERGED, STOPPED, DIVERGED = range(4)
 DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
 TRIALS = 20  # evaluations that one search may use
 NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
@@ -38,13 +38,6 @@ _CURVED = 1e-10  # least cosine between s and y of a curvature pair that is kept
 BETAS = (0.9, 0.999)  # of Adam
 PAIRS = 10  # of curvature, that L-BFGS remembers
 DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
-
-
-def rate_of(phase: Phase, member: Member) -> float:
-    """Return the learning rate of a network in a phase: the phase's own, else the network's, else 0.01."""
-    if phase.learning_rate is not None:
-        return phase.learning_rate
-    return DEFAULT_RATE if member.learning_rate is None else member.learning_rate
 
 
 class FirstOrder:
@@ -72,11 +65,10 @@ class FirstOrder:
     ) -> None:
         self.phase, self.networks, self.members, self.theta = phase, networks, list(members), theta
         self._number, self._random_state, self._block = number, random_state, -1
-        rates = [rate_of(phase, member) for member in members]
+        rates = [phase.learning_rate or member.learning_rate or DEFAULT_RATE for member in members]
         self._rates = torch.tensor(rates, dtype=theta.dtype, device=theta.device)[:, None]
         self._m, self._v = torch.zeros_like(theta), torch.zeros_like(theta)
-        # on the processor: it is read at every step, and a GPU would be waited for
-        self.steps = torch.zeros(len(theta), dtype=torch.int64)
+        self.steps = 0
         self._drawn: tuple[Tensor, Tensor | None]
 
     def take(self, rows: Tensor, networks: BatchedNetworks) -> None:
@@ -85,15 +77,14 @@ class FirstOrder:
         self.theta, self._rates, self._m, self._v = (
             part[rows] for part in (self.theta, self._rates, self._m, self._v)
         )
-        self.steps = self.steps[rows.cpu()]
 
-    def advance(self, first: int, count: int) -> None:
-        """Do the steps first, …, first + count − 1."""
+    def advance(self, count: int) -> None:
+        """Do the next steps."""
         step = self._adam if self.phase.optimiser == "adam" else self._descend
-        for t in range(first, first + count):
+        for t in range(self.steps, self.steps + count):
             rows, noise = (None, None) if self.phase.samples is None else self._draws(t)
-            self.steps += 1
             step(self.networks.value_and_gradient(self.theta, None, rows, noise)[1], t)
+        self.steps += count
 
     def _descend(self, gradient: Tensor, t: int) -> None:
         if self.phase.momentum:
@@ -101,7 +92,7 @@ class FirstOrder:
         self.theta.addcmul_(gradient, self._rates, value=-self.phase.factor(t))
 
     def _adam(self, gradient: Tensor, t: int) -> None:
-        (first, second), age = BETAS, int(self.steps[0])
+        (first, second), age = BETAS, t + 1
         self._m.lerp_(gradient, 1.0 - first)
         self._v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
@@ -121,16 +112,13 @@ class FirstOrder:
         shape, level = (DRAWN_TOGETHER, self.phase.samples or 1), self.phase.noise_level
         count, outputs = self.networks.loss.targets.shape
         size: tuple[int, ...] = (*shape, outputs) if level else (0,)
-        drawn: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
+        rows, noise = [], []
         for member in self.members:
-            key = (member.seed, member.widths)
-            if key not in drawn:
-                random = generator(self._random_state, *key, DRAWS, self._number, block)
-                rows = random.integers(0, count, shape)
-                drawn[key] = rows, level * random.standard_normal(size)
-        found = [drawn[member.seed, member.widths] for member in self.members]
-        both = [torch.as_tensor(np.stack(parts)).to(self.theta.device) for parts in zip(*found, strict=True)]
-        return both[0], both[1].to(self.theta) if level else None
+            random = generator(self._random_state, member.seed, member.widths, DRAWS, self._number, block)
+            rows.append(random.integers(0, count, shape))
+            noise.append(level * random.standard_normal(size))
+        drawn = torch.as_tensor(np.stack(rows)).to(self.theta.device)
+        return drawn, torch.as_tensor(np.stack(noise)).to(self.theta) if level else None
 
 
 class BatchedLBFGS:
@@ -153,11 +141,11 @@ class BatchedLBFGS:
 
     Attributes
     ----------
-    theta, value, gradient_norm, steps, codes : Tensor
+    theta, value, gradient_norm, codes : Tensor
         Of all B members, as of their last accepted steps. ``codes`` index :data:`STATUSES`: running, converged,
-        stopped (steps used up), stagnated (no step improves the value by more than rounding: at a kink, where the
-        gradient does not vanish, this is what the end looks like) or diverged (the objective is not finite; ``theta``
-        is the last point where it was).
+        stopped (steps used up, or no step improves the value by more than rounding: at a kink, where the gradient
+        does not vanish, this is what the end looks like) or diverged (the objective is not finite; ``theta`` is the
+        last point where it was).
     """
 
     def __init__(
@@ -170,8 +158,8 @@ class BatchedLBFGS:
         self._function, self._limit, self._tol = function, int(steps), float(tol_gradient)
         self.theta, n = theta.clone(), len(theta)
         everyone = torch.arange(n, device=theta.device)
-        self.steps = torch.zeros_like(everyone)
-        self.value, self._gradient = self._evaluate(self.theta, everyone)
+        self._steps = torch.zeros_like(everyone)
+        self.value, self._gradient = function(self.theta, everyone)
         self.gradient_norm = torch.linalg.vector_norm(self._gradient, dim=1)
         self._least_norm, self._flat = self.gradient_norm.clone(), torch.zeros_like(everyone)
         self._s = theta.new_zeros((n, PAIRS, theta.shape[1]))
@@ -192,6 +180,11 @@ class BatchedLBFGS:
         return (self.codes == RUNNING).nonzero()[:, 0]
 
     @property
+    def steps(self) -> np.ndarray:
+        """Accepted steps of the members."""
+        return self._steps.cpu().numpy()
+
+    @property
     def done(self) -> bool:
         """Whether every member has ended."""
         return not len(self._running)
@@ -203,7 +196,7 @@ class BatchedLBFGS:
             if isinstance(value, torch.Tensor):
                 setattr(self, name, value[rows])
 
-    def advance(self, first: int = 0, count: int = 1) -> None:
+    def advance(self, count: int = 1) -> None:
         """Do some trials of every member that still runs."""
         for _ in range(count):
             if not self.done:
@@ -217,7 +210,7 @@ class BatchedLBFGS:
         """
         rows = self._running
         step, d, value = self._trial[rows], self._d[rows], self.value[rows]
-        found, gradient = self._evaluate(self.theta[rows] + step[:, None] * d, rows)
+        found, gradient = self._function(self.theta[rows] + step[:, None] * d, rows)
         slope = (gradient * d).sum(1)
         finite = torch.isfinite(found) & torch.isfinite(gradient.sum(1))
         noise = NOISE * torch.finfo(value.dtype).eps * value.abs()
@@ -244,11 +237,6 @@ class BatchedLBFGS:
         if len(stuck):
             self._restart(stuck)
 
-    def _evaluate(self, theta: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.no_grad():
-            value, gradient = self._function(theta, index)
-        return value.detach(), gradient.detach()
-
     def _take_steps(self, rows: Tensor) -> None:
         """Move to the best trials, and keep the pairs, the newest one first."""
         move, gradient = self._low[rows, None] * self._d[rows], self._low_gradient[rows]
@@ -267,14 +255,13 @@ class BatchedLBFGS:
         self._least_norm[rows] = torch.minimum(norm, self._least_norm[rows])
         self.theta[rows] += move
         self.value[rows], self._gradient[rows], self.gradient_norm[rows] = value, gradient, norm
-        self.steps[rows] += 1
+        self._steps[rows] += 1
 
     def _check(self, rows: Tensor) -> None:
         """End the members that converged, used up their steps or no longer improve."""
         rows = rows[self.codes[rows] == RUNNING]
         size = torch.linalg.vector_norm(self.theta[rows], dim=1).clamp(min=1.0)
-        self.codes[rows[self._flat[rows] >= _PATIENCE]] = STAGNATED
-        self.codes[rows[self.steps[rows] >= self._limit]] = STOPPED
+        self.codes[rows[(self._flat[rows] >= _PATIENCE) | (self._steps[rows] >= self._limit)]] = STOPPED
         self.codes[rows[self.gradient_norm[rows] <= self._tol * size]] = CONVERGED
 
     def _aim(self, rows: Tensor) -> None:
@@ -310,7 +297,7 @@ class BatchedLBFGS:
     def _restart(self, stuck: Tensor) -> None:
         """Try steepest descent where no trial was any good; end the members for which that is what failed."""
         hopeless = stuck[self._count[stuck] == 0]
-        self.codes[hopeless] = torch.where(self._seen[hopeless], STAGNATED, DIVERGED)
+        self.codes[hopeless] = torch.where(self._seen[hopeless], STOPPED, DIVERGED)
         again = stuck[self._count[stuck] > 0]
         self._forget(again)
         self._aim(again)

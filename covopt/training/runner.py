@@ -24,20 +24,18 @@ from covopt.checks.validation import (
     check_random_state,
 )
 from covopt.checks.wording import Brief
+from covopt.data.labels import codes_of
 from covopt.depth.layers import Layout, as_chain, as_shallow, check_kind
 from covopt.errors import BudgetError, InputError
 from covopt.losses import Loss
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.training.loop import COPIES, Problem, Runner, TrainingState
+from covopt.training.loop import COPIES, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
 from covopt.training.optimisers import PAIRS
 from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # what torch says on a GPU, and on processors
 
 
 @dataclass(eq=False, repr=False)
@@ -98,7 +96,6 @@ class TrainingRun(Brief):
     def _row(self, index: int) -> dict[str, Any]:
         member, network = self.members[index], self.network(index)
         outputs = network.predict(self.X)
-        columns = outputs[:, None] if outputs.ndim == 1 else outputs
         with np.errstate(over="ignore", invalid="ignore"):
             loss, norm = self.loss.value(outputs), network.squared_norm
             objective = loss + member.lam * norm
@@ -117,9 +114,11 @@ class TrainingRun(Brief):
             "time_s": float(self.times[index]),
         }
         if self.loss.is_classification:
-            row["error_rate"] = error_rate(self.loss, columns)
+            row["error_rate"] = float((codes_of(outputs) != codes_of(self.loss.targets)).mean())
         else:
-            row["residual"] = float(np.abs(columns - self.loss.targets).max())
+            row["residual"] = float(
+                np.abs(outputs.reshape(self.loss.targets.shape) - self.loss.targets).max()
+            )
         return row
 
     @property
@@ -151,13 +150,6 @@ class TrainingRun(Brief):
         if not usable.any():
             raise InputError("every network diverged; lower learning_rate.")
         return int(np.argmin(np.where(usable, objective, np.inf)))
-
-
-def error_rate(loss: Loss, outputs: np.ndarray) -> float:
-    """Return the share of samples of the wrong class; ties count as wrong for two classes."""
-    if outputs.shape[1] == 1:
-        return float((outputs * loss.targets <= 0).mean())
-    return float((outputs.argmax(axis=1) != loss.targets.argmax(axis=1)).mean())
 
 
 def train(
@@ -270,20 +262,15 @@ def train(
             f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
             f"loss={task.loss.name!r}."
         )
-    problem = Problem(
-        members,
-        layouts,
-        torch.as_tensor(task.data.lifted, dtype=precision, device=where),
-        BatchedLoss(task.loss, where, precision),
-    )
     copies = max(COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":
-        needed = float(sum(problem.bytes_of(i, 0, copies) for i in range(len(members))))
+        needed = precision.itemsize * copies * float(sum(own.size for own in layouts))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, layouts, members, seed, check_positive("scale", scale))
     runner = Runner(
-        problem, phases, weights, tol_gradient=tol_gradient, random_state=seed, record_every=record_every
-    )
+        members, layouts, torch.as_tensor(task.data.lifted, dtype=precision, device=where),
+        BatchedLoss(task.loss, where, precision), phases, weights, tol_gradient, seed, record_every,
+    )  # fmt: skip
     planned = sum(phase.steps for phase in phases)
 
     def on_event(runner: Runner) -> bool:
@@ -300,9 +287,7 @@ def train(
     try:
         with spinner("training", progress) as bar:
             runner.run(on_event)
-    except (RuntimeError, MemoryError) as error:
-        if not (isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)):
-            raise
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:  # of a GPU; processors are asked before
         raise BudgetError(
             "the networks do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
             "batch_size, or device='cpu'."

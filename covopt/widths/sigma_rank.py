@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -155,17 +155,12 @@ def decompose(
 
 
 def descend(
-    unit: np.ndarray,
-    active: np.ndarray,
-    Z: np.ndarray,
-    mask: np.ndarray,
-    max_iter: int,
-    method: Literal["lm", "trf"] = "lm",
+    unit: np.ndarray, active: np.ndarray, Z: np.ndarray, mask: np.ndarray, max_iter: int
 ) -> np.ndarray:
     """Return Z moved towards ZZᵀ = K, σ(Z)σ(Z)ᵀ = P by least squares on the entries in the mask, the others zero."""
     i, j = np.triu_indices(len(Z))
     rows = np.arange(len(i))
-    missing = max(0, int(mask.sum()) - 2 * len(i))  # method "lm" wants as many errors as unknowns
+    missing = max(0, int(mask.sum()) - 2 * len(i))  # MINPACK wants as many errors as unknowns
 
     def full(z: np.ndarray) -> np.ndarray:
         found = np.zeros_like(Z)
@@ -188,7 +183,7 @@ def descend(
     if not mask.any():
         return np.zeros_like(Z)
     return full(least_squares(
-        errors, Z[mask], jacobian, method=method, xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter
+        errors, Z[mask], jacobian, method="lm", xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter
     ).x)  # fmt: skip
 
 
@@ -306,15 +301,21 @@ def sigma_rank(
         cautious = np.where(np.abs(inner) <= lost, lost, inner)[np.ix_(heard, heard)]
         low, factor, said = _cp_bounds(cautious, tol, _CP_SHARE * (end - began), random_state)
     reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
-    lower, enough, Z = max(rank, low), enough_neurons(rank, len(unit)), None
+    lower, enough, Z = max(rank, low), rank * (rank + 1) // 2 + len(unit) * (len(unit) + 1) // 2, None
     if factor is not None and lost == 0 and np.array_equal(first, inner):
         Z = factor.T / roots[:, None]
         reasons.append(f"≤ {Z.shape[1]}: no neuron changes sign on any point: a nonnegative factor")
     if Z is None or pair_residual(Z, unit, active) > tol:
-        Z, said = _search(unit, active, range(lower, enough + 1), tol, end, random_state)
+        rng = np.random.default_rng(random_state)
+        found = (
+            decompose(unit, active, width, n_starts=STARTS, tol=tol, rng=rng, end=end)
+            for width in range(lower, enough + 1)
+        )
+        Z = next((each for each in found if each is not None), None)
         if Z is not None:
-            reasons.append(f"≤ {Z.shape[1]}: {said}")
-    if Z is None or pair_residual(Z, unit, active) > tol:
+            width = Z.shape[1]
+            reasons.append(f"≤ {width}: found by least squares at width {width}, verified")
+    if Z is None:
         reasons.append(
             f"if the pair lies in S, {enough} neurons are enough (Carathéodory; FL22 Lemma 10, "
             "sharpened to r(r+1)/2 + N(N+1)/2); no decomposition was found, so whether it does is undecided"
@@ -323,17 +324,6 @@ def sigma_rank(
     full = np.zeros((n, Z.shape[1]))
     full[alive] = Z * roots[:, None]
     return SigmaRank(lower, Z.shape[1], full, pair_residual(full, whole, P), tuple(reasons))
-
-
-def enough_neurons(rank: int, n: int) -> int:
-    """Return r(r + 1)/2 + N(N + 1)/2: the dimension of the pairs with K in an image of dimension r.
-
-    Examples
-    --------
-    >>> enough_neurons(8, 8)
-    72
-    """
-    return rank * (rank + 1) // 2 + n * (n + 1) // 2
 
 
 def _cp_bounds(
@@ -355,14 +345,3 @@ def _cp_bounds(
         raise InputError(f"the pair is outside S: K_sigma − β²11ᵀ is not completely positive: {against}")
     best = max((r for r in found.reasons if r.side == "lower"), key=lambda r: r.value or 0, default=None)
     return found.lower or 0, found.factor, best.text if best is not None else "its certificate"
-
-
-def _search(
-    unit: np.ndarray, active: np.ndarray, widths: range, tol: float, end: float, random_state: int | None
-) -> tuple[np.ndarray | None, str]:
-    rng = np.random.default_rng(random_state)
-    for width in widths:
-        found = decompose(unit, active, width, n_starts=STARTS, tol=tol, rng=rng, end=end)
-        if found is not None:
-            return found, f"found by least squares at width {width}, verified"
-    return None, ""

@@ -79,7 +79,6 @@ print(json.dumps({
     "solve": run("solve", folder / "table.csv", "--target", "y"),
     "train": run("train", folder / "table.csv", "--target", "y", "--widths", "2", "--lam", "0.1"),
     "figure": run("solve", folder / "table.csv", "--target", "y", "--plot", folder / "f.png"),
-    "training": [covopt.training.Phase("adam").steps, "train" in dir(covopt.training)],
     "said": {question: said(question) for question, *_ in QUESTIONS},
 }))
 """
@@ -105,7 +104,6 @@ def test_the_core_solves_and_verifies_alone(core):
     assert core["certified"] == ["certified", "certified", True]
     assert core["unique"] in (True, False, None)
     assert core["diabetes"] == [[432, 2], ["bmi", "s5"]]
-    assert core["training"] == [1000, True]  # which names and phases need no torch
     assert core["verify"]["code"] == 0
     assert core["verify"]["out"].endswith("verified\n")
 

@@ -49,7 +49,6 @@ def test_linear_network_in_closed_form():
     assert found.representation_cost == pytest.approx(8.0)
     assert found.outputs[:, 0].tolist() == [4.0, 12.0]
     assert found.value([4.0, 11.0], lam=0.5) == pytest.approx(1.0 + 4.0)
-    assert found.value([4.0, 11.0], lam=0.5, loss="mean") == pytest.approx(0.5 + 4.0)
     here = covariance([[[1.0]], [[1.0]]], [[1.0], [2.0]])
     outside = dataclasses.replace(here, K=(np.eye(2),))
     assert outside.representation_cost == np.inf and outside.terms[0].defect == pytest.approx(0.5)

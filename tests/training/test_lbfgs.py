@@ -89,7 +89,7 @@ def test_as_few_steps_as_scipy():
     theirs = [
         scipy_minimum(function, np.zeros(centres.shape[1]), i, gtol=1e-7).nit for i in range(len(centres))
     ]
-    assert float(found.steps.double().mean()) <= 1.3 * np.mean(theirs)
+    assert found.steps.mean() <= 1.3 * np.mean(theirs)
 
 
 def test_rosenbrock_of_several_curvatures():
@@ -113,7 +113,7 @@ def test_relu_networks_are_as_good_as_scipy():
     before = function(start, torch.arange(len(start)))[0]
     assert (found.value < 0.9 * before).all()
     assert float(found.value.mean()) <= 1.01 * np.mean(theirs)  # many local minima: neither wins on each
-    assert set(statuses(found)) <= {"converged", "stagnated", "stopped"}
+    assert set(statuses(found)) <= {"converged", "stopped"}
 
 
 def test_non_finite_start_leaves_the_others_alone():
@@ -163,7 +163,7 @@ def test_single_precision_ends_near_the_minimum():
 
     found = minimise(single, torch.zeros_like(centres).float(), steps=200, tol_gradient=1e-12)
     assert found.theta.dtype == torch.float32 and float((found.theta - centres).abs().max()) < 1e-4
-    assert set(statuses(found)) <= {"stagnated", "converged"}  # 1e-12 is below what float32 resolves
+    assert set(statuses(found)) <= {"stopped", "converged"}  # 1e-12 is below what float32 resolves
 
 
 def test_what_is_not_finite_and_kinks_end_a_run_where_they_must():
@@ -189,7 +189,7 @@ def test_what_is_not_finite_and_kinks_end_a_run_where_they_must():
         return 1.0 + (scale * theta.abs()).sum(1), scale * (torch.sign(theta) + (theta == 0))
 
     found = minimise(kink, torch.tensor([[0.3, -0.8]]).double(), steps=2000)
-    assert statuses(found)[0] == "stagnated" and int(found.steps[0]) < 2000
+    assert statuses(found)[0] == "stopped" and int(found.steps[0]) < 2000
     assert float(found.value[0]) < 1.0 + 1e-6 and float(found.gradient_norm[0]) > 1.0
 
 

@@ -19,7 +19,7 @@ from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.training.crosscheck import CrossCheck, certified_optimum, cross_check
+from covopt.training.crosscheck import certified_optimum, cross_check
 from covopt.training.schedule import check_widths
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
@@ -66,12 +66,16 @@ class Plateau(Brief):
     @property
     def starts_at(self) -> int | None:
         """First width whose best cost is within ``tol`` of the floor; None where no width reached it."""
-        return _first(self.table, self.floor, self.tol)
+        return self._first(self.floor)
 
     @property
     def best_width(self) -> int | None:
         """First width within ``tol`` of the best cost found; None when no network of any width can be compared."""
-        return _first(self.table, float(self.table["best_cost"].min()), self.tol)
+        return self._first(float(self.table["best_cost"].min()))
+
+    def _first(self, level: float) -> int | None:
+        within = self.table.loc[self.table["best_cost"] <= level * (1.0 + self.tol), "width"]
+        return int(within.iloc[0]) if np.isfinite(level) and len(within) else None
 
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -218,7 +222,11 @@ def plateau(
             device=device, dtype=dtype, scale=scale, random_state=random_state, progress=progress, callback=callback,
             contradiction_file=contradiction_file,
         )  # fmt: skip
-        rows.append(_row(width, checked, solution.lower_bound, tol))
+        costs, floor = sorted(checked.table["cost"].tolist()), solution.lower_bound
+        rows.append({
+            "width": width, "best_cost": costs[0], "excess": costs[0] / floor - 1.0 if floor > 0 else np.nan,
+            "networks": len(costs), "hits": sum(cost <= floor * (1.0 + tol) for cost in costs), "costs": costs,
+        })  # fmt: skip
         networks.append(checked.best)
         complete = checked.complete
         if not complete:
@@ -227,21 +235,6 @@ def plateau(
         pd.DataFrame(rows), solution.lower_bound, solution.status.code == "certified", _bounds(solution), tol,
         solution.lam, solution, networks, complete, time.perf_counter() - began,
     )  # fmt: skip
-
-
-def _row(width: int, checked: CrossCheck, floor: float, tol: float) -> dict[str, Any]:
-    costs = np.sort(checked.table["cost"].to_numpy(dtype=float))
-    best = float(costs[0])
-    return {
-        "width": width, "best_cost": best, "excess": (best - floor) / floor if floor > 0 else np.nan,
-        "networks": len(costs), "hits": int((costs <= floor * (1.0 + tol)).sum()), "costs": costs.tolist(),
-    }  # fmt: skip
-
-
-def _first(table: pd.DataFrame, level: float, tol: float) -> int | None:
-    costs = table["best_cost"].to_numpy(dtype=float)
-    reached = np.isfinite(costs) & (costs <= level * (1.0 + tol))
-    return int(table["width"].to_numpy()[np.argmax(reached)]) if reached.any() else None
 
 
 def _floor(
