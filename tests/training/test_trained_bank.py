@@ -151,7 +151,9 @@ def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, p
         wide = said.reshape(N, -1)
         if bound.is_classification:
             wrong = (
-                wide[:, 0] * bound.targets[:, 0] <= 0 if k == 1 else wide.argmax(1) != bound.targets.argmax(1)
+                (wide > 0)[:, 0] != (bound.targets > 0)[:, 0]
+                if k == 1
+                else wide.argmax(1) != bound.targets.argmax(1)
             )
             assert np.isnan(row.residual) and row.error_rate == wrong.mean()
         else:
