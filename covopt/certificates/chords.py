@@ -59,7 +59,9 @@ def advise(
     B = np.eye(low.shape[1]) if basis is None else np.ascontiguousarray(basis)
     slopes, normals, bounds = np.zeros(len(row)), np.zeros(low.shape), np.zeros(len(count))
     axes = np.zeros(len(count), dtype=np.int64)
-    tables = (np.ascontiguousarray(table) for table in (real, linear, low, high, width))  # of one kind, compiled once
+    tables = (
+        np.ascontiguousarray(table) for table in (real, linear, low, high, width)
+    )  # of one kind, compiled once
     value = _advise(
         count.astype(np.int64), row.astype(np.int64), weight, lo, hi, *tables, float(one), B, slopes, normals, axes,
         bounds,

@@ -56,9 +56,7 @@ class OneInput(GenerationLoop):
             self.tol = min(self.tol, SHARP)
         self.columns = plane.rays()
         self.neurons = plane.neurons(self.columns)
-        self.point = Point.nothing(
-            self.problem, Status.GAP, finished=self.problem.is_scalar or plane.targets.size > SMALL
-        )
+        self.point = Point.nothing(self.problem, Status.GAP, finished=plane.targets.size > SMALL)
 
     def solve(self) -> Point:
         """See the base class."""
