@@ -59,19 +59,18 @@ def advise(
     B = np.eye(low.shape[1]) if basis is None else np.ascontiguousarray(basis)
     slopes, normals, bounds = np.zeros(len(row)), np.zeros(low.shape), np.zeros(len(count))
     axes = np.zeros(len(count), dtype=np.int64)
-    tables = (
-        np.ascontiguousarray(table) for table in (real, linear, low, high, width)
-    )  # of one kind, compiled once
+    # of one kind, compiled once
+    real, linear, low, high, width = (np.ascontiguousarray(part) for part in (real, linear, low, high, width))
     value = _advise(
-        count.astype(np.int64), row.astype(np.int64), weight, lo, hi, *tables, float(one), B, slopes, normals, axes,
-        bounds,
+        real, count.astype(np.int64), row.astype(np.int64), weight, lo, hi, linear, low, high, width, float(one), B,
+        slopes, normals, axes, bounds,
     )  # fmt: skip
     return np.nan_to_num(slopes).clip(0.0, 1.0), np.nan_to_num(normals).clip(-1.0, 1.0), axes, value, bounds
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _advise(
-    count, row, weight, lo, hi, real, linear, low, high, width, one, B, slopes, normals, axes, bounds
+    real, count, row, weight, lo, hi, linear, low, high, width, one, B, slopes, normals, axes, bounds
 ):
     D, best, begin = low.shape[1], 0.0, 0
     most = max(1, count.max())
