@@ -21,8 +21,17 @@ def sections():
 
 def cases(name, **names):
     """Return what the lines of a section say; ``names`` are those that they use beside np and pytest."""
-    space = {"np": np, "pytest": pytest, **names}
-    return [value for line in sections()[name] for value in eval(f"[{line}]", space)]
+    return [value for line in sections()[name] for value in cases_of(line, names)]
+
+
+def cases_of(line, names):
+    """Return what one line says."""
+    return eval(f"[{line}]", {"np": np, "pytest": pytest, **names})
+
+
+def claims(name, **names):
+    """Return the lines of a section with what they are: true."""
+    return [(line, cases_of(line, names)[0]) for line in sections()[name]]
 
 
 def values(content, *, ends=False, at=()):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import group_rays
+from tests.cases import claims
 
 
 @pytest.mark.parametrize(
@@ -55,37 +56,20 @@ def test_rank_and_basis_do_not_depend_on_units(r, seed, bias):
     assert np.allclose(lifted @ data.basis @ data.basis.T, lifted, atol=1e-12)
 
 
-def test_names_and_copies():
-    for library, name in ((pd, {"name": "t"}), (pl, {"name": "t"})):
-        targets = library.Series(data=[1, 2], **name) if library is pd else library.Series("t", [1, 2])
-        data = Data.validate(library.DataFrame({"a": [1, 2], "b": [0.5, 1]}), targets)
-        assert (data.feature_names, data.target_names) == (("a", "b"), ("t",))
-    data = Data.validate([[1, 2], [3, 4]], [[1, 2], [3, 4]], feature_names=["u", "v"])
-    assert (data.feature_names, data.target_names) == (("u", "v"), ("y0", "y1"))
+RNG = np.random.default_rng
+V = Data.validate
+
+
+@pytest.mark.parametrize(("claim", "holds"), claims("what holds of tables", V=V, RNG=RNG, pd=pd, pl=pl))
+def test_what_holds(claim, holds):
+    assert holds, claim
+
+
+def test_a_copy_is_made_and_many_rows_are_grouped():
     X = np.eye(3)
-    data = Data.validate(X, [1, 2, 3])
+    data = V(X, [1, 2, 3])
     X[0, 0] = 7
-    assert data.X[0, 0] == 1 and Data.validate(np.zeros((1, 0)), [1]).rank == 1
-
-
-def test_repeated_points_rays_and_zero_rows():
-    data = Data.validate([[1], [2], [1], [1]], [1, 5, 2, 6], duplicates="mean")
-    assert (data.X.tolist(), data.Y.tolist()) == ([[1], [2]], [[3], [5]])
-    for part in ("2 of 4 rows", "1 repeated point", "largest change", "3,", "row 0"):
-        assert part in data.notes[0]
-    assert Data.validate([[1], [2]], [1, 2], duplicates="mean").notes == ()
-    huge = Data.validate([[1], [1]], [1.7e308, 1.5e308], duplicates="mean")
-    assert huge.Y[0, 0] == pytest.approx(1.6e308)
-    for X, y, bias, rows in (
-        ([[1, 1], [3, 4], [0, 0], [3, 4]], [1, 2, 3, 2], 1.0, [0, 1, 2]), ([[2, 2]] * 3, [4, 4, 4], 1.0, [0]),
-        ([[1, 2], [0, 0]], [1, 0], 0, [0]), ([[1, 2], [5, 5], [2, 4], [-1, -2]], [1, 0, 2, 9], 0, [1, 2, 3]),
-    ):  # fmt: skip
-        assert Data.validate(X, y, bias=bias).independent_rows.tolist() == rows
-    empty = Data.validate(np.zeros((2, 2)), [0, 0], bias=0)
-    assert (empty.rank, empty.basis.shape) == (0, (2, 0))
-    assert Data.validate([[1, 2], [5, 5], [2, 4]], [1, 0, 3]).n_samples == 3
-    data = Data.validate(np.random.default_rng(0).standard_normal((9, 3)), np.arange(9))
-    assert (data.basis == np.eye(4)).all() and data.lifted[:, -1].tolist() == [1.0] * 9
-    many = np.random.default_rng(0).standard_normal((30_000, 10))
+    assert data.X[0, 0] == 1
+    many = RNG(0).standard_normal((30_000, 3))
     for bias in (0.0, 1.0):  # grouped, not compared with one another: seconds at most
-        assert len(Data.validate(many, many[:, 0], bias=bias).independent_rows) == 30_000
+        assert len(V(many, many[:, 0], bias=bias).independent_rows) == 30_000
