@@ -253,7 +253,7 @@ class OneInput(GenerationLoop):
         scaling = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = sparse.diags_array(scaling) @ system @ sparse.diags_array(scaling)
         factor = splu((scaled + SHIFT * sparse.eye_array(len(scaling))).tocsc())
-        best, before = values, np.inf
+        best, before = values, float(np.abs(self._missed(columns, values)).max())
         for attempt in range(2 * REFINEMENTS):
             # first the local equations, which know no cancellation, then the outputs as they will be computed
             missed = right - matrix @ values

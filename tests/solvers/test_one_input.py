@@ -216,3 +216,9 @@ def test_a_small_bias_beside_inputs_of_both_signs():
     # faces alone left a gap of 7e-6
     found = covopt.min_norm(rng.standard_normal((40, 1)), rng.standard_normal((40, 2)), bias=1e-4)
     assert found.status.code == "certified"
+
+
+def test_few_points_that_a_neuron_passes_through_alone():
+    # a refinement with more equations than neurons was kept though it missed more than what it began with
+    for x, y in (([1.0, 3.0], [2.0, 4.0]), ([1.0, 3.0, 4.0], [2.0, 4.0, 4.0])):
+        assert covopt.min_norm(np.array(x)[:, None], y).status == "certified"
