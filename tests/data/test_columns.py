@@ -33,7 +33,7 @@ def packed(**files):
     return stream.getvalue()
 
 
-UNNAMED = [  # and the place of the column without a name
+NAMELESS = [  # and the place of the column without a name
     (",a,y\n0,0.5,2\n1,0.25,3\n", 0), (",a,y\n7,0.5,2\n3,0.25,3\n", 0), ("Unnamed: 0,a,y\n0,0.5,2\n1,0.25,3\n", 0),
     ("a,y,\n0.5,2,\n0.25,3,\n", 2),
 ]  # fmt: skip
@@ -42,7 +42,7 @@ DAYS = "town,day,open,a,w,y\nBern,2020-01-01,yes,1,1,0\nThun,2020-01-02,no,2,1,3
 COMMAS = "a;b;y\n1,5;2;3\n2,5;4;5\n"
 READ = cases(
     "tables, how they are asked for, what is read, and the warning", **vars(readers), pd=pd, packed=packed,
-    UNNAMED=UNNAMED, LESS=LESS, DAYS=DAYS, COMMAS=COMMAS,
+    NAMELESS=NAMELESS, LESS=LESS, DAYS=DAYS, COMMAS=COMMAS,
 )  # fmt: skip
 
 
