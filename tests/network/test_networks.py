@@ -1,15 +1,18 @@
-"""Exported networks are the same function: PyTorch and onnxruntime against NumPy, in double precision."""
+"""Networks of every depth: what they return, cost and export, in double precision."""
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import covopt
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.network.state_dict import read_model
+from tests.cases import claims
 
 AGREE = 1e-12
 
@@ -134,3 +137,39 @@ def test_the_onnx_file_says_what_it_is(tmp_path):
     assert model.opset_import[0].version >= 17
     assert (model.producer_name, model.producer_version) == ("covopt", covopt.__version__)
     assert run_onnx(tmp_path / "deep.onnx", np.zeros((0, 3))).shape == (0, 2)
+
+
+@given(st.integers(0, 6), st.floats(0.1, 10), st.booleans())
+def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):
+    rng = np.random.default_rng(m)
+    neurons = rng.standard_normal((m, 3))
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    weights = rng.standard_normal(m)
+    network = ReLUNetwork.from_neurons(neurons, weights, bias=bias, offset=0.7, counts_output_bias=counts)
+    np.testing.assert_allclose(
+        np.linalg.norm(network.hidden_weights, axis=1), np.abs(network.output_weights[:, 0])
+    )
+    extra = (0.7 / bias) ** 2 if counts else 0.0
+    assert network.squared_norm == pytest.approx(2 * np.abs(weights).sum() + extra, rel=1e-12)
+    X = rng.standard_normal((4, 2))
+    plain = np.maximum(np.column_stack([X, np.full(4, bias)]) @ neurons.T, 0) @ weights + 0.7
+    np.testing.assert_allclose(network.predict(X), plain, atol=1e-12)
+
+
+def test_covariances_of_a_sloped_layer_stay():
+    X = np.random.default_rng(5).standard_normal((6, 3))
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal(shape) for shape in ((80, 3), (2, 80))]
+    net = DeepReLUNetwork(weights, [rng.standard_normal(80), rng.standard_normal(2)], slope=0.3)
+    small = net.reduce(X)
+    assert len(small.weights[0]) < 80
+    for act in (lambda z: z, net.activate):
+        before, after = act(net.representations(X)[0]), act(small.representations(X)[0])
+        np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("claim", "holds"), claims("what holds of networks", Deep=DeepReLUNetwork, Shallow=ReLUNetwork)
+)
+def test_what_holds(claim, holds):
+    assert holds, claim
