@@ -76,10 +76,9 @@ def tell_result(solution: Any) -> None:
     solution : Solution
     """
     tell_timings(solution)
-    tell(
-        logging.INFO, repr(solution), "result", status=solution.status.code, objective=solution.objective,
-        lower_bound=solution.lower_bound, gap=solution.gap, n_neurons=len(solution.network), lam=solution.lam,
-        solver=solution.solver, rounds=len(solution.history), time_s=solution.time_s,
+    tell_found(
+        solution, repr(solution), objective=solution.objective, lower_bound=solution.lower_bound, gap=solution.gap,
+        n_neurons=len(solution.network), lam=solution.lam, solver=solution.solver, rounds=len(solution.history),
     )  # fmt: skip
 
 
@@ -97,17 +96,16 @@ def tell_bound(depth: int, entry: dict[str, Any]) -> None:
 
 
 def tell_found(found: Any, text: str, **values: Any) -> None:
-    """Log a result that is no :class:`~covopt.solution.Solution`, with its status and time.
+    """Log a result with its status and time.
 
     Parameters
     ----------
-    found : DeepSolution, DeepFit or CPRankCertificate
+    found : Solution, DeepSolution, DeepFit or CPRankCertificate
     text : str
     **values
         Numbers of the event.
     """
-    status, time_s = found.status.code, found.time_s
-    tell(logging.INFO, text, "result", status=status, **values, time_s=time_s)
+    tell(logging.INFO, text, "result", status=found.status.code, **values, time_s=found.time_s)
 
 
 class JsonLines(logging.Formatter):

@@ -14,6 +14,7 @@ from covopt.checks.optional import required
 from covopt.checks.validation import as_double
 from covopt.data.tabular import RowNames, to_doubles
 from covopt.errors import InputError
+from covopt.files.schema import SHOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,13 +112,10 @@ def _content(kind: str, series: pd.Series, example: Any, why: str = "") -> Conte
     return Content(kind, _shown(example), row, why)
 
 
-def _shown(value: Any, most: int = 40) -> str:
+def _shown(value: Any) -> str:
     """Quote a value with every letter visible, blanks that are not spaces too."""
-    text = "".join(
-        c if c == " " or (c.isprintable() and not c.isspace()) else c.encode("unicode_escape").decode()
-        for c in str(value)[:most]
-    )
-    return f"'{text}'" if len(str(value)) <= most else f"'{text}…'"
+    text = str(value)
+    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
 
 
 def _is_number(values: pd.Series) -> np.ndarray:
@@ -183,7 +181,7 @@ def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np
     >>> to_numbers(pd.Series([1, "2"]), "a", "t.csv").tolist()
     [1.0, 2.0]
     """
-    found, at, called = content_of(series), RowNames.of(series).one, f"{where}: column {name!r}"
+    found, at, called = content_of(series), RowNames.of(series).all, f"{where}: column {name!r}"
     if found.kind != "numbers":
         why = found.why[:1].upper() + found.why[1:] or "Convert it to numbers"
         value = _shown(series.iloc[found.row])

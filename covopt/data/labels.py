@@ -38,7 +38,7 @@ def _as_labels(Y: Any) -> tuple[np.ndarray, list[Any]]:
     given = labels.tolist()
     lacking = next((i for i, v in enumerate(given) if v is None or v != v or v in INFINITE), None)  # noqa: PLR0124
     if lacking is not None:
-        where = RowNames.of(Y).one(lacking)
+        where = RowNames.of(Y).all(lacking)
         raise InputError(f"Y {where} is missing or is not finite; every sample needs a label.")
     if len({isinstance(label, str) for label in given}) > 1:
         raise InputError("Y mixes strings with other labels; use one kind.")
@@ -123,14 +123,14 @@ def encode_classes(
         wrong = (~ones & (labels != 0)).any(axis=1) | (ones.sum(axis=1) != 1)
         if wrong.any():
             raise InputError(
-                f"loss={loss!r}: Y {RowNames.of(Y).one(int(np.argmax(wrong)))} is not one-hot: "
+                f"loss={loss!r}: Y {RowNames.of(Y).all(int(np.argmax(wrong)))} is not one-hot: "
                 "give a single 1 in each row, or one column of labels."
             )
         return ones.astype(float), known or tuple(range(ones.shape[1]))
     if labels.dtype.kind in "fc" and (labels != np.round(labels)).any():
         row = int(np.argmax(labels != np.round(labels)))
         raise InputError(
-            f"loss={loss!r} needs classes, but Y {RowNames.of(Y).one(row)} is {labels[row]:g}; "
+            f"loss={loss!r} needs classes, but Y {RowNames.of(Y).all(row)} is {labels[row]:g}; "
             'use integers or strings, or loss="squared" for numbers.'
         )
     if labels.dtype.kind == "f":

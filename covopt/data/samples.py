@@ -259,7 +259,7 @@ def _merge(X: np.ndarray, Y: np.ndarray, called: RowNames) -> tuple[np.ndarray, 
     note = (
         f"{len(X) - len(kept)} of {len(X)} rows were merged into "
         f"{counted(int((counts > 1).sum()), 'repeated point')}, with the mean of their targets; the largest change "
-        f"of a target is {moved[row, column]:.6g}, at {called.one(int(kept[group[row]]))}."
+        f"of a target is {moved[row, column]:.6g}, at {called.all(int(kept[group[row]]))}."
     )
     return kept, means, (note,)
 
@@ -280,7 +280,7 @@ def _check_consistent(
     i, of = int(first[j]), f" of {names[column]!r}" if len(names) > 1 else ""
     if zero[j]:
         raise InputError(
-            f"{called.one(j)}{called.of_x} is all zero and bias is 0, which forces f = 0 there, but the target{of} "
+            f"{called.all(j)}{called.of_x} is all zero and bias is 0, which forces f = 0 there, but the target{of} "
             f"is {Y[j, column]:.10g}. Use a positive bias (--bias 1), or drop the row."
         )
     groups = len(np.unique(first[clash]))
@@ -292,13 +292,13 @@ def _check_consistent(
     if (X[i] == X[j]).all():
         point = ", ".join(f"{v:.6g}" for v in X[i, :6]) + (", …" if X.shape[1] > 6 else "")
         raise InputError(
-            f"{called.two(i, j)}{called.of_x} are the same point ({point}) but their targets{of} differ: "
+            f"{called.all(i, j)}{called.of_x} are the same point ({point}) but their targets{of} differ: "
             f"{Y[i, column]:.10g} and {Y[j, column]:.10g}, by {abs(Y[j, column] - Y[i, column]):.6g}.{more} "
             'Average them with duplicates="mean" (--duplicates mean), drop one of them, or give a feature that '
             "tells them apart."
         )
     raise InputError(
-        f"{called.two(i, j)}{called.of_x} lie on one ray through the origin: {called.short(j)} is "
+        f"{called.all(i, j)}{called.of_x} lie on one ray through the origin: {called.short(j)} is "
         f"c = {factor[j]:.10g} times {called.short(i)}. Without bias f(c x) = c f(x), so the target{of} of "
         f"{called.short(j)} should be {expected[j, column]:.10g}; received {Y[j, column]:.10g}.{more} "
         "Use a positive bias (--bias 1), or drop one of the rows."

@@ -32,9 +32,9 @@ class RowNames:
 
     Examples
     --------
-    >>> RowNames().one(3), RowNames().two(1, 3)
+    >>> RowNames().all(3), RowNames().all(1, 3)
     ('row 3 (counting from 0)', 'rows 1 and 3 (counting from 0)')
-    >>> RowNames([2, 5], "line").two(0, 1)
+    >>> RowNames([2, 5], "line").all(0, 1)
     'lines 2 and 5'
     """
 
@@ -83,30 +83,20 @@ class RowNames:
         """
         return f"{self._kind} {self._label(i)}"
 
-    def one(self, i: int) -> str:
-        """Return ``row 3 (counting from 0)`` or ``line 5``.
+    def all(self, *rows: int) -> str:
+        """Return ``row 3 (counting from 0)`` or ``lines 2 and 5``, the first of them first.
 
         Parameters
         ----------
-        i : int
+        *rows : int
+            One or two.
         """
-        return self.short(i) + self._counted()
-
-    def two(self, i: int, j: int) -> str:
-        """Return ``rows 1 and 3 (counting from 0)`` or ``lines 2 and 5``, the first of them first.
-
-        Parameters
-        ----------
-        i, j : int
-        """
-        first, second = sorted((self._label(i), self._label(j)))
-        return f"{self._kind}s {first} and {second}{self._counted()}"
+        names = " and ".join(map(str, sorted(self._label(i) for i in rows)))
+        counted_from = "" if self.of_a_file else " (counting from 0)"
+        return f"{self._kind}{'s' * (len(rows) > 1)} {names}{counted_from}"
 
     def _label(self, i: int) -> Any:
         return i if self._labels is None else self._labels[i]
-
-    def _counted(self) -> str:
-        return "" if self.of_a_file else " (counting from 0)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +267,7 @@ def _to_float(
 
 def _where(row: int | None, column: int | None, label: str | None, rows: RowNames | None = None) -> str:
     called = rows or RowNames()
-    parts = [] if row is None else [called.one(row)]
+    parts = [] if row is None else [called.all(row)]
     if column is not None and called.of_a_file and label is not None:
         parts.append(f"column {label!r}")
     elif column is not None:

@@ -354,7 +354,7 @@ def opposite_rows(
         i, j = sorted((int(keep[first[worst]]), int(keep[second[worst]])))
         named = called or RowNames()
         raise InputError(
-            f"{named.two(i, j)}{named.of_x} are opposite points, and bias is 0: every network without "
+            f"{named.all(i, j)}{named.of_x} are opposite points, and bias is 0: every network without "
             f"bias has f(x) - f(-x) linear in x, but the targets of the {len(first)} pairs of opposite points are "
             f"not (this pair is furthest off). Use a positive bias (--bias 1), or drop one of the rows."
         )
