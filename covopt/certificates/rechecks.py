@@ -18,7 +18,7 @@ from covopt.checks.wording import Check, counted
 from covopt.data.scaling import misses
 from covopt.exact.rounding import allowance, gamma, relative_gap
 from covopt.losses.regression import INTERPOLATES
-from covopt.network.inputs import outputs
+from covopt.network.base import outputs
 from covopt.potentials import POTENTIALS
 from covopt.status import Status
 

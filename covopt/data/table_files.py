@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.data.column_choice import describe_left_out, features_by_default, resolve, taken_away, without
-from covopt.data.columns import content_of, holds_classes, to_numbers
+from covopt.checks.validation import suggest
+from covopt.checks.wording import listed
+from covopt.data.columns import (
+    content_of,
+    describe_left_out,
+    features_by_default,
+    holds_classes,
+    to_numbers,
+    without,
+)
 from covopt.data.readers import Text, read_frame
 from covopt.data.tabular import RowNames, check_finite
 from covopt.errors import InputError
@@ -178,6 +186,67 @@ def read_table(
             frame, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
         )
     return _choose(frame, groups, words_of, path, target, features, labels, weight, drop_missing=drop_missing)
+
+
+def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> list[str]:
+    """Return the columns that are no features where all others are wanted; none where features are named.
+
+    Parameters
+    ----------
+    features : str, sequence of str or None
+    columns : sequence of str
+
+    Examples
+    --------
+    >>> taken_away("-id,-weight", ["id", "weight", "y"]), taken_away("id", ["id", "weight", "y"])
+    (['id', 'weight'], [])
+    """
+    names = [name.strip() for name in features.split(",")] if isinstance(features, str) else []
+    less = [name[1:] for name in names if name.startswith("-") and name not in columns]
+    return less if len(less) == len(names) else []
+
+
+def resolve(
+    argument: str,
+    wanted: str | Sequence[str] | None,
+    columns: Sequence[str],
+    groups: dict[str, list[str]],
+    path: Path,
+) -> list[str]:
+    """Return the columns that an argument names.
+
+    Parameters
+    ----------
+    argument : str
+        What messages call it.
+    wanted : str, sequence of str or None
+        Names of columns or of groups; ``"a,b"`` names two.
+    columns : sequence of str
+    groups : dict
+        Names that stand for several columns.
+    path : Path
+
+    Raises
+    ------
+    InputError
+        For names that are none, or stand twice.
+    """
+    if wanted is None:
+        return []
+    if isinstance(wanted, str):
+        wanted = [wanted] if wanted in columns or wanted in groups else [w.strip() for w in wanted.split(",")]
+    names: list[str] = []
+    for name in wanted:
+        if name not in columns and name not in groups:
+            near = suggest(name, columns) or "."
+            raise InputError(f"{argument}: {path} has no column {name!r}{near} Available: {listed(columns)}.")
+        names.extend([name] if name in columns else groups[name])
+    repeated = [n for n in names if names.count(n) > 1]
+    if repeated:
+        raise InputError(f"{argument} names the column {repeated[0]!r} twice.")
+    if not names:
+        raise InputError(f"{argument} names no column. Available: {listed(columns)}.")
+    return names
 
 
 def _choose(

@@ -21,7 +21,7 @@ from scipy.optimize import lsq_linear
 from covopt.errors import InputError
 from covopt.files.schema import numbers
 from covopt.network import DeepReLUNetwork, ReLUNetwork, check_inputs
-from covopt.network.export import with_neurons
+from covopt.network.base import with_neurons
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Networks, shallow and deep, and the files and frameworks they are handed to."""
 
+from covopt.network.base import check_inputs
 from covopt.network.deep import DeepReLUNetwork
-from covopt.network.inputs import check_inputs
 from covopt.network.shallow import ReLUNetwork
 
 __all__ = ["DeepReLUNetwork", "ReLUNetwork", "check_inputs"]

@@ -11,8 +11,7 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
-from covopt.network.export import Layers, Network
-from covopt.network.inputs import check_inputs, in_pieces
+from covopt.network.base import Layers, Network, check_inputs, in_pieces
 
 
 @dataclass(frozen=True, eq=False, repr=False)

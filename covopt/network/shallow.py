@@ -12,10 +12,9 @@ from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
+from covopt.network.base import Layers, Network, as_table, check_inputs
+from covopt.network.base import outputs as outputs_of
 from covopt.network.deep import DeepReLUNetwork
-from covopt.network.export import Layers, Network
-from covopt.network.inputs import as_table, check_inputs
-from covopt.network.inputs import outputs as outputs_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,8 +14,8 @@ from covopt.depth.bounds import dual_trees
 from covopt.depth.families import LAYER_BYTES, Recursion
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
+from covopt.network.base import outputs
 from covopt.network.deep import DeepReLUNetwork
-from covopt.network.inputs import outputs
 from covopt.oracles.base import heights
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
