@@ -221,12 +221,22 @@ NETWORK: Table = {"hidden_weights": rows, "output_weights": rows, "output_bias":
 
 CERTIFICATE: Table = {"residual": number, "gauge": number, "exact": flag, "bound": line}
 
-SOLUTION: Table = {
+RUN: Table = {
     "status": line,
+    "tol": share,
+    "random_state": maybe(whole),
+    "time_s": finite,
+    "timings": maybe(seconds, absent=True),
+    "history": each(record),
+}
+
+FITTED: Table = {"lam": number, "loss": LOSS, "sample_weight": maybe(rows)}
+
+SOLUTION: Table = {
+    **RUN,
     "cost": number,
     "lower_bound": number,
     "gap": number,
-    "tol": share,
     "problem": PROBLEM,
     "network": NETWORK,
     "dual": rows,
@@ -235,40 +245,29 @@ SOLUTION: Table = {
     "proof": maybe(record, absent=True),
     "certificate": CERTIFICATE,
     "solver": line,
-    "random_state": maybe(whole),
-    "time_s": finite,
-    "timings": maybe(seconds, absent=True),
-    "history": each(record),
 }
 
 SOLUTION_WITH_LOSS: Table = {
     **SOLUTION,
-    "problem": {**PROBLEM, "lam": number, "loss": LOSS, "sample_weight": maybe(rows)},
+    "problem": {**PROBLEM, **FITTED},
     "certificate": {**CERTIFICATE, "objective": number, "loss_value": number},
 }
 
 DEEP_NETWORK: Table = {"weights": each(rows), "biases": each(maybe(rows))}
 
+_DEEP_PROBLEM: Table = {name: kind for name, kind in PROBLEM.items() if name != "potential"}
+
 DEEP_SOLUTION: Table = {
-    "status": line,
+    **RUN,
     "depth": whole,
     "cost": finite,
     "lower_bound": finite,
-    "tol": share,
-    "problem": {name: kind for name, kind in PROBLEM.items() if name != "potential"},
+    "problem": _DEEP_PROBLEM,
     "network": DEEP_NETWORK,
     "bounds": each(record),
-    "random_state": maybe(whole),
-    "time_s": finite,
-    "timings": maybe(seconds, absent=True),
-    "history": each(record),
 }
 
-DEEP_FIT: Table = {
-    **DEEP_SOLUTION,
-    "objective": finite,
-    "problem": {**DEEP_SOLUTION["problem"], "lam": number, "loss": LOSS, "sample_weight": maybe(rows)},  # type: ignore[dict-item]
-}
+DEEP_FIT: Table = {**DEEP_SOLUTION, "objective": finite, "problem": {**_DEEP_PROBLEM, **FITTED}}
 
 REASON: Table = {
     "side": line,

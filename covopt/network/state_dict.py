@@ -90,10 +90,10 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         For a file that cannot be read, holds a whole pickled module, or tensors that NumPy has no type for.
     """
     kind = format_of(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the path of a model file.")
-    if not path.exists():
-        raise InputError(f"{path} does not exist.")
+    if not path.is_file():
+        raise InputError(
+            f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give the path of a model file."
+        )
     needed = OF_A_BYTE * path.stat().st_size
     plan(needed, memory_left(needed), "Use a machine with more.", what=f"the model {path}")
     try:
