@@ -339,7 +339,7 @@ def load_table(
     Parameters
     ----------
     path : str or Path
-        ``.csv`` (comma, semicolon or tab; the first line names the columns), ``.tsv``, ``.txt``, each also with
+        ``.csv`` (comma, semicolon, tab or bar; the first line names the columns), ``.tsv``, ``.txt``, each also with
         ``.gz``, ``.bz2``, ``.xz`` or ``.zip`` after it; ``-`` for CSV from standard input;
         ``.parquet``, ``.pq``, ``.feather``, ``.xlsx`` (needs openpyxl); or ``.npz`` (one-dimensional arrays are
         columns of their name; an (N, d) array ``X`` holds the columns ``x0, x1, …``, any other (N, d) array ``a``
