@@ -8,19 +8,14 @@ the sum. An interior point method finds it: a barrier for the box, and one for e
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
 import numpy as np
 from numba import njit
 
 from covopt.oracles.cones.sphere_form import factor, solve
-from covopt.proofs.closing import ENTRIES, FALSE
 
 SMALLEST = 2.0**-100
 STEPS = 60  # of Newton's method
 FASTER, EDGE = 0.2, 0.95  # the barrier from one step to the next; share of the way to a facet
-FINE = 1 << 53  # slopes are not rounded
 
 
 def advise(
@@ -185,82 +180,3 @@ def _meet(q, constant, Y, low, high, B, gram, barrier, y, a, normal):
         if drop < 1.0:
             barrier *= FASTER
     return barrier
-
-
-class Chords:
-    """Boxes of both signs of G(u) = Σ signs_i σ(y_i·u) on all facets of the cube, cut while their bounds exceed 1.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, D)
-        y_i, in units of the H that is wanted.
-    signs : ndarray of shape (n,)
-    most : int
-        Boxes. Where they run out the worst have been cut.
-
-    Attributes
-    ----------
-    bound : float
-        Of |G(u)|/|u|, in doubles; 1 where all boxes close with the H that is wanted.
-    value : float
-        The largest of G(u)/|u| that was met. The search ends where it is above 1.
-    cuts : int
-        The most along one coordinate.
-    code : list of bytes
-        Of each root the cuts in preorder, a byte a node: 0 a leaf, j + 1 a cut along coordinate j.
-    """
-
-    def __init__(self, rows: np.ndarray, signs: np.ndarray, most: int):
-        self.rows, self.signs = rows, signs
-        D, step = rows.shape[1], max(1, ENTRIES // len(rows))
-        k, roots = np.arange(4 * D), 4 * D
-        fixed, side = np.eye(D, dtype=bool)[k // 2 % D], (1.0 - 2.0 * (k % 2))[:, None]
-        ends = np.stack([np.where(fixed, side, -1.0), np.where(fixed, side, 1.0)], axis=1)
-        sign, lower, made = 1.0 - 2.0 * (k // (2 * D)), np.full(roots, -1), roots
-        self.value = 0.0
-        bound, axis = self._bounds(ends, sign)
-        while self.value <= 1.0 + FALSE:
-            open_ = np.flatnonzero((bound[:made] > 1.0) & (axis[:made] >= 0) & (lower[:made] < 0))
-            worst = open_[np.argsort(-bound[open_], kind="stable")[: min(step, max(0, most - made) // 2)]]
-            if not len(worst):
-                break
-            end = made + 2 * len(worst)
-            if end > len(bound):
-                ends, sign, bound, axis, lower = (
-                    np.concatenate([part, np.zeros((end, *part.shape[1:]), part.dtype)])
-                    for part in (ends, sign, bound, axis, lower)
-                )
-            cut, new = axis[worst], np.arange(made, end, 2)
-            ends[made:end], sign[made:end] = ends[worst].repeat(2, axis=0), sign[worst].repeat(2)
-            ends[new, 1, cut] = ends[new + 1, 0, cut] = ends[worst, :, cut].mean(axis=1)
-            bound[made:end], axis[made:end] = self._bounds(ends[made:end], sign[made:end])
-            lower[worst], lower[made:end], made = new, -1, end
-        self.bound = max(1.0, float(bound[:made][lower[:made] < 0].max()))
-        width = ends[:made, 1] - ends[:made, 0]
-        self.cuts = 2 - math.frexp(float(width[width > 0.0].min()))[1]
-        self.code = [bytes(self._preorder(root, lower, axis)) for root in range(roots)]
-
-    @staticmethod
-    def _preorder(root: int, lower: np.ndarray, axis: np.ndarray) -> Iterator[int]:
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            part = int(lower[node])
-            yield 0 if part < 0 else int(axis[node]) + 1
-            stack += [] if part < 0 else [part + 1, part]
-
-    def _bounds(self, ends: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bounds of boxes, and the coordinates to cut them along."""
-        low, high = ends[:, 0], ends[:, 1]
-        middle, reach = 0.5 * (low + high) @ self.rows.T, 0.5 * (high - low) @ np.abs(self.rows).T
-        signs = sign[:, None] * self.signs
-        linear = np.where(middle >= reach, signs, 0.0) @ self.rows
-        undecided = np.abs(middle) < reach
-        box, row = np.nonzero(undecided)
-        lo, hi = (middle - reach)[box, row], (middle + reach)[box, row]
-        count, width = undecided.sum(axis=1), high - low
-        _, _, axis, value, bound = advise(
-            self.rows, count, row, signs[box, row], lo, hi, linear, low, high, width, FINE
-        )
-        self.value = max(self.value, value)
-        return bound, axis

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.certificates.chords import Chords, advise
+from covopt.certificates.chords import advise
 from covopt.certificates.curves import Curves, curve
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
@@ -22,7 +22,7 @@ from covopt.oracles.cones.moments import LOW, quadratic_limit
 from covopt.proofs import Problem, Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
-from covopt.proofs.closing import FALSE, close, encoded
+from covopt.proofs.closing import close, encoded
 from covopt.proofs.coq import FIELD_BITS
 from covopt.proofs.theorem import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 FIRST_BOXES, MORE_BOXES = 80, 4
 PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
-TURNED = 10  # bits of a basis beyond those of the narrowest box
+TURNED = 10  # bits of a basis beyond those by which its coordinates differ in size
 INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
-MAX_BOXES, MAX_CUTS = 2_000_000, 50_000  # of the search, and of leaves that it leaves open
+MAX_BOXES = 2_000_000
 
 
 def problem_of(solution: Any, data: Data) -> Problem:
@@ -261,24 +261,19 @@ def cover(
         own = read(sealed(content))
         if curve(own, curves):
             return _filled(content, own, about)
-    V = _whole(found.basis)
-    while True:
-        wanted = best * (1.0 + rtol) or 1.0
-        search = Chords(rows @ V * (np.abs(dual) / wanted)[:, None], np.sign(dual), max_boxes)
-        if not search.value > 1.0 + FALSE:
-            break
-        best = wanted * search.value
-    h = Fraction(min(wanted * search.bound, max(upper, wanted)))
-    multipliers, H = _shortened(about, moved, h, theorem)
-    rtol = max(rtol, (1.0 + rtol) * float(h) / wanted - 1.0)
-    basis = _turned(V, search.cuts + TURNED)
-    sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / float(h)
+    V, wanted = _whole(found.basis), best * (1.0 + rtol) or 1.0
+    multipliers, H = _shortened(about, moved, Fraction(wanted), theorem)
+    lengths = np.linalg.norm(rows @ V, axis=0)
+    uneven = lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900)
+    basis = _turned(V, TURNED + math.ceil(math.log2(uneven)))
+    sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
     # rounding a slope is felt in second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
     normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
     content["proof"] = _proof(multipliers, H, basis, (1, min(slope, FIELD_BITS), normal))
     own = read(sealed(content))
-    close(own, search.code, min(max_boxes, MAX_CUTS), advise)
+    known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))
+    close(own, known, max_boxes, advise)
     return _filled(content, own, about)
 
 

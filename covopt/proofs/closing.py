@@ -29,6 +29,7 @@ from covopt.proofs.checker.covopt_check import (
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
 SAFE = 500  # bits of integers that become floats
+NEARLY = 1e-9  # of H, that a box whose bound is above it in doubles may still close with
 FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
 
 
@@ -51,9 +52,10 @@ class Node:
         self.upper, self.lower = (Node(half(box, rows, linear, axis, up), cuts) for up in (True, False))
         return [self.upper, self.lower]
 
-    def closes(self, normal: list[int], slopes: list[int], own: Any) -> bool:
+    def closes(self, choice: Choice, own: Any) -> bool:
         """Whether it is closed with these; then it keeps them, and its box where a larger H might open it again."""
         box, rows, linear = self.state
+        normal, slopes = choice.normal, choice.slopes
         self.leaf = None
         if not closed(box, rows, linear, normal, slopes, own):
             return False
@@ -69,77 +71,64 @@ class Node:
         return True
 
 
-def close(own: Any, advised: Sequence[bytes], most: int, advise: Callable[..., Any]) -> None:
+def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
     """Give ``own`` a tree that closes, and an H that may have to be larger.
+
+    Boxes are cut depth first, so many at a time that their undecided rows do not fill the memory.
 
     Parameters
     ----------
     own : namespace
         As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set.
-    advised : sequence of bytes
-        Cuts of each root in preorder, a byte a node: 0 a leaf, j + 1 a cut along coordinate j.
+    known : int
+        An H that is known to suffice: where cuts run out it is the next one to be tried.
     most : int
-        Cuts beyond those. Where they run out H is raised to what closes then.
+        Cuts for each of the two. Where they run out again H is raised to what closes then.
     advise : callable
         :func:`covopt.certificates.chords.advise`.
     """
     own.corner = 1 << CORNER
     rows, D = rows_of(own), len(own.basis)
-    roots: list[Node] = []
-    open_ = Open(own, Advisor(own, [r for _, r in rows], advise), most)
-    for k, code in enumerate(advised):
+    advisor, roots = Advisor(own, [r for _, r in rows], advise), []
+    for k in range(4 * D):
         signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
         roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
-        stack = roots[-1:]
-        for token in code:
-            node = stack.pop()
-            if token:
-                stack += node.cut(token - 1)
-            else:
-                open_.add(node)
-    open_.settle()
+    open_, spent = roots[::-1], 0
+    loose: list[Node] = []  # closed, but perhaps not with a larger H
+    while open_:
+        first, size = len(open_), 0
+        while first and size <= ENTRIES:
+            first -= 1
+            size += 1 + len(open_[first].state[1])
+        batch, open_ = open_[first:], open_[:first]
+        choices, value = advisor(batch)
+        if value > 1.0 + FALSE:  # the statement is false with this H
+            own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
+            open_, loose = open_ + batch + loose, []
+            continue
+        pairs = zip(batch, choices, strict=True)
+        left = [(node, choice) for node, choice in pairs if not (choice.may and node.closes(choice, own))]
+        loose += [node for node in batch if node.state and node.leaf]
+        spent += len(left)
+        if spent <= most and all(choice.axis >= 0 and sum(node.cuts) < DEEPEST for node, choice in left):
+            open_ += [part for node, choice in left for part in node.cut(choice.axis)]
+        elif known > own.H:
+            own.H, spent = known, 0
+            open_, loose = open_ + loose + [node for node, _ in left], []
+        else:
+            raise_until_closed(own, left)
+            open_, loose = open_ + loose + [node for node, _ in left if node.state], []
     own.corner = 1 << max(1, *(each - 1 for node in preorder(roots) for each in node.cuts))
     own.tree = packed(roots, own)
 
 
-class Open:
-    """Boxes that are to be closed, so many at a time: the undecided rows of all of them would fill the memory."""
+class Choice(NamedTuple):
+    """A normal and slopes for a box, the coordinate to cut it along, and whether it may close with them."""
 
-    def __init__(self, own: Any, advisor: Advisor, most: int):
-        self.own, self.advisor, self.most = own, advisor, most
-        self.waiting: list[Node] = []
-        self.loose: list[Node] = []  # closed, but perhaps not with a larger H
-        self.size = self.spent = 0
-
-    def add(self, node: Node) -> None:
-        """Take one more box."""
-        self.waiting.append(node)
-        self.size += 1 + len(node.state[1])
-        if self.size > ENTRIES:
-            self.settle()
-
-    def settle(self) -> None:
-        """Close all boxes: with what is chosen for them, by further cuts, or in the end by a larger H."""
-        own, waiting, self.waiting, self.size = self.own, self.waiting, [], 0
-        while waiting:
-            choices, value = self.advisor(waiting)
-            if value > 1.0 + FALSE:  # the statement is false with this H
-                own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
-                waiting, self.loose = waiting + self.loose, []
-                continue
-            pairs = zip(waiting, choices, strict=True)
-            left = [(node, *choice) for node, choice in pairs if not node.closes(*choice[:2], own)]
-            self.loose += [node for node in waiting if node.state and node.leaf]
-            self.spent += len(left)
-            if self.spent <= self.most and all(
-                axis >= 0 and sum(node.cuts) < DEEPEST for node, _, _, axis in left
-            ):
-                waiting = [part for node, _, _, axis in left for part in node.cut(axis)]
-            elif left:
-                raise_until_closed(own, left)
-                waiting, self.loose = self.loose + [node for node, *_ in left if node.state], []
-            else:
-                break
+    normal: list[int]
+    slopes: list[int]
+    axis: int
+    may: bool
 
 
 def raise_until_closed(own: Any, left: list[Any]) -> None:
@@ -147,14 +136,14 @@ def raise_until_closed(own: Any, left: list[Any]) -> None:
     step = 1 + (own.H >> own.normal_bits)
     while left:
         own.H, step, still = own.H + step, 2 * step, []
-        for node, normal, slopes, axis in left:
+        for node, choice in left:
             box = node.state[0]
             facet = next(j for j, (low, high) in enumerate(box) if low == high)
             size = math.isqrt(sum(x * x for x in own.basis[facet])) + 1
             side = own.unit if box[facet][0] > 0 else -own.unit
             outward = [side * x // size if side * x > 0 else -(-side * x // size) for x in own.basis[facet]]
-            if not (node.closes(normal, slopes, own) or node.closes(outward, slopes, own)):
-                still.append((node, normal, slopes, axis))
+            if not (node.closes(choice, own) or node.closes(choice._replace(normal=outward), own)):
+                still.append((node, choice))
         left = still
 
 
@@ -170,8 +159,8 @@ class Advisor:
         self.unit = float(max(abs(x) for column in own.basis for x in column))
         self.basis = np.array([[x / self.unit for x in column] for column in own.basis])
 
-    def __call__(self, nodes: list[Node]) -> tuple[list[tuple[list[int], list[int], int]], float]:
-        """Return (normal, slopes, axis) for each box, and the largest value met of σG/(H|u|)."""
+    def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
+        """Return what is chosen for each box, and the largest value met of σG/(H|u|)."""
         own, shift, D = self.own, self.shift, len(self.basis)
         H = max(float(own.H >> shift), 1.0) * self.unit
         states = [node.state for node in nodes]
@@ -184,7 +173,7 @@ class Advisor:
         linear = np.array([[float(x >> shift) for x in line] for _, _, line in states]).reshape(-1, D) / H
         ends = np.array([[[float(x) for x in pair] for pair in box] for box, _, _ in states]) / corner
         width = np.array([[float(high - low) for low, high in box] for box, _, _ in states]) / corner
-        slopes, normals, axes, value, _ = self.advise(
+        slopes, normals, axes, value, bounds = self.advise(
             self.rows / H, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
             self.basis,
         )  # fmt: skip
@@ -192,7 +181,8 @@ class Advisor:
         short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
         ends_ = np.cumsum(count).tolist()
         parts = [whole[end - size : end] for end, size in zip(ends_, count.tolist(), strict=True)]
-        return list(zip(short, parts, axes.tolist(), strict=True)), value
+        may = (bounds <= 1.0 + NEARLY).tolist()
+        return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 
 
 def preorder(roots: Sequence[Node]) -> Iterator[Node]:

@@ -12,7 +12,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import covopt
-from covopt.certificates.chords import Chords
 from covopt.certificates.curves import Curves, field
 from covopt.certificates.prove import prove, prove_in_time
 from covopt.datasets import make_smooth
@@ -133,14 +132,10 @@ def test_a_multiplier_of_a_quadratic_leaf_stays_within_its_bits(share):
     assert (1 - 2.0**-15) * min(share * whole, 2.0**271 - 2.0**255) <= magnitude(value) <= share * whole
 
 
-def test_a_search_that_ends_early_has_cut_the_worst():
-    table = make_smooth(30)
-    solution = covopt.min_norm(*table)
-    rows = np.column_stack([table[0], np.ones(30)]) * np.abs(solution.dual.ravel())[:, None]
-    rows, signs, bounds = rows / (1.0 + 1e-9), np.sign(solution.dual.ravel()), []
-    for most in (0, 100, 400, 100_000):
-        found = Chords(rows, signs, most)
-        assert sum(len(code) for code in found.code) <= max(most, 12)
-        assert all(2 * code.count(0) == len(code) + 1 for code in found.code)
-        bounds.append(found.bound)
-    assert bounds == sorted(bounds, reverse=True) and bounds[-1] < 1.0 + 1e-6
+def test_fewer_boxes_prove_less():
+    solution, bounds = covopt.min_norm(*make_smooth(30)), []
+    for most in (100, 400, 100_000):
+        proof = solution.prove(max_boxes=most)
+        assert proof.boxes <= max(2 * most, 12)
+        bounds.append(proof.lower_bound)
+    assert 0.0 < bounds[0] < bounds[1] < bounds[2] == pytest.approx(solution.lower_bound, rel=1e-8)
