@@ -306,13 +306,12 @@ def _same_problem(one: Solution, other: Solution) -> bool:
     """Whether two solutions differ in λ (and in what was found) alone."""
     if one.loss is None or other.loss is None:
         return False
-    kinds = [(s.data.bias, s.output_bias, s.potential) for s in (one, other)]
-    same = kinds[0] == kinds[1]
-    same = same and one.loss.parameters() == other.loss.parameters()
-    scalings = [None if s.scaling is None else s.scaling.to_dict() for s in (one, other)]
-    same = same and scalings[0] == scalings[1]
+    kinds = [
+        (s.data.bias, s.output_bias, s.potential, loss.parameters(), s.scaling and s.scaling.to_dict())
+        for s, loss in ((one, one.loss), (other, other.loss))
+    ]
     pairs = (one.data.X, other.data.X), (one.data.Y, other.data.Y), (one.loss.weights, other.loss.weights)
-    return same and all(np.array_equal(a, b) for a, b in pairs)
+    return kinds[0] == kinds[1] and all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _verify(

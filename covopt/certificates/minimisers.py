@@ -33,7 +33,6 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.points import WarmStart
 
-ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
@@ -174,9 +173,9 @@ class Minimisers:
         except BudgetError as error:
             return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
         gap = relative_gap(problem.network_value(weights, offset), problem.dual_value(dual))
-        if gap > ACCURATE:
+        if gap > NEAR:
             return Uniqueness(
-                None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
+                None, f"the tight set needs a gap of {NEAR:g}; the best bracket has {gap:.1e}", 0
             )
         return analyse_uniqueness(
             problem, tight_set(problem, oracle, dual, slack=NEAR), offset, self._enclosed

@@ -29,7 +29,9 @@ from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.master.columns import ON_PLANE
 
-NEAR = 1e-7  # slack within which a neuron counts as tight, and distance below which two are one maximiser
+NEAR = (
+    1e-7  # slack of a tight neuron, which no gap may exceed, and distance below which two are one maximiser
+)
 LARGEST_SYSTEM = 700
 STEPS = 3  # enough where they converge quadratically from a gap of 1e-9; what takes more is singular
 SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as converged

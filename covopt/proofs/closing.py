@@ -29,8 +29,7 @@ from covopt.proofs.checker.covopt_check import (
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
 SAFE = 500  # bits of integers that become floats
-NEARLY = 1e-9  # of H, that a box whose bound is above it in doubles may still close with
-FALSE = 1e-11  # σG/(H|u|) may be so much above one by rounding
+FALSE = 1e-11  # σG/(H|u|) and bounds of it may be so much above one by rounding
 
 
 class Node:
@@ -181,7 +180,7 @@ class Advisor:
         short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
         ends_ = np.cumsum(count).tolist()
         parts = [whole[end - size : end] for end, size in zip(ends_, count.tolist(), strict=True)]
-        may = (bounds <= 1.0 + NEARLY).tolist()
+        may = (bounds <= 1.0 + FALSE).tolist()
         return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 
 
