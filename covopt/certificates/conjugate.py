@@ -10,14 +10,13 @@ exact), inside the domain by comparison, and what their sum still differs from z
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.exact.rounding import EPS, UNIT, allowance, dot_bounds, down, lengths_up, moved_up, sum_bounds, up
+from covopt.exact.rounding import UNIT, allowance, dot_bounds, down, lengths_up, moved_up, sum_bounds, up
 from covopt.losses import Interpolation, Loss
 
 ALTERNATIONS = 30
@@ -346,41 +345,10 @@ def _of_linear(
 
 def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend: Fraction) -> Fraction:
     """Find a good multiple by bisection; its value is bounded, so any will do."""
-    longest = down(allowed / gauge) if gauge > 0 else 2.0
-    if longest > 1.0:  # beyond 1 the domain may end
-        longest = min(longest, loss.reach(point))
-
-    def rise(t: float) -> float:
-        return -float(np.vdot(point, loss.conjugate_gradient(t * point))) - 2.0 * t * float(bend)
-
-    step = best_multiple(rise, longest)
+    step = loss.best_multiple(point, down(allowed / gauge) if gauge > 0 else 2.0, 2.0 * float(bend))
     value = conjugate_above(loss, step * point)
     if not np.isfinite(value):
         return Fraction(0)
     # the weights sum to one up to rounding: the objective of the exact ones is as close
     share = 1 - Fraction(2 * len(point) + 16) * Fraction(UNIT)
     return (Fraction(-value) - Fraction(step) ** 2 * bend) * share
-
-
-def best_multiple(rise: Callable[[float], float], longest: float) -> float:
-    """Return the t up to ``longest`` at which a concave function of it is largest, nearly: any t gives a bound.
-
-    Parameters
-    ----------
-    rise : callable
-        Its derivative.
-    longest : float
-        1/gauge, or where the domain of the conjugate ends.
-
-    Examples
-    --------
-    >>> [round(best_multiple(lambda t: 1.0 - t, end), 9) for end in (3.0, 0.5, 1e300)]
-    [1.0, 0.5, 1.0]
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        while not (end := rise(longest)) >= 0.0 and longest > 0.0:  # infinite or NaN where a gauge is nothing
-            least = EPS * longest
-            if np.isfinite(end) and rise(least) > 0.0:
-                return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS))
-            longest = least
-    return longest

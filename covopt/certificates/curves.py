@@ -20,8 +20,8 @@ from covopt.limits import now, seconds_left
 from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import TINY, on_sphere
-from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of, start
-from covopt.proofs.closing import Node, packed
+from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
+from covopt.proofs.closing import Node, packed, planted, raise_until
 
 MANTISSA = 16  # bits of a multiplier in a file
 SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
@@ -202,27 +202,25 @@ def curve(own: Any, curves: Any) -> bool:
         narrowest = min(narrowest, float(width[width > 0.0].min()))
         stack += box.parts
     own.corner = 1 << round(2.0 - math.log2(narrowest))  # none is rounded, multipliers of m have room
-    rows, D = rows_of(own), len(own.basis)
+    rows = rows_of(own)
     place = {id(r): i for i, (_, r) in enumerate(rows)}
-    roots, leaves = [], []
-    for k, root in enumerate(curves.roots):
-        signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
-        roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
-        pairs = [(roots[-1], root)]
-        while pairs:
-            node, box = pairs.pop()
-            if box.parts:
-                upper, lower = node.cut(box.cut)
-                pairs += [(upper, box.parts[1]), (lower, box.parts[0])]
-            else:
-                leaves.append((node, box.moves, box.chart))
-    step, first = 1 + (own.H >> own.slope_bits), own.H
-    while left := [leaf for leaf in leaves if not closes(own, *leaf, place, unit, curves.size)]:
-        while left:
-            if step > first:
-                return False
-            own.H, step = own.H + step, 2 * step
-            left = [leaf for leaf in left if not closes(own, *leaf, place, unit, curves.size)]
+    roots, leaves = planted(own, rows), []
+    pairs = list(zip(roots, curves.roots, strict=True))
+    while pairs:
+        node, box = pairs.pop()
+        if box.parts:
+            upper, lower = node.cut(box.cut)
+            pairs += [(upper, box.parts[1]), (lower, box.parts[0])]
+        else:
+            leaves.append((node, box.moves, box.chart))
+    most = 2 * own.H
+
+    def closed(leaf: tuple[Node, Any, int]) -> bool:
+        return closes(own, *leaf, place, unit, curves.size)
+
+    while left := [leaf for leaf in leaves if not closed(leaf)]:
+        if not raise_until(own, own.slope_bits, left, closed, most):
+            return False
     own.tree = packed(roots, own)
     return True
 

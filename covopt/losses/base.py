@@ -6,11 +6,12 @@ import copy
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from covopt.checks.validation import as_doubles
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rounding import UNIT
+from covopt.exact.rounding import EPS, UNIT
 
 TINY = 1e-300
 
@@ -242,6 +243,42 @@ class Loss:
             ratio = np.where(U > 0, high / U, np.where(U < 0, low / U, np.inf))
         # the quotient and the product tU are rounded
         return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
+
+    def best_multiple(self, U: np.ndarray, longest: float, bend: float = 0.0) -> float:
+        """Return the t at which −C*(tU) − ½ bend t² is largest, nearly: any t in the domain gives a bound.
+
+        Parameters
+        ----------
+        U : ndarray of shape (N, k)
+            In the domain.
+        longest : float
+            What t may be.
+        bend : float
+
+        Examples
+        --------
+        >>> from covopt.losses import SquaredError
+        >>> loss = SquaredError()
+        >>> _ = loss.encode_targets([2.0, -2.0])
+        >>> U = np.array([[-1.0], [1.0]])
+        >>> [round(loss.best_multiple(U, end), 9) for end in (3.0, 0.5, 1e300)]
+        [2.0, 0.5, 2.0]
+        """
+        if longest > 1.0:  # beyond 1 the domain may end
+            longest = min(longest, self.reach(U))
+
+        def rise(t: float) -> float:
+            return -float(np.vdot(U, self.conjugate_gradient(t * U))) - t * bend
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            while (
+                not (end := rise(longest)) >= 0.0 and longest > 0.0
+            ):  # infinite or NaN where a gauge is nothing
+                least = EPS * longest
+                if np.isfinite(end) and rise(least) > 0.0:
+                    return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS))
+                longest = least
+        return longest
 
 
 class PiecewiseQuadratic(Loss):

@@ -22,7 +22,6 @@ import numpy as np
 
 from covopt.losses import Interpolation, Loss
 
-BISECTIONS = 80
 CONSTANT = 1e-14  # of the largest target, within which targets are constants
 PASSES = 0.9e-9  # residual that a certificate allows, nearly: for networks where nothing comes closer
 AT_ONCE = 256  # neurons whose atoms are written out at a time
@@ -248,24 +247,10 @@ class Problem:
         -------
         (ndarray of shape (N, k), float)
             The best multiple tΛ with t·gauge ≤ 1 and its dual value, a lower bound on the primal. The value is
-            concave in t; the root of its derivative is found by bisection.
+            concave in t.
         """
-        slope = self.slope(dual)
-        longest = 1.0 / gauge if gauge > 0 else 2.0
-        if longest > 1.0:  # beyond 1 the domain may end
-            longest = min(longest, self.loss.reach(slope))
-        bend = self.kappa * float(np.square(dual.sum(axis=0)).sum())
-
-        def rise(t: float) -> float:
-            return -float(np.vdot(slope, self.loss.conjugate_gradient(t * slope))) / self.strength - t * bend
-
-        low, high = 0.0, longest
-        if rise(high) < 0:
-            for _ in range(BISECTIONS):
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if rise(middle) > 0 else (low, middle)
-            high = low
-        scaled = dual * high
+        bend = self.strength * self.kappa * float(np.square(dual.sum(axis=0)).sum())
+        scaled = dual * self.loss.best_multiple(self.slope(dual), 1.0 / gauge if gauge > 0 else 2.0, bend)
         return scaled, self.dual_value(scaled)
 
     # ------------------------------------------------------------------ the smooth part of the dual, for Newton steps

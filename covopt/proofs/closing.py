@@ -87,13 +87,15 @@ def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
         :func:`covopt.certificates.chords.advise`.
     """
     own.corner = 1 << CORNER
-    rows, D = rows_of(own), len(own.basis)
-    advisor, roots = Advisor(own, [r for _, r in rows], advise), []
-    for k in range(4 * D):
-        signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
-        roots.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
+    rows = rows_of(own)
+    advisor, roots = Advisor(own, [r for _, r in rows], advise), planted(own, rows)
     open_, spent = roots[::-1], 0
     loose: list[Node] = []  # closed, but perhaps not with a larger H
+
+    def closes(pair: tuple[Node, Choice]) -> bool:
+        node, choice = pair
+        return node.closes(choice, own) or node.closes(choice._replace(normal=outward(own, node)), own)
+
     while open_:
         first, size = len(open_), 0
         while first and size <= ENTRIES:
@@ -115,7 +117,7 @@ def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
             own.H, spent = known, 0
             open_, loose = open_ + loose + [node for node, _ in left], []
         else:
-            raise_until_closed(own, left)
+            raise_until(own, own.normal_bits, left, closes, math.inf)
             open_, loose = open_ + loose + [node for node, _ in left if node.state], []
     own.corner = 1 << max(1, *(each - 1 for node in preorder(roots) for each in node.cuts))
     own.tree = packed(roots, own)
@@ -130,20 +132,31 @@ class Choice(NamedTuple):
     may: bool
 
 
-def raise_until_closed(own: Any, left: list[Any]) -> None:
-    """Raise H, in steps that double, until boxes close with the normals chosen for them, or with those of facets."""
-    step = 1 + (own.H >> own.normal_bits)
-    while left:
-        own.H, step, still = own.H + step, 2 * step, []
-        for node, choice in left:
-            box = node.state[0]
-            facet = next(j for j, (low, high) in enumerate(box) if low == high)
-            size = math.isqrt(sum(x * x for x in own.basis[facet])) + 1
-            side = own.unit if box[facet][0] > 0 else -own.unit
-            outward = [side * x // size if side * x > 0 else -(-side * x // size) for x in own.basis[facet]]
-            if not (node.closes(choice, own) or node.closes(choice._replace(normal=outward), own)):
-                still.append((node, choice))
-        left = still
+def planted(own: Any, rows: list[tuple[int, list[int]]]) -> list[Node]:
+    """Return the roots of a tree: both signs of all facets."""
+    D, found = len(own.basis), []
+    for k in range(4 * D):
+        signed = [((1 - 2 * (k // (2 * D))) * sign, r) for sign, r in rows]
+        found.append(Node(start(k // 2 % D, 1 - 2 * (k % 2), own.corner, signed), (0,) * D))
+    return found
+
+
+def raise_until(own: Any, bits: int, left: list[Any], closes: Callable[[Any], bool], most: float) -> bool:
+    """Raise H, in steps that double, until all that is left closes; whether that is so with ``most`` or less."""
+    step = 1 + (own.H >> bits)
+    while left and own.H + step <= most:
+        own.H, step = own.H + step, 2 * step
+        left = [one for one in left if not closes(one)]
+    return not left
+
+
+def outward(own: Any, node: Node) -> list[int]:
+    """Return the normal of a box's facet."""
+    box = node.state[0]
+    facet = next(j for j, (low, high) in enumerate(box) if low == high)
+    size = math.isqrt(sum(x * x for x in own.basis[facet])) + 1
+    side = own.unit if box[facet][0] > 0 else -own.unit
+    return [side * x // size if side * x > 0 else -(-side * x // size) for x in own.basis[facet]]
 
 
 class Advisor:
