@@ -21,7 +21,7 @@ FASTER, EDGE = 0.2, 0.95  # the barrier from one step to the next; share of the 
 def advise(
     real: np.ndarray, count: np.ndarray, row: np.ndarray, weight: np.ndarray, lo: np.ndarray, hi: np.ndarray,
     linear: np.ndarray, low: np.ndarray, high: np.ndarray, width: np.ndarray, one: int,
-    basis: np.ndarray | None = None,
+    basis: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:  # fmt: skip
     """Return a for every undecided row, p and a coordinate to cut along for every box, a value of G, and bounds.
 
@@ -37,8 +37,8 @@ def advise(
         Of each box: the sum of the rows that are decided, its corners and widths.
     one : int
         Slopes are to be multiples of its inverse.
-    basis : ndarray of shape (r, r), optional
-        Its rows are the vectors that the coordinates belong to, where these are not orthonormal; p is not in them.
+    basis : ndarray of shape (r, r)
+        Its rows are the vectors that the coordinates belong to, which need not be orthonormal; p is not in them.
 
     Returns
     -------
@@ -51,11 +51,10 @@ def advise(
     bounds : ndarray of shape (boxes,)
         With which multiple of H each box closes, but for rounding; at most 1 where it closes with H.
     """
-    B = np.eye(low.shape[1]) if basis is None else np.ascontiguousarray(basis)
     slopes, normals, bounds = np.zeros(len(row)), np.zeros(low.shape), np.zeros(len(count))
     axes = np.zeros(len(count), dtype=np.int64)
     # of one kind, compiled once
-    real, linear, low, high, width = (np.ascontiguousarray(part) for part in (real, linear, low, high, width))
+    real, linear, low, high, width, B = map(np.ascontiguousarray, (real, linear, low, high, width, basis))
     value = _advise(
         real, count.astype(np.int64), row.astype(np.int64), weight, lo, hi, linear, low, high, width, float(one), B,
         slopes, normals, axes, bounds,
