@@ -1,7 +1,7 @@
 """Exact pricing of one output without enumeration, by branch and bound over the signs of the rows.
 
-:mod:`covopt.oracles.signs.sign_tree` is compiled: thousands of nodes a second. It starts from the best neuron of a
-local search and stops when no open node can exceed it, or at a limit with a bound that holds all the same.
+:mod:`covopt.oracles.signs.sign_tree` starts from the best neuron of a local search and stops when no open node can
+exceed it, or at a limit with a bound that holds all the same.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
-CHUNK = 256
-OPEN_BYTES = 36.0  # of an open node, for each row: of both signs, and of the longer list that takes its place
+ROW_BYTES, NODE_BYTES = 17.0, 1000.0  # of an open node: for each row, and beside that
 FEWEST_NODES = 64
 
 
@@ -42,7 +41,7 @@ class BranchAndBoundOracle:
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
     node_limit : int
-        Most nodes per pricing (10 N bytes each).
+        Most nodes per pricing (17 N bytes each).
     time_limit_s : float, optional
         Seconds per pricing.
     goal : float
@@ -118,7 +117,7 @@ class BranchAndBoundOracle:
         lost = transfer_up(self.rows[support], lengths_up(outputs[support]), basis, reduced)
         best = found.upper_bound
         margin = max(EXACT * best, self.goal - best)
-        upper, point = self._search(reduced, outputs[support], found.neurons[:1] @ basis, best, margin)
+        upper, point = self._search(reduced, outputs[support], best, margin)
         neurons, values = found.neurons, found.values
         size = float(np.linalg.norm(point))
         if size > 0:
@@ -136,7 +135,7 @@ class BranchAndBoundOracle:
         return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
 
     def _search(
-        self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
+        self, rows: np.ndarray, outputs: np.ndarray, best: float, margin: float
     ) -> tuple[float, np.ndarray]:
         """Bound both signs of a scalar dual; return the bound and the incumbent when it is new."""
         # powers of two: nothing is rounded
@@ -144,27 +143,19 @@ class BranchAndBoundOracle:
         units, weights = np.ldexp(rows, -power[:, None]), outputs[:, 0]
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
-        limit, node = self.node_limit, OPEN_BYTES * len(rows)
-        capacity = max(int(room(node * limit) / node), FEWEST_NODES)
-        deadline = np.inf if self.time_limit_s is None else now() + self.time_limit_s
-        trees: list[SignTree] = []
-        highest, point = best / total, np.zeros(rows.shape[1])
+        node = NODE_BYTES + ROW_BYTES * len(rows)
+        capacity = max(int(room(node * self.node_limit) / node), FEWEST_NODES)
+        deadline, tree = np.inf if self.time_limit_s is None else now() + self.time_limit_s, None
+        margin /= total
         try:
-            for sign in (1.0, -1.0):
-                trees.append(SignTree(units, sign * weights, capacity))
-            while True:
-                tree = max(trees, key=lambda tree: tree.bound)
-                self.n_nodes = sum(tree.n_nodes for tree in trees)
-                if tree.bound <= highest + margin / total or self.n_nodes >= limit or tree.is_full:
+            tree = SignTree(units, weights, best / total)
+            while tree.bound > tree.best + margin and tree.n_nodes < self.node_limit:
+                if len(tree.open) >= capacity or now() > deadline:
                     break
-                if now() > deadline:
-                    break
-                tree.best = highest
-                tree.run(margin=margin / total, chunk=min(CHUNK, max(limit - self.n_nodes, 1)))
-                if tree.best > highest:
-                    highest, point = tree.best, tree.point.copy()
+                tree.branch(margin)
         except KeyboardInterrupt:
             self.interrupted = True
-        if len(trees) < 2:
-            return total_up(np.abs(outputs[:, 0]), lengths_up(rows)), point
-        return up(total * up(max(tree.upper for tree in trees) + len(rows) * TINY)), point
+        if tree is None:
+            return total_up(np.abs(outputs[:, 0]), lengths_up(rows)), np.zeros(rows.shape[1])
+        self.n_nodes = tree.n_nodes
+        return up(total * up(tree.upper + len(rows) * TINY)), tree.point

@@ -5,6 +5,7 @@ import pytest
 
 from covopt.errors import InputError
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.signs import sign_tree
 from tests.oracles.table import face_oracle
 
 
@@ -41,28 +42,24 @@ def test_rows_that_do_not_matter_and_a_zero_dual():
 
 
 def test_an_interrupt_leaves_a_valid_bound(monkeypatch):
-    from covopt.oracles.signs import sign_tree
-
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((18, 6))
     dual = rng.standard_normal(18)
     truth = oracle(rows).price(dual).upper_bound
-    calls = []
+    real, calls = sign_tree.bound_node, []
+    for last in (1, 2, 3, 4, 7):  # in the first root, the second, either part of a node
 
-    def stop(*args, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*args, **options)
+        def stop(*args, last=last):
+            calls.append(1)
+            if len(calls) == last:
+                raise KeyboardInterrupt
+            return real(*args)
 
-    real = sign_tree.run_tree
-    monkeypatch.setattr(sign_tree, "run_tree", stop)
-    from covopt.oracles import branch_and_bound
-
-    monkeypatch.setattr(branch_and_bound, "CHUNK", 1)
-    found = oracle(rows, n_starts=1).price(dual)
-    assert len(calls) == 2
-    assert found.upper_bound >= truth * (1 - 1e-9)
+        calls.clear()
+        monkeypatch.setattr(sign_tree, "bound_node", stop)
+        asked = oracle(rows, n_starts=1)
+        assert asked.price(dual).upper_bound >= truth * (1 - 1e-9)
+        assert asked.interrupted and len(calls) == last
 
 
 def test_a_goal_ends_the_search_with_a_bound_that_holds():

@@ -19,7 +19,6 @@ from covopt.network.deep import DeepReLUNetwork
 from covopt.oracles.base import heights
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
-from covopt.oracles.signs.sign_tree import SignTree
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
 
@@ -88,26 +87,21 @@ def test_the_oracle_fits_beside_the_master(plane):
 
 
 def test_trees_and_tables_take_a_share(monkeypatch):
-    kept, counts = [], []
-
-    class Tree(SignTree):
-        def __init__(self, rows, mu, capacity):
-            kept.append(capacity)
-            super().__init__(rows, mu, capacity)
-
-    monkeypatch.setattr("covopt.oracles.branch_and_bound.SignTree", Tree)
+    monkeypatch.setattr("covopt.oracles.branch_and_bound.FEWEST_NODES", 4)
+    nodes, bounds = [], []
     rng = np.random.default_rng(1)
-    rows, dual = rng.standard_normal((40, 12)), rng.standard_normal(40)
-    for limit in (1.0, 0.02):
+    rows, dual = rng.standard_normal((60, 4)), rng.standard_normal(60)
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    for limit in (1.0, 1e-5):
+        oracle = BranchAndBoundOracle(rows, node_limit=30_000, random_state=0)
         with memory_limited(limit):
-            found = BranchAndBoundOracle(rows, node_limit=30_000, random_state=0).price(dual, max_neurons=1)
-            counts.append(found.upper_bound)
-    assert kept[0] == 30_000
-    assert kept[-1] < 10_000
-    assert counts[0] <= counts[1] * (1 + 1e-12)  # a smaller tree bounds less, and bounds
+            bounds.append(oracle.price(dual, max_neurons=1).upper_bound)
+        nodes.append(oracle.n_nodes)
+    assert nodes[1] < 0.5 * nodes[0]
+    assert bounds[0] <= bounds[1] * (1 + 1e-12)  # a smaller tree bounds less, and bounds
     with memory_limited(0.02):
         assert room(1e9) == pytest.approx(0.005 * 2**30)
-        points = rng.standard_normal((20_000, 12))
+        points = rng.standard_normal((20_000, 4))
         pieces = heights(rows, dual, points)
     np.testing.assert_allclose(pieces, heights(rows, dual, points), rtol=1e-12, atol=1e-12)
 
