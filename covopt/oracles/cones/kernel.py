@@ -34,7 +34,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS
-from covopt.oracles.ascent import ascend, height, make_room, settle
+from covopt.oracles.ascent import height, make_room, settle
 from covopt.oracles.cones.leaf import affine_bound, gather, relax, tighten, touch
 
 LEVELS = 100  # halvings of one axis, near 0
@@ -42,7 +42,6 @@ SMALLEST = 2.0**-LEVELS
 PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
 DEEP = 8  # levels per dimension after which it is found by least norm in any case
 FEW = 8  # undecided rows up to which θ is found by least norm at once
-TANGENTS = 60  # of a climb from a point above H
 
 
 class Stack(NamedTuple):
@@ -187,24 +186,18 @@ def at_rest(sizes, u0, s):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def record(rows, weights, linear, stack, u, H, growth, room):
-    """Keep a point above H, its local maximum if H may grow; return the new H."""
+def record(stack, u):
+    """Keep a point above H."""
     place = min(stack.state[1], len(stack.points) - 1)
     stack.state[1] = place + 1
     size = np.sqrt((u * u).sum())
     for j in range(len(u)):
         stack.points[place, j] = u[j] / size
-    if growth > 0.0:
-        none, most, budget = np.int64(0), np.int64(TANGENTS), np.int64(2**62)
-        point = stack.points[place]
-        value = height(rows, weights, linear, point)
-        return max(H, ascend(rows, weights, linear, point, value, none, most, budget, room)[0]) * growth
-    return H
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
-    """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, its bound b, and H."""
+    """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, and its bound b."""
     r = rows.shape[1]
     g, q, u, Q = vectors[0], vectors[1], vectors[2], vectors[3]
     score, a = vectors[4], stack.state[2]
@@ -235,7 +228,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
             above_H = height(rows, weights, linear, Q) - H * np.sqrt((Q * Q).sum())
         if above_H > allowance:
             violated = True
-            H = record(rows, weights, linear, stack, Q, H, growth, room)
+            record(stack, Q)
             break
         if turned or by_theta == 0.0 or top - by_theta > 0.0:
             break  # C(u) > 0: this box is not closed by any θ
@@ -257,14 +250,15 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
         if blurred or axis < 0 or (violated and growth == 0.0):
             axis = -1
             stack.level[1] = max(stack.level[1], bound) if bound < np.inf else np.inf
-    return axis, bound, H
+    return axis, bound
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def explore(rows, weights, linear, sizes, stack, growth, budget):
     r"""Look at up to ``budget`` boxes, and return at how many.
 
-    Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
+    Fewer than that and not done means that a point was met above an H that may grow, that ``points`` is full, or that
+    the stack needs a longer list.
 
     Parameters
     ----------
@@ -277,8 +271,8 @@ def explore(rows, weights, linear, sizes, stack, growth, budget):
     stack : Stack
         Where the walk stands; changed in place, ``stack.state[0]`` is −1 when the root is done.
     growth : float
-        What a point u with G(u) > H‖u‖ does: 0 records it and closes its box by force; otherwise H becomes the value
-        at the local maximum above it, times ``growth``, and the walk goes on.
+        At 0 a point u with G(u) > H‖u‖ closes its box by force, and the walk goes on; otherwise it stops for H to
+        grow.
     budget : int
     """
     r = rows.shape[1]
@@ -289,7 +283,7 @@ def explore(rows, weights, linear, sizes, stack, growth, budget):
         begin, end = stack.first[level], stack.first[level + 1]
         if 2 * end - begin > len(stack.rows):  # no room for a child
             break
-        axis, bound, H = look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room)
+        axis, bound = look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room)
         node += 1
         upper = axis < 0
         if upper:
@@ -302,7 +296,7 @@ def explore(rows, weights, linear, sizes, stack, growth, budget):
         if level >= 0:
             cut(rows, weights, stack, level, upper)
             level += 1
-        if level < 0 or (growth == 0.0 and stack.state[1] == len(stack.points)):
+        if level < 0 or stack.state[1] == (1 if growth > 0.0 else len(stack.points)):
             break
-    stack.state[0], stack.level[0] = level, H
+    stack.state[0] = level
     return node

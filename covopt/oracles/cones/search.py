@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -53,6 +53,9 @@ class Root:
     weights: np.ndarray
     linear: np.ndarray
     stack: Stack
+    met: list[np.ndarray] = field(
+        default_factory=list
+    )  # where climbs have ended from points above an H that grew
 
     @property
     def done(self) -> bool:
@@ -63,21 +66,23 @@ class Root:
         """No more to do, or no room for points of a search that collects them."""
         return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
 
-    def walk(self, *, rows: np.ndarray, sizes: np.ndarray, growth: float, budget: int) -> int:
+    def walk(self, *, scalar: Scalar, sizes: np.ndarray, growth: float, budget: int) -> int:
         """Walk on by at most ``budget`` boxes."""
         used = 0
         while used < budget and not self.stopped(growth):
-            used += explore(rows, self.weights, self.linear, sizes, self.stack, growth, budget - used)
-            if not self.stopped(growth) and used < budget:
+            used += explore(scalar.y, self.weights, self.linear, sizes, self.stack, growth, budget - used)
+            if growth > 0.0 and self.stack.state[1] > 0:
+                self.met.append(scalar.ascend(self.stack.points[:1]))
+                highest = float(np.abs(scalar(self.met[-1])).max())
+                self.stack.level[0], self.stack.state[1] = max(self.stack.level[0], highest) * growth, 0
+            elif not self.stopped(growth) and used < budget:
                 self.stack = longer(self.stack)
         return used
 
-    def take_points(self) -> np.ndarray:
-        """Points found since the last call."""
-        found = self.stack.points[: self.stack.state[1]].copy()
-        if not self.stopped(0.0):
-            self.stack.state[1] = 0
-        return found
+    @property
+    def points(self) -> np.ndarray:
+        """Points above the H of the moment."""
+        return np.concatenate([*self.met, self.stack.points[: self.stack.state[1]]])
 
     def pending(self) -> float:
         """Largest bound of a box that was not looked at."""
@@ -171,20 +176,18 @@ def search(
                 roots.append(root)
 
     nodes, budget, rounds = 0, FIRST_SLICE, 0
-    points = [np.zeros((0, r))]
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None
         alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
             share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
-            walk = partial(Root.walk, rows=rows, sizes=sizes, growth=growth, budget=share)
+            walk = partial(Root.walk, scalar=scalar, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             budget = min(2 * budget, LARGEST_SLICE)
             rounds += 1
             text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} roots"
             tell(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
             if growth > 0.0:
-                points.extend(root.take_points() for root in alive)
                 H = max(root.stack.level[0] for root in roots)
                 for root in alive:
                     root.stack.level[0] = H
@@ -192,8 +195,9 @@ def search(
             if stops and any(root.stack.state[1] for root in roots):
                 break
 
-    points.extend(root.take_points() for root in roots)
     H = max(H, *(root.stack.level[0] for root in roots))
     raised = max(max(root.pending(), root.stack.level[1]) for root in roots)
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
-    return Search(upper, nodes, all(root.done for root in roots), np.concatenate(points))
+    return Search(
+        upper, nodes, all(root.done for root in roots), np.concatenate([root.points for root in roots])
+    )
