@@ -35,6 +35,15 @@ MANY_STARTS = 64  # from which on threads share them
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def inner(x, y):
+    """Sum the products of two vectors: as a loop it compiles in a tenth of the time of ``np.dot``."""
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_column(column, basis, triangle, count):
     """Orthogonalise ``column`` against the basis; append it unless it depends on the earlier ones."""
     r = len(column)
@@ -43,9 +52,7 @@ def _add_column(column, basis, triangle, count):
         size += column[j] * column[j]
         basis[count, j] = column[j]
     for p in range(count):
-        dot = 0.0
-        for j in range(r):
-            dot += basis[p, j] * basis[count, j]
+        dot = inner(basis[p], basis[count])
         triangle[p, count] = dot
         for j in range(r):
             basis[count, j] -= dot * basis[p, j]
@@ -74,9 +81,7 @@ def _newton(columns, low, high, x, Q, work):
         return
     step = 1.0
     for k in range(count - 1, -1, -1):
-        value = 0.0
-        for j in range(r):
-            value -= basis[k, j] * Q[j]
+        value = -inner(basis[k], Q)
         for e in range(k + 1, count):
             value -= triangle[k, e] * shift[e]
         shift[k] = value / triangle[k, k]
@@ -119,9 +124,7 @@ def least_norm(columns, squares, low, high, x, Q, goal, most, work):
     for turn in range(most):
         for p in range(len(x)):
             if low[p] < high[p] and squares[p] > 0.0:
-                dot = 0.0
-                for j in range(r):
-                    dot += Q[j] * columns[p, j]
+                dot = inner(Q, columns[p])
                 t = min(high[p], max(low[p], x[p] - dot / squares[p]))
                 step = t - x[p]
                 if step != 0.0:
@@ -130,7 +133,7 @@ def least_norm(columns, squares, low, high, x, Q, goal, most, work):
                         Q[j] += step * columns[p, j]
         if turn % 2 == 1:
             _newton(columns, low, high, x, Q, work)
-            square = (Q * Q).sum()
+            square = inner(Q, Q)
             if square >= last * (1.0 - STALL) or square <= goal * goal:
                 return turn + 1
             last = square
@@ -150,9 +153,7 @@ def settle(columns, low, high, x, u, work):
         for p in range(len(x)):
             free = count < r - 1 and low[p] < x[p] < high[p]
             if free and _add_column(columns[p], basis, triangle, count):
-                value = 0.0
-                for j in range(r):
-                    value -= columns[p, j] * u[j]
+                value = -inner(columns[p], u)
                 for k in range(count):
                     value -= triangle[k, count] * shift[k]
                 shift[count] = value / triangle[count, count]
@@ -165,14 +166,9 @@ def settle(columns, low, high, x, u, work):
 @njit(cache=True, nogil=True, error_model="numpy")
 def height(rows, mu, linear, w):
     """F(w) = linear·w + Σ μ_i σ(z_i·w)."""
-    r = len(w)
-    total = 0.0
-    for j in range(r):
-        total += linear[j] * w[j]
+    total = inner(linear, w)
     for i in range(len(rows)):
-        t = 0.0
-        for j in range(r):
-            t += rows[i, j] * w[j]
+        t = inner(rows[i], w)
         if t > 0.0:
             total += mu[i] * t
     return total
@@ -225,9 +221,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             Q[j] = linear[j]
         p = 0
         for i in range(n):
-            t = 0.0
-            for j in range(r):
-                t += rows[i, j] * w[j]
+            t = inner(rows[i], w)
             share = 1.0 if t > 0.0 else 0.0
             if mu[i] < 0.0:
                 if tangents == 0:
@@ -246,7 +240,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
         for attempt in range(2):
             if attempt == 1:
                 settle(columns, low, high, x, v, work)
-            size = np.sqrt((v * v).sum())
+            size = np.sqrt(inner(v, v))
             if not size > 0.0:
                 break
             for j in range(r):
@@ -309,22 +303,17 @@ def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
                 return False
             output[:] = 0.0
             for i in range(n):
-                s = 0.0
-                for j in range(r):
-                    s += rows[i, j] * w[j]
+                s = inner(rows[i], w)
                 if s > 0.0:
                     for c in range(k):
                         output[c] += s * dual[i, c]
-            norm = np.sqrt((output**2).sum())
+            norm = np.sqrt(inner(output, output))
             if not norm > last + 1e-8 * norm:
                 last = max(norm, last)
                 break
             last = norm
             for i in range(n):
-                s = 0.0
-                for c in range(k):
-                    s += dual[i, c] * output[c]
-                mu[i] = s / norm
+                mu[i] = inner(dual[i], output) / norm
             left -= ascend(rows, mu, zero, w, norm, none, most, budget, room)[3] + n
             steps[p] += 1
         values[p] = last

@@ -34,7 +34,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS
-from covopt.oracles.ascent import height, make_room, settle
+from covopt.oracles.ascent import height, inner, make_room, settle
 from covopt.oracles.cones.leaf import affine_bound, gather, relax, tighten, touch
 
 LEVELS = 100  # halvings of one axis, near 0
@@ -150,9 +150,7 @@ def gaps(rows, weights, index, centre, radius, theta, u, score):
         score[j] = 0.0
     for k in range(len(index)):
         i = index[k]
-        t = 0.0
-        for j in range(r):
-            t += rows[i, j] * u[j]
+        t = inner(rows[i], u)
         share = 1.0 - (centre[k] / radius[k]) ** 2
         if weights[i] > 0.0:
             by_chords += 0.5 * (centre[k] + radius[k]) / radius[k] * (t - centre[k] + radius[k]) - max(t, 0.0)
@@ -170,9 +168,7 @@ def average(rows, weights, index, theta, u):
     for k in range(len(index)):
         i = index[k]
         if weights[i] < 0.0:
-            t = 0.0
-            for j in range(rows.shape[1]):
-                t += rows[i, j] * u[j]
+            t = inner(rows[i], u)
             theta[k] += ((1.0 if t > 0.0 else 0.0) - theta[k]) / 3.0
 
 
@@ -190,7 +186,7 @@ def record(stack, u):
     """Keep a point above H."""
     place = min(stack.state[1], len(stack.points) - 1)
     stack.state[1] = place + 1
-    size = np.sqrt((u * u).sum())
+    size = np.sqrt(inner(u, u))
     for j in range(len(u)):
         stack.points[place, j] = u[j] / size
 
@@ -225,7 +221,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
         if turned and by_theta > 0.0 and above_H <= allowance < top - by_chords:
             m = gather(rows, weights, index, theta, room)  # θ is lost where rows do not quite vanish
             settle(room[0][:m], room[2][:m], room[3][:m], room[4][:m], Q, room[7])
-            above_H = height(rows, weights, linear, Q) - H * np.sqrt((Q * Q).sum())
+            above_H = height(rows, weights, linear, Q) - H * np.sqrt(inner(Q, Q))
         if above_H > allowance:
             violated = True
             record(stack, Q)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.oracles.ascent import least_norm, put_column
+from covopt.oracles.ascent import inner, least_norm, put_column
 
 GOAL = 0.999  # of H: small enough to close the box
 CYCLES = 20  # sweeps over θ
@@ -69,9 +69,7 @@ def touch(q, u0, s, H, u):
             t = q[j] * scale
             u[j] = min(max(t, u0[j] - s[j]), u0[j] + s[j])
             inside = inside and u[j] == t
-    total = 0.0
-    for j in range(r):
-        total += u[j] * u[j]
+    total = inner(u, u)
     if not inside:
         for _ in range(SWEEPS):
             moved = 0.0
@@ -88,9 +86,7 @@ def touch(q, u0, s, H, u):
                     total = rest + t * t
             if moved < STILL:
                 break
-        total = 0.0
-        for j in range(r):
-            total += u[j] * u[j]
+        total = inner(u, u)
     return np.sqrt(total)
 
 

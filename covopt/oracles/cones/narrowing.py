@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.oracles.ascent import inner
 from covopt.oracles.cones.sphere_form import factor, proved_on_sphere, shift, solve
 
 FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
@@ -44,7 +45,7 @@ def missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch):
         height += y[j] * w[j]
         z[j] = y[j]
     solve(A, z, True)
-    square = (z * z).sum()
+    square = inner(z, z)
     if not height * height > SURE * (nu + mu + rest - H) * square:
         return 0
     kappa, size = 2.0 * height / square, 0.0

@@ -45,6 +45,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS
+from covopt.oracles.ascent import inner
 from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
 from covopt.oracles.cones.sphere_form import TINY, on_sphere, proved_on_sphere
 
@@ -142,7 +143,7 @@ def bound_box(
     inherited = shares[0, 0] != UNSET
     lengths, peak = np.zeros(m), np.zeros(m)
     for q in range(m):
-        lengths[q] = np.sqrt((Y[q] * Y[q]).sum())
+        lengths[q] = np.sqrt(inner(Y[q], Y[q]))
     share, slope = np.zeros((m, r)), np.zeros(m)  # of the rows that count negatively: averages
     mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
     T, leads = np.empty((m, r)), np.empty(m)
@@ -150,7 +151,7 @@ def bound_box(
     M, b = np.empty((r, r)), np.empty(r)
     w, v, nu = np.empty(r), np.empty(r), -np.inf
     top, scratch, factors = u0 + 0.25 * s, np.empty(r), np.empty((r, r))
-    top /= np.sqrt((top * top).sum())
+    top /= np.sqrt(inner(top, top))
     best, best_nu, best_mu, best_const, best_size = np.inf, 0.0, 0.0, 0.0, 0.0
     best_M, best_b = np.empty((r, r)), np.empty(r)
     for turn in range(rounds):
@@ -188,9 +189,7 @@ def bound_box(
                     T[q, a] -= curve * (L + R) * side
                     corner += curve * L * R
                     edge -= chord * L * side
-                total = 0.0
-                for j in range(r):
-                    total += T[q, j] * T[q, j]
+                total = inner(T[q], T[q])
                 size += lengths[q] * np.sqrt(total)
             else:
                 middle, reach = 0.0, 0.0

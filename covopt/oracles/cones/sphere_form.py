@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS
+from covopt.oracles.ascent import inner
 
 STEPS = 60
 TINY = 2.0**-500
@@ -61,7 +62,7 @@ def shift(A, b, s):
     for j in range(len(b)):
         s[j] = 0.5 * b[j]
     solve(A, s, False)
-    return np.sqrt((s * s).sum())
+    return np.sqrt(inner(s, s))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -84,7 +85,10 @@ def on_sphere(M, b, w, v, z, start, A, y):
     low = -np.inf
     for j in range(r):
         low = max(low, M[j, j])
-    size, length = np.sqrt((M * M).sum()), np.sqrt((b * b).sum())
+    size, length = 0.0, np.sqrt(inner(b, b))
+    for j in range(r):
+        size += inner(M[j], M[j])
+    size = np.sqrt(size)
     scale = size + length
     if scale == 0.0:
         w[:] = 0.0
@@ -104,7 +108,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
             break
         y[:] = w
         solve(A, y, True)
-        square = (y * y).sum()
+        square = inner(y, y)
         step = norm * norm / square * (norm - 1.0) if square > 0.0 else -np.inf
         if norm > 1.0:
             low = max(low, nu)
@@ -114,8 +118,8 @@ def on_sphere(M, b, w, v, z, start, A, y):
             high = min(high, nu)
             y[:] = z
             solve(A, y, False)
-            square = (y * y).sum()
-            low = max(low, nu - (y * z).sum() / square)  # a value of zᵀMz, none above the top eigenvalue
+            square = inner(y, y)
+            low = max(low, nu - inner(y, z) / square)  # a value of zᵀMz, none above the top eigenvalue
             square = 1.0 / np.sqrt(square)
             for j in range(r):
                 z[j] = y[j] * square
@@ -130,7 +134,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
         nu = high
         factor(M, nu, 0.0, A)
         norm = shift(A, b, w)
-    mu = 0.5 * (w * b).sum()
+    mu = 0.5 * inner(w, b)
     longest, rest = max(1.0, norm), np.sqrt(max(0.0, 1.0 - norm * norm))
     for j in range(r):
         w[j] /= longest

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.oracles.ascent import least_norm
+from covopt.oracles.ascent import inner, least_norm
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 
 CONCAVE = 3  # beside FREE, ON and OFF
@@ -101,8 +101,10 @@ def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
         _combine(rows, coef, ell)
         least_norm(rows, squares, low, high, coef, ell, target, sweeps, newton)
     _combine(rows, coef, ell)
-    length = np.sqrt((ell**2).sum())
-    return length + share * (length + (np.abs(coef) * np.sqrt(squares)).sum())
+    length, spent = np.sqrt(inner(ell, ell)), 0.0
+    for i in range(len(coef)):
+        spent += abs(coef[i]) * np.sqrt(squares[i])
+    return length + share * (length + spent)
 
 
 @njit(cache=True, nogil=True)
@@ -122,9 +124,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             nu *= 1.3
         for i in range(n):
             _forward(chol, rows[i], moved[i])
-            s = 0.0
-            for c in range(r):
-                s += moved[i, c] * moved[i, c]
+            s = inner(moved[i], moved[i])
             lengths[i] = s
         _combine(moved, coef, ell)
         least_norm(moved, lengths, low, high, coef, ell, no_goal, sweeps, newton)
@@ -135,7 +135,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             if state[i] == FREE:
                 constant += 0.25 * mu[i] * tau[i]
                 spectrum += mu[i] / (4.0 * tau[i]) * squares[i]
-        height = 0.25 * (ell**2).sum()
+        height = 0.25 * inner(ell, ell)
         bound = nu + height + constant
         bound += share * ((r + 1) * nu + spectrum + np.sqrt(r * nu) * spent + height + constant)
         for a in range(r - 1, -1, -1):
@@ -145,7 +145,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             w[a] = s / chol[a, a]
         # moments of the maximiser: w wᵀ and a share of (ν − Q)⁻¹, whose trace should be one
         stalled = stalled + 1 if bound > best - 0.02 * max(best - target, 0.0) else 0
-        trace = (w**2).sum()
+        trace = inner(w, w)
         slope = 0.0
         spread = SPREAD * bound / r
         inverse_trace = inverse_square = 0.0
@@ -153,9 +153,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             gram[0, :] = 0.0
             gram[0, a] = 1.0
             _forward(chol, gram[0], gram[1])
-            s = 0.0
-            for c in range(r):
-                s += gram[1, c] * gram[1, c]
+            s = inner(gram[1], gram[1])
             inverse_trace += s
             inverse_square += s * s
         _forward(chol, w, gram[1])
@@ -171,9 +169,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             most = -1.0
             for i in range(n):
                 if state[i] == FREE:
-                    t = 0.0
-                    for c in range(r):
-                        t += rows[i, c] * w[c]
+                    t = inner(rows[i], w)
                     second = np.sqrt(t * t + spread * lengths[i])
                     score = mu[i] * (0.5 * (second + t) - max(t, 0.0))
                     score += 0.1 * mu[i] * second
@@ -183,9 +179,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             break
         for i in range(n):
             if state[i] == FREE:
-                t = 0.0
-                for c in range(r):
-                    t += rows[i, c] * w[c]
+                t = inner(rows[i], w)
                 second = np.sqrt((t * t + spread * lengths[i]) / total)
                 floor = 1e-4 * np.sqrt(squares[i])
                 tau[i] = max(floor, np.sqrt(tau[i] * second) if turn < 2 else 0.5 * (tau[i] + second))

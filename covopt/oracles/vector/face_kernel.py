@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import UNIT
+from covopt.oracles.ascent import inner
 
 SWEEPS = 30
 UNENDED = 1 << 40  # steps, where Jacobi's method did not end
@@ -193,9 +194,7 @@ def visit(
             continue
         top = min(top, tops[f])
         for c in range(r):
-            s = 0.0
-            for q in range(d):
-                s += basis[c, q] * v[q]
+            s = inner(basis[c], v)
             w[c] = s
         turn = 2.0
         if d == 1:
@@ -209,9 +208,7 @@ def visit(
             word, bit = i >> 6, np.uint64(i & 63)
             if members[flat[f], word] >> bit & one:
                 continue
-            t = 0.0
-            for c in range(r):
-                t += units[i, c] * w[c]
+            t = inner(units[i], w)
             if not cells[cell[f], word] >> bit & one:
                 t = -t
             ahead = min(ahead, t)
