@@ -15,12 +15,11 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
-from covopt.oracles.base import ROUNDING, Pricing, ranked
+from covopt.oracles.base import ROUNDING, Pricing, heights, ranked
 from covopt.oracles.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
 MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
-PIECE = 1000  # neurons evaluated at a time
 ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
 
 
@@ -94,11 +93,6 @@ class FaceOracle:
             )
         self._sphere = SphereSweep(self.lines) if self.rank == 3 else None
 
-    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """F at each neuron, from the rows as given."""
-        pieces = np.array_split(neurons, len(neurons) // PIECE + 1)
-        return np.concatenate([np.maximum(piece @ self.rows.T, 0.0) @ dual for piece in pieces])
-
     def price(
         self,
         dual: np.ndarray,
@@ -120,7 +114,7 @@ class FaceOracle:
             below = max(0.0, bound * (1 - 1e-9) - allowance)
             neurons, _, bound = self._candidates(mu, linear, below, complete)
         bound += float(np.abs(dual) @ self._merging)
-        values = self.evaluate(dual, neurons)
+        values = heights(self.rows, dual, neurons)
         neurons, values = ranked(neurons, values)
         if max_neurons is not None:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
@@ -161,20 +155,14 @@ class FaceOracle:
         return mu, -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
 
     def _candidates(self, mu, linear, threshold, complete):
-        if self.rank == 1:
-            neurons, values = price_line(self.lines, mu, linear)
-            slack = ROUNDING * float(np.abs(mu) @ np.abs(self.lines[:, 0]) + abs(linear[0]))
-            return neurons, values, float(np.abs(values).max()) + slack
+        if self._sphere is not None:
+            return self._sphere.price(mu, linear, threshold, complete=complete, n_threads=self.n_threads)
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
-        assert self._sphere is not None
-        return self._sphere.price(mu, linear, threshold, complete=complete, n_threads=self.n_threads)
-
-
-def price_line(rows: np.ndarray, mu: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two unit neurons of dimension one and F at each."""
-    neurons = np.array([[1.0], [-1.0]])
-    return neurons, neurons @ linear + np.maximum(neurons @ rows.T, 0.0) @ mu
+        padded = np.pad(self.lines, ((0, 0), (0, 1)))
+        neurons, values, bound = price_plane(padded, mu, np.append(linear, 0.0), threshold)
+        own = np.abs(neurons[:, 0]) > 0.5  # no row sees the others
+        return np.sign(neurons[own, :1]), values[own], bound
 
 
 def price_plane(

@@ -45,7 +45,7 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import ROUNDING, Pricing, ranked, settle_doubts
+from covopt.oracles.base import ROUNDING, Pricing, heights, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.face_kernel import visit
@@ -153,10 +153,6 @@ class VectorFaceOracle:
         """Drop what earlier pricings found, so that the next answer depends on its question alone."""
         self._warm = np.empty((0, self.rank))
 
-    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """‖G‖ at each neuron, from the rows as given."""
-        return np.linalg.norm(np.maximum(neurons @ self.rows.T, 0.0) @ dual, axis=1)
-
     def price(
         self,
         dual: np.ndarray,
@@ -181,7 +177,7 @@ class VectorFaceOracle:
             return Pricing(np.eye(1, self.rows.shape[1]), np.zeros(1), 0.0, exact=True)
         search = _Search(self, dual, lipschitz, threshold)
         neurons = search.run()
-        values = self.evaluate(dual, neurons)
+        values = np.linalg.norm(heights(self.rows, dual, neurons), axis=1)
         if len(neurons) == 0 or values.max() < search.best * (1 - 1e-12):
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
@@ -296,7 +292,7 @@ class _Search:
         face, w, top, second, error = face[:count], neuron[:count], top[:count], second[:count], error[:count]
         if count == 0:
             return w
-        values = oracle.evaluate(self.dual, w)
+        values = np.linalg.norm(heights(oracle.rows, self.dual, w), axis=1)
         self._note(w, values)
         settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():
