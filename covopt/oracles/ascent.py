@@ -27,7 +27,7 @@ from covopt.limits import checkpoint
 DEPENDENT = 1e-13  # squared relative distance to the span of earlier columns
 STALL = 1e-14  # relative decrease of the square in two sweeps that ends a descent
 GAIN = 1e-9  # relative gain of a tangent that another one may follow
-MOST_TANGENTS, MOST_TURNS = 100, 300
+MOST_TURNS = 300  # of a climb: tangents, or directions of outputs
 MOST_SWEEPS, LEAST_SWEEPS = 200, 8  # of one tangent; of the first ones
 ENDED = -1  # instead of the steps of a climb
 WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
@@ -265,7 +265,7 @@ def climb_on(rows, mu, linear, starts, values, steps, room, budget):
 
     ``steps`` says how many tangents each climb has taken so far, ENDED where it is over; the next call goes on.
     """
-    most, left = np.int64(MOST_TANGENTS), budget  # a literal would compile the callee once more
+    most, left = np.int64(MOST_TURNS), budget  # a literal would compile the callee once more
     for p in range(len(starts)):
         if steps[p] == ENDED:
             continue

@@ -22,14 +22,14 @@ from covopt.exact.rounding import (
     up,
 )  # fmt: skip
 from covopt.limits import now
-from covopt.oracles.base import Pricing
+from covopt.oracles.base import OBJECT_BYTES, Pricing
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree
 
-EXACT = 1e-10
-ROW_BYTES, NODE_BYTES = 17.0, 1000.0  # of an open node: for each row, and beside that
+EXACT = 1e-10  # relative distance of bound and value at which the value is the maximum
+ROW_BYTES = 17.0  # of an open node, for each row
 FEWEST_NODES = 64
 
 
@@ -78,7 +78,7 @@ class BranchAndBoundOracle:
         node_limit: int = 1_000_000,
         time_limit_s: float | None = None,
         goal: float = 0.0,
-        n_starts: int = 256,
+        n_starts: int = STARTS,
         random_state: int | np.random.Generator | None = None,
         n_threads: int = 2,
     ):
@@ -143,7 +143,7 @@ class BranchAndBoundOracle:
         units, weights = np.ldexp(rows, -power[:, None]), outputs[:, 0]
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
-        node = NODE_BYTES + ROW_BYTES * len(rows)
+        node = OBJECT_BYTES + ROW_BYTES * len(rows)
         capacity = max(int(room(node * self.node_limit) / node), FEWEST_NODES)
         deadline, tree = np.inf if self.time_limit_s is None else now() + self.time_limit_s, None
         margin /= total

@@ -21,7 +21,7 @@ from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import ASCENT_DIGITS
 from covopt.oracles.base import Pricing, ranked
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
@@ -37,7 +37,6 @@ SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
 MOST_FACES = 1_000_000  # in a table: some seconds
-CLOSE = 1e-10  # relative distance of bound and value at which the value is the maximum
 
 
 def suits_signs(n_rows: int, rank: int) -> bool:
@@ -105,9 +104,8 @@ class SearchOracle:
         n, r = self.rows.shape
         self._by_signs, self._by_boxes = suits_signs(n, r), r <= MOST_DIMENSIONS
         self.sees_all = self._by_boxes
-        starts = 4 * (n + r)
         self.signs = BranchAndBoundOracle(
-            self.rows, node_limit=sign_nodes(n, r), n_starts=starts, random_state=0, n_threads=n_threads
+            self.rows, node_limit=sign_nodes(n, r), random_state=0, n_threads=n_threads
         )
         self.local: LocalSearchOracle = self.signs.local
         self.boxes = BoxOracle(self.rows, n_threads=n_threads)
@@ -135,9 +133,9 @@ class SearchOracle:
             found = merged(found, self.boxes.price(dual, threshold=threshold, complete=True))
         best = float(np.abs(found.values).max())
         bound = found.upper_bound if self._by_signs else np.inf
-        if bound > (1.0 + 2.0 * CLOSE) * best and self._by_boxes:
+        if bound > (1.0 + 2.0 * EXACT) * best and self._by_boxes:
             boxes = box_gauge(
-                self.rows, dual, neurons=found.neurons, rtol=CLOSE, n_threads=self.boxes.n_threads
+                self.rows, dual, neurons=found.neurons, rtol=EXACT, n_threads=self.boxes.n_threads
             )
             bound = min(bound, boxes.upper_bound)
             if abs(boxes.best_value) > best:
@@ -148,7 +146,7 @@ class SearchOracle:
         bound = max(bound, best)
         kept = slice(max_neurons)
         return Pricing(
-            found.neurons[kept], found.values[kept], bound, bool(bound <= (1.0 + 4.0 * CLOSE) * best)
+            found.neurons[kept], found.values[kept], bound, bool(bound <= (1.0 + 4.0 * EXACT) * best)
         )
 
 

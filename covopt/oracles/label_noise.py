@@ -34,8 +34,8 @@ from covopt.exact.rank import exact_rank, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.label_noise_faces import BLOCK, ROOM, DualSums, MetricFaces, SharedRows
-from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, sum_maps
+from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
+from covopt.oracles.vector.face_lattice import BLOCK, build_lattice, count_lattice, sum_maps
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.oracles.vector_faces import WARM
 from covopt.potentials import LabelNoise

@@ -33,13 +33,12 @@ import numpy as np
 from covopt.exact.rank import COMPUTED, EPS, numerical_rank
 from covopt.exact.rounding import gamma
 from covopt.oracles.signs.lagrangian import ROOM
-from covopt.oracles.vector.face_lattice import FaceLattice, FaceLevel, unpack
+from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
 from covopt.potentials import HINGE
 
 # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
 SMALL = 1e-6
-BLOCK = 1 << 13
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
 PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
 

@@ -19,6 +19,7 @@ from covopt.oracles.bounds import gauge_bound, importance
 FLAT = 1e-9  # relative height at which a row counts as vanishing
 WHITE = 1e-12  # singular values below it, relative, are not rounded
 POWERS, MET = 30, 3  # steps of the power method before a climb; digits to which starts have met after them
+STARTS = 128  # where a bound needs the best of them only
 FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
 
 

@@ -14,11 +14,9 @@ from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.coordinates import narrow, to_size_one
-from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.support import BOXES, bound_gauge
 from covopt.parallel import one_blas_thread
-
-STARTS = 64
 
 
 def price(

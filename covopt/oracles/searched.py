@@ -27,7 +27,6 @@ ENOUGH = 0.5  # neurons for each row, that a short local search may find: then b
 CLOSE = 0.1  # of the tolerance, what a proof may leave; of the excess that climbs have met, what a look may
 ABOVE = 1e-9  # what a neuron has to exceed one by
 LOOK = 1_000_000  # boxes that look for what climbs have missed: a second
-STARTS = 128  # of branch and bound over signs
 
 
 class SearchedThenProved:
@@ -81,7 +80,7 @@ class SearchedThenProved:
         if proves and suits_boxes(rows.shape[1]):
             self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
         nodes = sign_nodes(len(rows), rows.shape[1], min(effort, 1.0))
-        self.signs = BranchAndBoundOracle(rows, node_limit=nodes, n_starts=STARTS, random_state=0)
+        self.signs = BranchAndBoundOracle(rows, node_limit=nodes, random_state=0)
 
     def price(
         self,

@@ -30,33 +30,31 @@ from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import now, seconds_left
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import UNPROVED, gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
+from covopt.oracles.faces import ATTAINED as BY_FACES
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
-from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
 from covopt.proofs.checker.arithmetic import float_below, sqrt_above
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
-STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
 BOXES = 3_000_000  # of an effort of one: some seconds
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
-BY_FACES = 1e-9  # what the proof of faces may add; boxes are sharper
-CLOSE, CLOSE_QUADRATICS, CLOSE_FAN = 2e-8, 1e-7, 3e-7  # what a search may leave
+CLOSE, CLOSE_FAN = 2e-8, 3e-7  # what a search may leave
 MOST_ARCS = 60_000  # in three dimensions N² k, up to which faces are looked at in integers: some 2 s
 MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
 FAN_SHARE = 50  # and that part of the effort
 ROUNDS, HASTE = 60, 2e7  # of the relaxation; numbers looked at for each output with no effort
-TIME = 0.9  # of what is left to a deadline, for a fan or a tree: what follows needs little
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -251,7 +249,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
     if limit == 0:
         return known
     quadratics = quadratic_gauge(
-        rows, dual, rtol=CLOSE_QUADRATICS, max_nodes=limit, goal=max(goal or 0.0, 0.0), n_threads=2
+        rows, dual, rtol=CLOSE, max_nodes=limit, goal=max(goal or 0.0, 0.0), n_threads=2
     )
     exact = quadratics.upper_bound <= (1.0 + ATTAINED) * abs(quadratics.best_value)
     return _least(known, GaugeBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
@@ -286,7 +284,7 @@ def fan_bound(
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
-    shares, deadline = more * FAN_SHARE, now() + TIME * seconds_left()
+    shares, deadline = more * FAN_SHARE, now() + UNPROVED * seconds_left()
 
     def ask(one: np.ndarray) -> float:
         nonlocal shares
@@ -321,12 +319,11 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
     """Bound h of one output by branch and bound over the signs of the rows."""
-    most = TIME * seconds_left()
+    most = UNPROVED * seconds_left()
     tree = BranchAndBoundOracle(
         rows,
         node_limit=sign_nodes(len(rows), rows.shape[1], effort),
         random_state=0,
-        n_starts=STARTS,
         time_limit_s=most if most < math.inf else None,
     )
     found = tree.price(dual, max_neurons=1)

@@ -50,6 +50,7 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.face_kernel import visit
 from covopt.oracles.vector.face_lattice import (
+    BLOCK,
     FaceLattice,
     FaceLevel,
     build_lattice,
@@ -61,7 +62,6 @@ from covopt.oracles.vector.lattice_proof import prove_lattice
 
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
-BLOCK = 1 << 14
 INTERIOR = 1e-12
 SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
 KEPT_CELLS = 50_000

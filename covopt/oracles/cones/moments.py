@@ -18,6 +18,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
+from covopt.oracles.base import OBJECT_BYTES
 from covopt.oracles.cones.narrowing import OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
@@ -30,13 +31,9 @@ ROUNDS = 12
 ROUNDS_TO_GOAL = 24  # near the goal: they end early for most boxes
 INHERITED = 8.0  # rounds that the moments of the box around a box count for,
 INHERITED_NEAR = 24.0  # and near the end, when small steps matter, or on the way to a goal that is near
-NEAR = 1.02  # times the best value
-NEAR_GOAL = 1.03  # the same for more rounds
+NEAR = 1.03  # times the best value: small steps matter, and signs of rows
 MEMORY = 2**29  # bytes of open boxes
-OBJECTS = 1024  # bytes of a box beside its numbers
 COSTLY = 0.2  # share of what is missing that a row's sign has to cost
-CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be shown along signs
-NEAR_SIGNS = 1.05  # bound over value from which boxes are cut along signs in any case
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
 QUADRATIC_WORK = 8e9  # operations on boxes of an effort of one: some seconds
 MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
@@ -200,7 +197,7 @@ class MomentSearch:
     @property
     def _share(self) -> float:
         """Share of what is missing that the sign of a row has to cost."""
-        near = self.by_signs or 0.0 < self.bound <= NEAR_SIGNS * self.scalar.best
+        near = self.by_signs or 0.0 < self.bound <= NEAR * self.scalar.best
         return COSTLY if near and self.scalar.y.shape[1] > LOW else math.inf
 
     @property
@@ -212,7 +209,7 @@ class MomentSearch:
     def is_full(self) -> bool:
         """Whether the open boxes take the memory that is meant for them."""
         n, r = self.scalar.y.shape
-        return len(self._open) * (8 * (r * r + 6 * r + 32) + (OPTIONS + 1) * n + OBJECTS) >= self._room
+        return len(self._open) * (8 * (r * r + 6 * r + 32) + (OPTIONS + 1) * n + OBJECT_BYTES) >= self._room
 
     def _level(self, rtol: float) -> float:
         """Bound up to which boxes are closed."""
@@ -236,7 +233,7 @@ class MomentSearch:
                 best, highest = self.scalar.best, max(box.bound for box in boxes)
                 first = INHERITED_NEAR if self.by_signs or highest <= NEAR * best else INHERITED
                 aims = self.goal > 0.0 or self.by_signs
-                far = not aims or (self.by_signs and highest > NEAR_GOAL * best)
+                far = not aims or (self.by_signs and highest > NEAR * best)
                 rounds = ROUNDS if far else ROUNDS_TO_GOAL
                 self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
                 self.proved = min(self.proved, self.bound)
@@ -321,7 +318,7 @@ def quadratic_gauge(
     search = MomentSearch(scalar, n_threads=n_threads, by_signs=by_signs)
     if goal > 0.0:
         search.goal = scalar.lower(goal)
-        search.by_signs |= search.goal <= CLAIMED_NEAR * scalar.best
+        search.by_signs |= search.goal <= NEAR * scalar.best
     if max_nodes > 0 and search.proved > scalar.best * (1.0 + rtol):
         search.run(rtol, max_nodes, goes_on)
     return scalar.answer(search.proved, search.nodes, 2.0 * rtol)

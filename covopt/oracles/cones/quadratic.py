@@ -46,6 +46,7 @@ from numba import njit
 
 from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import inner
+from covopt.oracles.cones.kernel import PRECISE
 from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
 from covopt.oracles.cones.sphere_form import TINY, on_sphere, proved_on_sphere
 
@@ -293,7 +294,7 @@ def bound_box(
         )  # fmt: skip
     axis, most = -1, -1.0
     for j in range(r):
-        if s[j] > SMALLEST and abs(u0[j]) + s[j] < 2.0**50 * s[j]:
+        if s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
             spread = X[j, j] - 2.0 * u0[j] * side * X[j, a] + u0[j] * u0[j] * X[a, a]
             inside = min(max(spread, 0.0), s[j] * s[j] * X[a, a])  # averages may lie outside of the box
             gain = np.sqrt(inside) * (score[j] + H * s[j])

@@ -42,11 +42,10 @@ from covopt.exact.rounding import (
 from covopt.oracles.base import heights
 from covopt.oracles.cones.kernel import margin
 from covopt.oracles.coordinates import NOISE, to_size_one
-from covopt.oracles.local_search import climb
+from covopt.oracles.local_search import STARTS, climb
 from covopt.oracles.remembered import remember
 
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
-STARTS = 64
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
 
 
@@ -189,8 +188,8 @@ class Scalar:
     def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
         """Climb on |G| from the rows that weigh most, random directions, those where the rows are round, neurons."""
         r, random = self.y.shape[1], np.random.default_rng(random_state)
-        heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 4]]
-        normal = random.standard_normal((STARTS // 4, r))
+        heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 8]]
+        normal = random.standard_normal((STARTS // 8, r))
         width = np.linalg.norm(self.y, axis=0)
         width = np.where(width > 0.0, width, 1.0)
         lead = (self.signs @ self.y)[None] + self.linear

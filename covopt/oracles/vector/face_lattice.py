@@ -26,6 +26,7 @@ from covopt.errors import UnclearRanksError
 
 TOLERANCE = 1e-9  # of a part that is zero
 CHUNK = 2_000_000
+BLOCK = 1 << 13  # faces that are priced at a time
 ASTRONOMICAL = 10**18
 
 
