@@ -113,7 +113,7 @@ def _fan(rows: np.ndarray, dual: np.ndarray, rng: Rng, bound: Callable[[np.ndarr
     """A bound for one output; a fan of them for several, cut short."""
     if dual.ndim == 1:
         return bound(dual)
-    return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30]))).upper_bound
+    return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30])))
 
 
 def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:

@@ -134,6 +134,23 @@ def ranked(
     return neurons[first], values[first]
 
 
+def kept(
+    neurons: np.ndarray, values: np.ndarray, threshold: float, max_neurons: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keep of neurons, the best first, those whose |value| reaches a threshold, and the best one in any case.
+
+    Examples
+    --------
+    >>> kept(np.eye(3), np.array([3.0, -2.0, 1.0]), 2.0)[1], kept(np.eye(3), np.array([3.0, -2.0, 1.0]), 9.0, 0)[1]
+    (array([ 3., -2.]), array([3.]))
+    """
+    keep = np.abs(values) >= threshold
+    keep[:1] = True
+    if max_neurons is not None:
+        keep[max(max_neurons, 1) :] = False
+    return neurons[keep], values[keep]
+
+
 def settle_doubts(settled: float, doubts: list[tuple[float, float]], n_descents: int) -> float:
     """Bound a maximum over pieces, some of them in doubt: rounding cannot place their maximisers.
 

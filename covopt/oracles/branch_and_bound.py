@@ -22,7 +22,7 @@ from covopt.exact.rounding import (
     up,
 )  # fmt: skip
 from covopt.limits import now
-from covopt.oracles.base import OBJECT_BYTES, Pricing
+from covopt.oracles.base import OBJECT_BYTES, Pricing, kept
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import remember
@@ -128,11 +128,10 @@ class BranchAndBoundOracle:
                 neurons, values = np.vstack([fresh, neurons]), np.append(shown, values)
                 self.local.warm = np.vstack([fresh, self.local.warm])
                 best = abs(shown)
-        if max_neurons is not None:
-            neurons, values = neurons[:max_neurons], values[:max_neurons]
         upper = max(up(up(operator_norm_up(basis) * upper) + lost), best)
         remember(self.rows, dual, upper)
-        return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
+        exact = upper <= best * (1.0 + 2 * EXACT)
+        return Pricing(*kept(neurons, values, 0.0, max_neurons), upper, exact)
 
     def _search(
         self, rows: np.ndarray, outputs: np.ndarray, best: float, margin: float

@@ -20,7 +20,7 @@ import numpy as np
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import ASCENT_DIGITS
-from covopt.oracles.base import Pricing, ranked
+from covopt.oracles.base import Pricing, kept, ranked
 from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
@@ -144,9 +144,10 @@ class SearchOracle:
                 )
                 best = float(np.abs(found.values[0]))
         bound = max(bound, best)
-        kept = slice(max_neurons)
         return Pricing(
-            found.neurons[kept], found.values[kept], bound, bool(bound <= (1.0 + 4.0 * EXACT) * best)
+            *kept(found.neurons, found.values, 0.0, max_neurons),
+            bound,
+            bool(bound <= (1.0 + 4.0 * EXACT) * best),
         )
 
 

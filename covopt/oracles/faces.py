@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
-from covopt.oracles.base import ROUNDING, Pricing, heights, ranked
+from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked
 from covopt.oracles.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
@@ -116,12 +116,12 @@ class FaceOracle:
         bound += float(np.abs(dual) @ self._merging)
         values = heights(self.rows, dual, neurons)
         neurons, values = ranked(neurons, values)
-        if max_neurons is not None:
-            neurons, values = neurons[:max_neurons], values[:max_neurons]
         best = float(np.abs(values).max(initial=0.0))
         # rows that nearly depend on each other can hide the neuron whose value the bound is
         close = best * (1.0 + ATTAINED) + 16 * ROUNDING * float(np.abs(dual) @ self._lengths)
-        return Pricing(neurons, values, float(max(bound, best)), exact=bool(bound <= close))
+        return Pricing(
+            *kept(neurons, values, 0.0, max_neurons), float(max(bound, best)), bool(bound <= close)
+        )
 
     def bound(self, dual: np.ndarray) -> float:
         """Return the bound on h(λ) alone: half the work of a pricing without a threshold.

@@ -32,7 +32,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rank import exact_rank, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
-from covopt.oracles.base import Pricing
+from covopt.oracles.base import Pricing, kept
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
 from covopt.oracles.vector.face_lattice import BLOCK, build_lattice, count_lattice, sum_maps
@@ -314,11 +314,7 @@ class LabelNoiseOracle:
         order = np.argsort(-np.abs(values), kind="stable")
         neurons, values = neurons[order], values[order]
         self._warm = neurons[:WARM]
-        keep = np.abs(values) >= threshold
-        keep[:1] = True
-        if max_neurons is not None:
-            keep[max(max_neurons, 1) :] = False
-        return Pricing(neurons[keep], values[keep], float(max(bound, best)), exact=True)
+        return Pricing(*kept(neurons, values, threshold, max_neurons), float(max(bound, best)), exact=True)
 
     def _search(self, dual: np.ndarray, sums: DualSums, threshold: float) -> tuple[float, float, np.ndarray]:
         """Go through the faces by their v, largest first, until the rest cannot matter."""

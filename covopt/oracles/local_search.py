@@ -11,9 +11,10 @@ import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
+from covopt.exact.rounding import TINY
 from covopt.limits import checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
-from covopt.oracles.base import PAIRS_PER_PIECE, Pricing, heights
+from covopt.oracles.base import PAIRS_PER_PIECE, Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
 FLAT = 1e-9  # relative height at which a row counts as vanishing
@@ -245,12 +246,9 @@ class LocalSearchOracle:
         points, values = self.climb(dual, max(self.n_starts // share, 1))
         order = np.argsort(-np.abs(values), kind="stable")
         points, values = points[order], values[order]
-        keep = (np.abs(values) >= threshold) & (values != 0.0)
-        keep[0] = True
-        if max_neurons is not None:
-            keep[max_neurons:] = False
-        self.warm = points[keep][: max(self.n_starts // 2, 1)]
-        return Pricing(points[keep], values[keep], float(abs(values[0])), exact=False)
+        found = kept(points, values, max(threshold, TINY), max_neurons)
+        self.warm = found[0][: max(self.n_starts // 2, 1)]
+        return Pricing(*found, float(abs(values[0])), exact=False)
 
     def climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distinct ends of climbs from the warm starts and new ones, and the values there.

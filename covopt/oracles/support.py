@@ -296,7 +296,7 @@ def fan_bound(
         rows, dual, ask, best=best, rtol=CLOSE_FAN, goal=goal or 0.0, max_calls=calls,
         goes_on=lambda: shares > 0 and now() < deadline,
     )  # fmt: skip
-    value = min(found.upper_bound, relaxed)
+    value = min(found, relaxed)
     exact = value <= (1.0 + ATTAINED) * best
     return GaugeBound(value, exact, EXACT if exact else BY_FAN if value < relaxed else VALID)
 

@@ -45,7 +45,7 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import ROUNDING, Pricing, heights, ranked, settle_doubts
+from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.face_kernel import visit
@@ -184,15 +184,11 @@ class VectorFaceOracle:
         neurons, values = ranked(neurons, values)
         self._warm = neurons[:WARM]
         bound = up(search.bound() + total_up(sizes, self._slack))
-        keep = values >= threshold
-        keep[0] = True
-        if max_neurons is not None:
-            keep[max(max_neurons, 1) :] = False
         bound = float(max(bound, values[0]))
         if self.proved:
             remember(self.rows, dual, bound)
         attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
-        return Pricing(neurons[keep], values[keep], bound, exact=bool(attained))
+        return Pricing(*kept(neurons, values, threshold, max_neurons), bound, exact=bool(attained))
 
 
 class _Search:

@@ -34,7 +34,7 @@ def fan(rows, dual, rtol=1e-2, max_calls=60):
     dual = dual.reshape(len(dual), -1)
     best = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
     bounds = lambda one: box_gauge(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
-    return fan_gauge(rows, dual, bounds, best=best, rtol=rtol, max_calls=max_calls).upper_bound
+    return fan_gauge(rows, dual, bounds, best=best, rtol=rtol, max_calls=max_calls)
 
 
 # rows of which every neuron found in integers is the best one, and rows of which it is a witness only

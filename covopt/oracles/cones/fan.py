@@ -29,22 +29,6 @@ LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and pow
 
 
 @dataclass(frozen=True)
-class FanBound:
-    """What :func:`fan_gauge` found.
-
-    Attributes
-    ----------
-    upper_bound : float
-        h(Λ) does not exceed it, where the scalar bounds are right.
-    calls : int
-        Output directions that were asked about.
-    """
-
-    upper_bound: float
-    calls: int
-
-
-@dataclass(frozen=True)
 class _Cone:
     directions: np.ndarray  # (k, k), one a row
     heights: np.ndarray  # (k,)
@@ -62,8 +46,8 @@ def fan_gauge(
     goal: float = 0.0,
     max_calls: int = 100,
     goes_on: Callable[[], bool] = lambda: True,
-) -> FanBound:
-    """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above.
+) -> float:
+    """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above, where the scalar bounds are right.
 
     Parameters
     ----------
@@ -88,7 +72,7 @@ def fan_gauge(
     >>> rows = np.eye(3)
     >>> dual = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
     >>> found = fan_gauge(rows, dual, lambda one: box_gauge(rows, one).upper_bound, best=4.1401, rtol=1e-4)
-    >>> bool(4.1401 <= found.upper_bound <= 4.1401 * 1.0001)
+    >>> bool(4.1401 <= found <= 4.1401 * 1.0001)
     True
     """
     return _Fan(rows, dual, ask).run(max(best * (1.0 + rtol), goal), rtol, max_calls, goes_on)
@@ -105,12 +89,12 @@ class _Fan:
         self.made, self.closed = 0, 0.0
         self.highest = 0.0  # bound along one direction; it stays the corner of a cone, whatever is cut
 
-    def run(self, level: float, rtol: float, max_calls: int, goes_on: Callable[[], bool]) -> FanBound:
+    def run(self, level: float, rtol: float, max_calls: int, goes_on: Callable[[], bool]) -> float:
         """Cut the worst cone until the bound is at a level, near a height that it cannot pass, or work is spent."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
         if k == 1 or k > MOST_OUTPUTS:
-            return FanBound(float(lengths_up(axes[None])[0]), len(self.known))
+            return float(lengths_up(axes[None])[0])
         for signs in product((1.0, -1.0), repeat=k - 1):
             self._add(np.diag([1.0, *signs]))
         while self.open and len(self.known) < max_calls and goes_on():
@@ -124,8 +108,7 @@ class _Fan:
                 directions = cone.directions.copy()
                 directions[replaced] = first + second
                 self._add(directions, cone.bound)
-        bound = max([self.closed, *(cone.bound for _, _, cone in self.open)])
-        return FanBound(bound, len(self.known))
+        return max([self.closed, *(cone.bound for _, _, cone in self.open)])
 
     def _height(self, direction: np.ndarray) -> float:
         """Upper bound on h(Λv), rounding of Λv included."""

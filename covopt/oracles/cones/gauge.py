@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS
-from covopt.oracles.base import Pricing, heights, ranked
+from covopt.oracles.base import Pricing, heights, kept, ranked
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
 from covopt.oracles.cones.search import search
 
@@ -174,8 +174,6 @@ class BoxOracle:
         neurons = points @ scalar.V.T
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
         neurons, values = ranked(neurons, heights(self.rows, scalar.dual, neurons), ASCENT_DIGITS)
-        above = max(int((np.abs(values) >= threshold).sum()), 1)
-        keep = slice(above if max_neurons is None else min(above, max_neurons))
         upper = scalar.lift(min(answer.upper_bound, scalar.norms()))
         best = float(np.abs(values[0]))
-        return Pricing(neurons[keep], values[keep], max(upper, best), exact=False)
+        return Pricing(*kept(neurons, values, threshold, max_neurons), max(upper, best), exact=False)
