@@ -206,39 +206,17 @@ def exact_oracle(
     >>> [type(exact_oracle(np.eye(3), k)).__name__ for k in (0, 2)]
     ['FaceOracle', 'VectorFaceOracle']
     """
-    n_threads = available_threads() if n_threads is None else n_threads
-    if n_outputs == 0 and rows.shape[1] > MOST_FACED:
-        if not suits_search(*rows.shape):
-            raise BudgetError(
-                f"{len(rows)} rows in {rows.shape[1]} dimensions are too many for signs and for boxes"
-            )
+    n_threads, (n, rank) = available_threads() if n_threads is None else n_threads, rows.shape
+    if n_outputs == 0 and rank > MOST_FACED:
+        if not suits_search(n, rank):
+            raise BudgetError(f"{n} rows in {rank} dimensions are too many for signs and for boxes")
         return SearchOracle(rows, n_threads=n_threads)
-    if n_outputs == 0:
-        _plan(oracle_bytes(rows, 0, budget=budget), beside)
-        return FaceOracle(rows, budget=budget, n_threads=n_threads)
-    if count_lattice(*rows.shape) > MOST_FACES:
-        raise BudgetError(f"a table of {count_lattice(*rows.shape):.3g} faces is above {MOST_FACES:.0e}")
-    _plan(oracle_bytes(rows, n_outputs, budget=budget), beside)
-    return VectorFaceOracle(rows, budget=budget)
-
-
-def oracle_bytes(rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET) -> float:
-    """Return about how many bytes :func:`exact_oracle` keeps; 0 where they are few, and where it refuses in any case.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [oracle_bytes(np.ones((100, 3)), k) for k in (0, 2)]
-    [320000.0, 9108460.0]
-    """
-    n, rank = rows.shape
-    if n_outputs == 0:
-        return float(SORTED * n**2 if rank == 3 else 0)
-    faces = count_lattice(n, rank)
-    return TABLED * faces if faces <= budget else 0.0
-
-
-def _plan(needed: float, beside: float) -> None:
-    """Refuse what would take too much memory, before any of it is taken."""
-    if needed and gives_way(needed + beside, "exact pricing", INSTEAD):
+    faces = count_lattice(n, rank) if n_outputs else 0.0
+    if faces > MOST_FACES:
+        raise BudgetError(f"a table of {faces:.3g} faces is above {MOST_FACES:.0e}")
+    needed = TABLED * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
+    if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before any of it is taken
         raise BudgetError("exact pricing needs more memory than there may be")
+    if n_outputs:
+        return VectorFaceOracle(rows, budget=budget)
+    return FaceOracle(rows, budget=budget, n_threads=n_threads)

@@ -243,27 +243,17 @@ class LocalSearchOracle:
         Of the starts that are not warm only one in ``share`` is tried.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
-        points, values = self.climb(dual, max(self.n_starts // share, 1))
+        starts = self._starts(dual, max(self.n_starts // share, 1))
+        if dual.ndim == 1:
+            points, values = self._climb_both_signs(dual, starts)
+        else:
+            starts = approach(self.rows, dual, starts)
+            points, values = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
         order = np.argsort(-np.abs(values), kind="stable")
         points, values = points[order], values[order]
         found = kept(points, values, max(threshold, TINY), max_neurons)
         self.warm = found[0][: max(self.n_starts // 2, 1)]
         return Pricing(*found, float(abs(values[0])), exact=False)
-
-    def climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct ends of climbs from the warm starts and new ones, and the values there.
-
-        Parameters
-        ----------
-        dual : ndarray of shape (N,) or (N, k)
-        n_starts : int
-        """
-        starts = self._starts(dual, n_starts)
-        if dual.ndim == 1:
-            return self._climb_both_signs(dual, starts)
-        starts = approach(self.rows, dual, starts)
-        points, _ = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
-        return points, np.linalg.norm(heights(self.rows, dual, points), axis=1)
 
     def _climb_both_signs(self, dual: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(self.rows.shape[1])
