@@ -41,7 +41,6 @@ from covopt.widths.sigma_rank import ASYMMETRY, descend
 
 DEFAULT_BUDGET = 300_000
 ROUNDING = 64 * UNIT  # of an entry, relative to N
-INSIDE = 1e-12  # how far outside its face a reported point may be
 
 
 @dataclass(frozen=True)
@@ -115,9 +114,9 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
         doubtful = ~counts & (outside <= near + turn)
         tops, widths = (error - spectrum[:, 0])[doubtful], (gaps + 2.0 * error)[doubtful]
         doubts += zip(tops.tolist(), widths.tolist(), strict=True)
-        inside = outside <= INSIDE
+        inside = outside <= 0.0
         found = np.zeros((int(inside.sum()), n))
-        turned_up = np.where(best <= INSIDE, -1.0, 1.0)[inside, None] * vectors[inside, :, 0]
+        turned_up = np.where(best <= 0.0, -1.0, 1.0)[inside, None] * vectors[inside, :, 0]
         np.put_along_axis(found, places[inside], turned_up, axis=1)
         points.append(found)
     bound = -settle_doubts(settled, doubts, n - 1)

@@ -69,11 +69,11 @@ def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
 
 @cache
 def classified(d, kinds=2, loss=None):
-    X = make_smooth(16, max(d, 2))[0][:, :d]
+    X = make_smooth(12, max(d, 2))[0][:, :d]
     labels = np.array(["in", "out", "wide"])[np.digitize(np.abs(X[:, 0]), [0.6, 1.2][: kinds - 1])]
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(d)])
     loss = loss or ("logistic" if kinds == 2 else "softmax-cross-entropy")
-    return covopt.fit(frame, pd.Series(labels, name="kind"), lam=3e-3, loss=loss)
+    return covopt.fit(frame, pd.Series(labels, name="kind"), lam=3e-3, loss=loss, tol=1e-4)
 
 
 @cache
