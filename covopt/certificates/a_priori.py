@@ -141,8 +141,7 @@ def _exponent(values: np.ndarray) -> int:
 
 def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
     """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
-    loss = Interpolation()
-    loss.encode_targets(problem.targets)
+    loss = Interpolation.of(problem.targets)
     free = problem.has_offset and problem.offset_cost == 0
     moved = Moved.to_one_row(lengths_up(problem.rows), problem.targets, point) if free else NOTHING
     bias = 0.0

@@ -217,7 +217,7 @@ def certify(
     >>> round(found.cost**2 * 3, 9), found.gap < 1e-9
     (5.0, True)
     """
-    loss = loss or through_points(data)
+    loss = loss or Interpolation.of(data.Y)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     outputs = outputs_of(data, network) if outputs is None else outputs
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
@@ -295,7 +295,7 @@ def conclude(
     >>> found.dual.round(9), found.status.code
     (array([-1.,  1.]), 'certified')
     """
-    loss = loss or through_points(data)
+    loss = loss or Interpolation.of(data.Y)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     through, free = isinstance(loss, Interpolation), output_bias == "free"
 
@@ -333,13 +333,6 @@ def conclude(
         dual, low = np.ldexp(dual, -power), None if low is None else np.ldexp(low, -power)
         found = found.of_scaled_dual(power)
     return Conclusion(dual, found, found.status(stopped, tol), low)
-
-
-def through_points(data: Data) -> Interpolation:
-    """Return interpolation of a table's targets."""
-    loss = Interpolation()
-    loss.encode_targets(data.Y)
-    return loss
 
 
 def _in_words(found: GaugeBound, point: np.ndarray | None) -> str:

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
+from covopt.certificates.certify import VARIATION, Certificate, certify
 from covopt.certificates.gauges import make_gauge
 from covopt.checks.validation import check_positive
 from covopt.checks.wording import Check
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import group_equal_rows
-from covopt.losses import Loss, make_loss
+from covopt.losses import Interpolation, Loss, make_loss
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.problem import Problem
@@ -126,7 +126,7 @@ class ReadProblem:
         table = solution.data
         if solution.loss is None:
             data = Data.validate(table.X, table.Y, bias=table.bias)
-            return cls(data, through_points(data), 1.0, reduce_data(data, solution.output_bias))
+            return cls(data, Interpolation.of(data.Y), 1.0, reduce_data(data, solution.output_bias))
         loss, lam = copy.copy(solution.loss), check_positive("lam", solution.lam)
         loss.encode_targets(table.Y, solution.sample_weight)
         data = Data.validate(table.X, loss.targets, bias=table.bias, interpolates=False)

@@ -94,9 +94,7 @@ def test_a_dual_that_is_too_long_is_divided_by_what_it_exceeds_its_constraint_by
 
 def test_interpolation_is_a_loss_like_the_others():
     X, y = table(3)
-    loss = Interpolation()
-    loss.encode_targets(y)
-    data = Data.validate(X, y)
+    loss, data = Interpolation.of(y), Data.validate(X, y)
     good = covopt.min_norm(X, y, random_state=0)
     found = certify(data, good.network, good.dual, output_bias="none", loss=loss, lam=7.0)
     assert found == certify(data, good.network, good.dual, output_bias="none")

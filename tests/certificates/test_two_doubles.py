@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.certify import certify, through_points
+from covopt.certificates.certify import certify
 from covopt.certificates.gauges import make_gauge
 from covopt.data import Data
 from covopt.errors import SolutionFileError
 from covopt.exact.far_rows import FarRows, rounded, whole, without_middle
+from covopt.losses import Interpolation
 from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise
 from covopt.solution import Solution
@@ -89,7 +90,9 @@ def test_the_second_doubles_are_paid_for(dimension):
 
 def test_the_second_doubles_are_paid_for_with_label_noise():
     data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    gauge = make_gauge(data, output_bias="none", loss=through_points(data), lam=1.0, potential=LabelNoise())
+    gauge = make_gauge(
+        data, output_bias="none", loss=Interpolation.of(data.Y), lam=1.0, potential=LabelNoise()
+    )
     dual = np.array([[0.0], [1.0], [2.0]])
     alone = gauge.bound(dual, effort=0.002).value
     assert gauge.bound(0.5 * dual, effort=0.002, low=0.5 * dual).value >= alone
