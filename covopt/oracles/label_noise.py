@@ -32,7 +32,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rank import exact_rank, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
-from covopt.oracles.base import Pricing, kept
+from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
 from covopt.oracles.vector.face_lattice import BLOCK, build_lattice, count_lattice, sum_maps
@@ -246,10 +246,6 @@ class LabelNoiseOracle:
         ).proved
 
     # ------------------------------------------------------------------ pricing
-    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """⟨λ, σ(Zw)⟩ at each neuron (ω(w) = 1 for those that the oracle returns)."""
-        return np.maximum(neurons @ self.rows[self.kept].T, 0.0) @ dual
-
     def weigh(self, neurons: np.ndarray) -> np.ndarray:
         """Return ω of each neuron."""
         return self.potential.weigh(self.rows, neurons, self.sample_weight, self.row_lengths)
@@ -310,40 +306,30 @@ class LabelNoiseOracle:
         best, bound, neurons = self._search(dual, sums, threshold)
         lengths = self.row_lengths[self.kept] if self.potential.exact else None
         bound = min(bound, by_length_up(dual, self.sample_weight[self.kept], lengths))
-        values = self.evaluate(dual, neurons)
+        values = heights(self.rows[self.kept], dual, neurons)
         order = np.argsort(-np.abs(values), kind="stable")
         neurons, values = neurons[order], values[order]
         self._warm = neurons[:WARM]
         return Pricing(*kept(neurons, values, threshold, max_neurons), float(max(bound, best)), exact=True)
 
     def _search(self, dual: np.ndarray, sums: DualSums, threshold: float) -> tuple[float, float, np.ndarray]:
-        """Go through the faces by their v, largest first, until the rest cannot matter."""
-        for faces in self._levels:
+        """Go through the faces from the cells down, by their v, until the rest cannot matter."""
+        values = np.abs(heights(self.rows[self.kept], dual, self._warm))
+        best = bound = float(values.max(initial=0.0))
+        found = [self._warm[values.argmax()][None] if best > 0 else self._warm[:0]]
+        for faces in reversed(self._levels):
             faces.solve(sums)
-        tops = np.concatenate([faces.top for faces in self._levels])
-        begin = np.cumsum([0] + [len(faces.top) for faces in self._levels])
-        best = float(np.abs(self.evaluate(dual, self._warm)).max(initial=0.0))
-        best_neurons = (
-            [self._warm[np.abs(self.evaluate(dual, self._warm)).argmax()][None]] if best > 0 else []
-        )
-        bound = best
-        found: list[np.ndarray] = []
-        chosen = np.flatnonzero(tops >= min(best, threshold) * (1.0 - 1e-9))
-        chosen = chosen[np.argsort(-tops[chosen], kind="stable")]
-        for start in range(0, len(chosen), BLOCK):
-            block = chosen[start : start + BLOCK]
-            if tops[block[0]] < min(best, threshold) * (1.0 - 1e-9):
-                break
-            for level, faces in enumerate(self._levels):
-                mine = block[(block >= begin[level]) & (block < begin[level + 1])] - begin[level]
-                if not len(mine):
-                    continue
-                answer = faces.visit(mine)
+            order = np.argsort(-faces.top, kind="stable")
+            for start in range(0, len(order), BLOCK):
+                block = order[start : start + BLOCK]
+                block = block[faces.top[block] >= min(best, threshold) * (1.0 - 1e-9)]
+                if not len(block):
+                    break
+                answer = faces.visit(block)
                 bound = max(bound, answer.bound)
                 if answer.best > best:
-                    best, best_neurons = answer.best, [answer.best_neuron[None] @ self._back.T]
+                    best, found[0] = answer.best, answer.best_neuron[None] @ self._back.T
                 good = answer.values >= min(threshold, best)
-                if good.any():
-                    found.append(answer.neurons[good] @ self._back.T)
-        neurons = self.normalise(np.concatenate([np.empty((0, self.rank)), *best_neurons, *found]))
+                found.append(answer.neurons[good] @ self._back.T)
+        neurons = self.normalise(np.concatenate(found))
         return best, bound, neurons[first_of_each(neurons)]
