@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.exact.rounding import TINY
 from covopt.limits import now, seconds_left
 from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
-from covopt.oracles.cones.sphere_form import TINY, on_sphere
+from covopt.oracles.cones.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
 from covopt.proofs.closing import Node, packed, planted, raise_until
 

@@ -25,6 +25,7 @@ from covopt.exact.parallel_rows import SAME_DIGITS, first_of_each
 from covopt.exact.rounding import EPS
 
 ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
+VANISHING = 1e-9  # relative height at which a row counts as vanishing
 OBJECT_BYTES = 1024.0  # of what a search keeps open, beside its numbers
 PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
 

@@ -44,14 +44,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.exact.rounding import EPS
+from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner
-from covopt.oracles.cones.kernel import PRECISE
+from covopt.oracles.cones.kernel import PRECISE, SMALLEST
 from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
-from covopt.oracles.cones.sphere_form import TINY, on_sphere, proved_on_sphere
+from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
-SMALLEST = 2.0**-40
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
 PULL = 1.2  # of the multiplier of w_0
@@ -147,7 +146,7 @@ def bound_box(
         lengths[q] = np.sqrt(inner(Y[q], Y[q]))
     share, slope = np.zeros((m, r)), np.zeros(m)  # of the rows that count negatively: averages
     mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
-    T, leads = np.empty((m, r)), np.empty(m)
+    T = np.empty((m, r))
     doubts = np.zeros(m)
     M, b = np.empty((r, r)), np.empty(r)
     w, v, nu = np.empty(r), np.empty(r), -np.inf
@@ -234,8 +233,8 @@ def bound_box(
                 peak[q] = max(peak[q], np.sqrt(total))
                 size += lengths[q] * peak[q]
                 lead = -slope[q]
-            leads[q] = lead
-        b += np.dot(leads, Y)
+            for j in range(r):
+                b[j] += lead * Y[q, j]
         b[a] += edge
         P = np.dot(Y.T, T)
         for j in range(r):

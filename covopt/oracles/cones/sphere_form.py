@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.exact.rounding import EPS
+from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner
 
 STEPS = 60
-TINY = 2.0**-500
 UNIT = 1e-7  # how long s has to be, but for this
 CLOSE = 1e-11  # distance from the spectrum, relative to the size of M and b
 

@@ -19,14 +19,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.oracles.ascent import inner, least_norm
+from covopt.oracles.ascent import MOST_SWEEPS, inner, least_norm
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 
 CONCAVE = 3  # beside FREE, ON and OFF
 SPREAD = 0.02
 ROUNDS = 12
 SWEEPS = 3
-LEAF_SWEEPS = 200
 
 
 @njit(cache=True, nogil=True)
@@ -96,7 +95,7 @@ def _combine(rows, coef, ell):
 @njit(cache=True, nogil=True)
 def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
     """Norm of the projection of the gradient on a decided cone, from above; the direction is left in ``ell``."""
-    sweeps = np.int64(LEAF_SWEEPS)  # a literal would compile the callee once more
+    sweeps = np.int64(MOST_SWEEPS)  # a literal would compile the callee once more
     for _ in range(2):  # the second time without the rounding of the first
         _combine(rows, coef, ell)
         least_norm(rows, squares, low, high, coef, ell, target, sweeps, newton)
