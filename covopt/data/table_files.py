@@ -185,7 +185,38 @@ def read_table(
         frame, words_of = one_hot(
             frame, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
         )
-    return _choose(frame, groups, words_of, path, target, features, labels, weight, drop_missing=drop_missing)
+    frame, targets, chosen, weighing, left_out = _roles(
+        frame, groups | words_of, path, target, features, weight
+    )
+    missing = frame[[*chosen, *targets, *weighing]].isna()
+    whole, lacking = ~missing.any(axis=1), missing.sum()
+    if not drop_missing:
+        whole, lacking = whole | True, lacking[:0]
+    if not whole.any():
+        raise InputError(
+            f"{path}: every row lacks a value in a column that is used; name fewer with --features."
+        )
+    frame = frame[whole]
+    of_words = {name: column for column, group in words_of.items() for name in group}
+    lacking = lacking[lacking > 0].sort_values(ascending=False, kind="stable")
+
+    def numbers(names: list[str], remedy: str = "") -> np.ndarray:
+        found = [to_numbers(frame[c], c, str(path), remedy.format(without(c))) for c in names]
+        return np.column_stack(found) if found else np.empty((len(frame), 0))
+
+    if labels is None:
+        labels = len(targets) == 1 and holds_classes(frame[targets[0]])
+    if labels and len(targets) != 1:
+        raise InputError(f"classes stand in one column; target names {len(targets)}.")
+    if labels and content_of(frame[targets[0]]).kind not in ("numbers", "mixed"):
+        Y = np.asarray(frame[targets[0]])
+    else:
+        Y = numbers(targets, _CLASSES)
+    return Table(
+        numbers(chosen, ", or leave it out with {}"), Y[:, 0] if labels and Y.ndim == 2 else Y, tuple(chosen),
+        tuple(targets), frame.index, left_out, numbers(weighing)[:, 0] if weighing else None,
+        int((~whole).sum()), {of_words.get(name, name): int(count) for name, count in lacking.items()},
+    )  # fmt: skip
 
 
 def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> list[str]:
@@ -249,25 +280,22 @@ def resolve(
     return names
 
 
-def _choose(
+def _roles(
     frame: pd.DataFrame,
     groups: dict[str, list[str]],
-    words_of: dict[str, list[str]],
     path: Path,
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None,
-    labels: bool | None,
     weight: str | None,
-    *,
-    drop_missing: bool,
-) -> Table:
+) -> tuple[pd.DataFrame, list[str], list[str], list[str], dict[str, str]]:
+    """Return the frame with the indicators asked for, its targets, features and weights, and what is none of them."""
     less = taken_away(features, list(frame.columns))
     frame = with_indicators(frame, None if less else features)
     columns = list(frame.columns)
     if not columns or len(frame) == 0:
         raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
     targets, chosen, weighing, less = (
-        resolve(of, names, columns, groups | words_of, path)
+        resolve(of, names, columns, groups, path)
         for of, names in (
             ("target", target), ("features", None if less else features), ("--sample-weight", weight),
             ("features", less or None),
@@ -293,35 +321,7 @@ def _choose(
         dict.fromkeys(columns, "not asked for") | reasons | dict.fromkeys(weighing, "the sample weight")
     )
     left_out = {c: why for c, why in left_out.items() if c not in (*chosen, *targets)}
-    missing = frame[[*chosen, *targets, *weighing]].isna()
-    whole, lacking = ~missing.any(axis=1), missing.sum()
-    if not drop_missing:
-        whole, lacking = whole | True, lacking[:0]
-    if not whole.any():
-        raise InputError(
-            f"{path}: every row lacks a value in a column that is used; name fewer with --features."
-        )
-    frame = frame[whole]
-    of_words = {name: column for column, group in words_of.items() for name in group}
-    lacking = lacking[lacking > 0].sort_values(ascending=False, kind="stable")
-
-    def numbers(names: list[str], remedy: str = "") -> np.ndarray:
-        found = [to_numbers(frame[c], c, str(path), remedy.format(without(c))) for c in names]
-        return np.column_stack(found) if found else np.empty((len(frame), 0))
-
-    if labels is None:
-        labels = len(targets) == 1 and holds_classes(frame[targets[0]])
-    if labels and len(targets) != 1:
-        raise InputError(f"classes stand in one column; target names {len(targets)}.")
-    if labels and content_of(frame[targets[0]]).kind not in ("numbers", "mixed"):
-        Y = np.asarray(frame[targets[0]])
-    else:
-        Y = numbers(targets, _CLASSES)
-    return Table(
-        numbers(chosen, ", or leave it out with {}"), Y[:, 0] if labels and Y.ndim == 2 else Y, tuple(chosen),
-        tuple(targets), frame.index, left_out, numbers(weighing)[:, 0] if weighing else None,
-        int((~whole).sum()), {of_words.get(name, name): int(count) for name, count in lacking.items()},
-    )  # fmt: skip
+    return frame, targets, chosen, weighing, left_out
 
 
 def load_table(
