@@ -75,12 +75,13 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as stream:
-            raw = stream.read(MOST_BYTES + 1)
+            large = os.fstat(stream.fileno()).st_size > MOST_BYTES
+            raw = b"" if large else stream.read(MOST_BYTES + 1)  # of a pipe, or a file that grows
     except OSError as error:
         raise SolutionFileError(f"cannot read {name}: {error.strerror or error}") from error
     except ValueError as error:  # a path with a zero byte
         raise SolutionFileError(f"cannot read {name!r}: {error}") from error
-    if len(raw) > MOST_BYTES:
+    if large or len(raw) > MOST_BYTES:
         raise SolutionFileError(f"{name} is larger than {MOST_BYTES >> 20} MiB, more than covopt reads.")
     try:
         return parse_json(raw)
