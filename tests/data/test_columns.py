@@ -46,7 +46,7 @@ READ = cases(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "options", "expected", "warning"), READ)
+@pytest.mark.parametrize(("name", "content", "options", "expected", "warning"), READ, ids=range(len(READ)))
 def test_what_is_read(tmp_path, name, content, options, expected, warning):
     path = tmp_path / name
     if callable(content):
