@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.ascent import make_room
-from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones import box_gauge, scalar
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
 from covopt.oracles.cones.search import search
@@ -72,6 +72,14 @@ def test_the_transfer_pays_for_what_it_changes(kind, of_dual):
     paid += norm * (sum(off) + length(objects(linear) + opposite @ c))
     assert paid * (1 - Fraction(1, 10**12)) <= Fraction(made.residual)
     assert made.residual <= 1e-14 * float(np.linalg.norm(units, axis=1) @ np.abs(weights[:, 0]))
+
+
+def test_what_a_transfer_misses_is_paid(monkeypatch):
+    """Merging rows costs more on every table above: without it the bound would hold by accident."""
+    rows, dual = np.eye(3), np.ones(3)
+    before = Scalar(rows, dual).residual
+    monkeypatch.setattr(scalar, "transfer_up", lambda *_: 1.0)
+    assert Scalar(rows, dual).residual >= 1.0 > before
 
 
 def length(vector):
