@@ -24,9 +24,11 @@ from covopt.oracles.signs.lagrangian import LiftedForm
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
+LONGER = 2.0  # times as long as bounds of each output take products, at least, to be worth their while
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
 UNPROVED = 0.8  # share of what a deadline leaves, for one dual: its proof needs the rest
+HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
 
@@ -206,7 +208,7 @@ class Relaxation:
         took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None
-        if (lifts and seconds - took >= took) or self.form is not None:
+        if (lifts and seconds - took >= LONGER * took) or self.form is not None:
             lifted = self._lifted(dual, n_rounds, seconds - took, goal)
         if lifted is not None and (found is None or lifted.value < found.value):
             found, self.adds = lifted, False
@@ -303,6 +305,7 @@ def gauge_bound(
     >>> 5.0 <= bound <= 7.0
     True
     """
+    seconds = min(seconds, HURRIED * seconds_left())
     outputs = dual.reshape(len(dual), -1)
     kept = rows.any(axis=1) & outputs.any(axis=1)
     if not kept.any():
