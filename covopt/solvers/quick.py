@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg.lapack import dgetrf, dgetrs
 
 from covopt.checks.memory import gives_way, memory_left
 from covopt.problems.problem import PASSES, Problem
+from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.points import Point
 from covopt.status import Status
@@ -22,7 +22,6 @@ from covopt.status import Status
 DIRECTIONS = 8
 DENSE_BYTES = 48.0
 EACH = 2
-REFINEMENTS = 3
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
@@ -122,15 +121,7 @@ def _kinks_at_points(problem: Problem, rng: np.random.Generator) -> tuple[np.nda
     neurons = rng.standard_normal(rows.shape)
     neurons -= np.einsum("ij,ij->i", neurons, units)[:, None] * units
     neurons /= np.linalg.norm(neurons, axis=1)[:, None]
-    atoms = problem.atoms(neurons)
-    factor, pivots, singular = dgetrf(atoms @ atoms.T)
-    if singular or not np.isfinite(factor).all():
-        return None
-    weights = np.zeros((len(neurons), problem.n_outputs))
-    for _ in range(REFINEMENTS):
-        missed = problem.targets - atoms @ weights
-        change = dgetrs(factor, pivots, missed)[0]
-        weights = weights + atoms.T @ change
+    weights = LeastNorm(problem.atoms(neurons).T).solve(problem.targets, accurate=True)
     missed = np.abs(problem.targets - problem.atoms(neurons) @ weights)
     return (neurons, weights) if missed.max() <= PASSES else None
 
