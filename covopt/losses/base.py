@@ -40,7 +40,8 @@ class Loss:
     is_classification: ClassVar[bool] = False
     is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
     is_steep: ClassVar[bool] = False  # C* is at the edge of its domain
-    is_level: ClassVar[bool] = False  # the same number added to all outputs changes nothing
+    # the same number added to all outputs changes nothing, and −∇C + s·targets is in the simplex of each row
+    is_level: ClassVar[bool] = False
     is_quadratic: ClassVar[bool] = False  # ‖f − y‖² up to a factor: rotating the outputs rotates the problem
     targets: np.ndarray
     weights: np.ndarray
@@ -276,7 +277,7 @@ class Loss:
             ):  # infinite or NaN where a gauge is nothing
                 least = EPS * longest
                 if np.isfinite(end) and rise(least) > 0.0:
-                    return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS))
+                    return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS, disp=False))
                 longest = least
         return longest
 
@@ -291,8 +292,10 @@ class PiecewiseQuadratic(Loss):
     bend: float = 0.0
 
     def samples(self, F):
-        u = self._slope(F)
-        return (u * (F - self.targets - 0.5 * self.bend * u)).sum(axis=1)  # no difference of infinite squares
+        with np.errstate(over="ignore", invalid="ignore"):
+            u = self._slope(F)
+            value = u * (F - self.targets - 0.5 * self.bend * u)
+        return np.where(np.isfinite(u), value, np.inf).sum(axis=1)
 
     def _slope(self, F):
         low, high = self.slopes()
@@ -310,11 +313,15 @@ class PiecewiseQuadratic(Loss):
         return self.weights / self.bend * ((low <= slope) & (slope <= high))
 
     def conjugate_terms(self, U):
-        linear, square = U * self.targets, 0.5 * self.bend * U**2 / self.weights
+        linear, square = U * self.targets, 0.5 * U * self._bent(U)
         return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
 
     def conjugate_gradient(self, U):
-        return self.targets + self.bend * U / self.weights
+        return self.targets + self._bent(U)
+
+    def _bent(self, U):
+        # of rows of weight zero lines alone say something
+        return self.bend * U / self.weights if self.bend > 0.0 else np.zeros_like(U)
 
     def conjugate_hessian(self, U):
         return self.bend / self.weights

@@ -25,6 +25,10 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 # Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
 OPSET = 17
 FORMAT_VERSION = 8
+PAIR = 16  # bytes, of a point and a neuron
+PAIRS_PER_PIECE = 5_000_000
+MANY_PAIRS = 200_000_000  # from which points are sorted where neurons have one direction
+PARALLEL = 1e-14
 
 
 class Network:
@@ -260,12 +264,6 @@ def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
     return X
 
 
-PAIR = 16  # bytes
-PAIRS_PER_PIECE = 5_000_000
-MANY_PAIRS = 200_000_000
-PARALLEL = 1e-14
-
-
 def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return σ(X̃ Wᵀ) V.
 
@@ -323,7 +321,7 @@ def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> 
     found = np.zeros((len(lifted), weights.shape[1]))
     for side in (1.0, -1.0):
         chosen = side * along > 0.0
-        kinks = -side * shift[chosen] / along[chosen] * side
+        kinks = -shift[chosen] / along[chosen]
         order = np.argsort(side * kinks, kind="stable")
         terms = weights[chosen][order] * np.abs(along[chosen][order])[:, None]
         counts = np.searchsorted((side * kinks)[order], side * where, side="right")

@@ -41,7 +41,7 @@ class BranchAndBoundOracle:
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
     node_limit : int
-        Most nodes per pricing (17 N bytes each).
+        Most nodes per pricing (17 N + 1024 bytes each).
     time_limit_s : float, optional
         Seconds per pricing.
     goal : float

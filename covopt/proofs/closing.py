@@ -191,8 +191,8 @@ class Advisor:
         )  # fmt: skip
         whole = np.rint(slopes * own.one).astype(np.int64).tolist()
         short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
-        ends_ = np.cumsum(count).tolist()
-        parts = [whole[end - size : end] for end, size in zip(ends_, count.tolist(), strict=True)]
+        lasts = np.cumsum(count).tolist()
+        parts = [whole[end - size : end] for end, size in zip(lasts, count.tolist(), strict=True)]
         may = (bounds <= 1.0 + FALSE).tolist()
         return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 

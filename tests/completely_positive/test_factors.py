@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
-from covopt.completely_positive.factorisation import numerical_factor, residual_of
+from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.graphs import (
     graph_matrix,
     incidence,
@@ -80,3 +80,14 @@ def test_a_factor_keeps_the_zeros_and_small_ones_are_not_found_where_there_are_n
     A = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
     assert smallest_comparison(A) == pytest.approx(1 - 1.8) and dominance_factor(A) is None
     assert numerical_factor(np.array([[1.0, 0.5], [0.5, 1.0]]), 1, n_starts=8) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 25), st.integers(0, 10**6))
+def test_caratheodory(n, m, seed):
+    rng = np.random.default_rng(seed)
+    B = rng.random((m, n)) * (rng.random((m, n)) < 0.7)
+    C = caratheodory(B)
+    assert len(C) <= min(m, n * (n + 1) // 2)
+    assert (C >= 0).all()
+    assert np.abs(C.T @ C - B.T @ B).max() < 1e-11

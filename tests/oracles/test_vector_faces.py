@@ -8,6 +8,7 @@ from benchmarks.adversary import dual_norms, tables
 from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
 from covopt.oracles import vector_faces
+from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
@@ -33,6 +34,21 @@ def test_a_dense_angular_grid_in_the_plane():
     assert values.max() == pytest.approx(answer.values[0], rel=1e-8)
     peaks = ((values > np.roll(values, 1)) & (values > np.roll(values, -1))).sum()
     assert len(answer.values) == peaks
+
+
+def test_rank_one_repeated_and_zero_duals():
+    rng = np.random.default_rng(1)
+    rows, column = rng.standard_normal((9, 3)), rng.standard_normal(9)
+    best = np.abs(FaceOracle(rows).price(column).values[0])
+    twice = check(rows, np.stack([column, column], axis=1))
+    assert twice.values[0] == pytest.approx(np.sqrt(2.0) * best, rel=1e-12)
+    turned = check(rows, np.outer(column, [0.6, 0.0, -0.8]))
+    assert turned.values[0] == pytest.approx(best, rel=1e-12)
+    nothing = VectorFaceOracle(rows).price(np.zeros((9, 2)))
+    assert nothing.values[0] == 0.0 == nothing.upper_bound
+    few = np.zeros((9, 2))
+    few[4] = 3.0, 4.0
+    assert check(rows, few).values[0] == pytest.approx(5.0 * np.linalg.norm(rows[4]), rel=1e-12)
 
 
 def test_ties_of_top_eigenvalues():

@@ -218,7 +218,7 @@ class LiftedForm:
 
     @property
     def value(self) -> float:
-        """The bound to rounding."""
+        """About the bound, which :meth:`proved` proves."""
         return float(np.sqrt(max(self.top, 0.0)))
 
     def proved(self) -> float:
