@@ -19,13 +19,17 @@ over its error, and R be its row space. Two such duals differ by at most e in R,
 the least nonzero singular value of M. As ⟨λ°, r⟩ ≤ ⟨λ, r⟩ + e‖r‖, this is an inequality for e; all duals between λ
 and λ° satisfy it too, so e holds as soon as it gives less than the G that it was computed with.
 
-**3. Every optimal dual is within e of λ** where R is everything. Where it is not, nothing is said.
+**3. There is an optimal dual within e of λ.** Where R is everything, every optimal dual is one. Elsewhere take an
+optimal λ* and replace its part orthogonal to R by that of λ. Its value does not change if y lies in R, which is
+decided in fractions. On the faces of the w_j nothing changes either. Step 4 makes it feasible.
 
 **4. Its tight neurons are known.** They reach 1 − ε, ε = ‖Z‖e, in λ. Let T be all local maxima of λ above that. At
 each of them let every direction out of its face descend with a slope of at least κ > 2‖Z‖e (on the extreme rays of
-the rows that are zero there: the slope is linear between them), and let its face be wider than the cap of
-√(2ε) + 2ε/κ on which λ reaches 1 − ε around it. Then in all closed cells around it an optimal dual has one maximum,
-on its face; a cell with a maximum above 1 − ε elsewhere would reach into such a cap.
+the rows that are zero there: the slope is linear between them; a slope that is zero for all duals does as well, as F
+is then at most the cosine of the angle), and let its face be wider than the cap of √(2ε) + 2ε/κ on which λ reaches
+1 − ε around it. Then in all closed cells around it the new dual has one maximum, on its face; a cell with a maximum
+above 1 − ε elsewhere would reach into such a cap. In a dual where R is not everything each of T must be on the face
+of a w_j, where step 3 says that it is at most one.
 
 So every minimiser uses neurons of T alone, moved by at most 2‖Z‖e. Where the columns of T are independent by more
 than that, there is one minimiser.
@@ -38,17 +42,21 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linprog
 
-from covopt.certificates.tight import TightSet, tight_set
-from covopt.exact.rank import FOUND, null_space
+from covopt.certificates.tight import NEAR, TightSet, tight_set
+from covopt.exact.elimination import integer_table
+from covopt.exact.rank import FOUND, exact_rank, null_space
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import ON_PLANE
 
+MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
 ROUNDS = 60
 MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
+INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
 
@@ -99,14 +107,25 @@ class _Face:
         angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * ON_PLANE
         return cls(snapped / size, sign, heights > ON_PLANE, silent, inner, angle)
 
-    def ways_out(self, rows: np.ndarray) -> np.ndarray | None:
-        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided."""
+    def same(self, other: _Face) -> bool:
+        return (
+            self.sign == other.sign
+            and bool((self.active == other.active).all())
+            and bool((self.silent == other.silent).all())
+        )
+
+    def ways_out(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray | None:
+        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided.
+
+        Rays on which the slope is zero whatever λ is are left out: on them F is at most the cosine of the angle.
+        """
         silent = np.flatnonzero(self.silent)
         codim = rows.shape[1] - self.inner.shape[1]
         if len(silent) > MOST_SILENT:
             return None
         if codim == 0:
             return np.zeros((0, len(rows)))
+        beside = _orthogonal(given[self.active], given[silent])
         outer = rows @ np.linalg.svd(self.inner, full_matrices=True)[0][:, self.inner.shape[1] :]
         sizes = np.linalg.norm(outer[silent], axis=1)
         found = []
@@ -117,10 +136,21 @@ class _Face:
             for ray in (right[-1], -right[-1]):
                 heights = outer @ ray
                 heights[list(chosen)] = 0.0
+                others = ~np.isin(silent, chosen)
+                if beside and (heights[silent] < -FOUND * sizes)[others].all():
+                    continue
                 found.append(
                     self.sign * np.where(self.silent, np.maximum(heights, 0.0), self.active * heights)
                 )
         return np.array(found).reshape(-1, len(rows))
+
+
+def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether all rows of the one are orthogonal to all of the other, without rounding."""
+    if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
+        return False
+    left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
+    return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
 
 
 def enclose(
@@ -128,6 +158,7 @@ def enclose(
     oracle: Oracle,
     dual: np.ndarray,
     network: tuple[np.ndarray, np.ndarray, np.ndarray],
+    given: tuple[np.ndarray, np.ndarray],
 ) -> Enclosure | str:
     """Return the neurons that minimisers may use, or why they are not known.
 
@@ -141,6 +172,8 @@ def enclose(
         Nearly optimal.
     network : (ndarray of shape (m, r), ndarray of shape (m, 1), ndarray of shape (1,))
         Unit neurons, weights and offset of a network through the points, nearly of least norm.
+    given : (ndarray of shape (N, D), ndarray of shape (N,))
+        The same rows and targets as the user gave them, for what is decided in fractions.
     """
     rows, neurons, weights, offset = problem.rows, network[0], network[1][:, 0], float(network[2][0])
     reach = float(np.linalg.norm(rows, 2))
@@ -152,16 +185,21 @@ def enclose(
     blur = SAFETY * gamma(rows.shape[1] + len(weights) + 8) * (np.abs(targets) + cost * (1.0 + reach))
     short = float(np.linalg.norm(missed) + np.linalg.norm(blur))
 
-    dual = problem.scale_dual(dual, oracle.price(dual[:, 0], threshold=np.inf).upper_bound)[0][:, 0]
-    value = dot_bounds(dual, targets)[0]
-    if problem.has_offset and problem.offset_cost > 0:
-        value -= float(dual.sum()) ** 2 / (2.0 * problem.offset_cost)
-    rounding = SAFETY * gamma(len(weights) + 8) * cost + float(np.abs(dual) @ blur)
-    excess = max(cost - value, 0.0) + abs(float(dual @ missed)) + rounding
-    error = _error(problem, faces, masses, excess, short)
-    if isinstance(error, str):
-        return error
-    error += gamma(8) * float(np.linalg.norm(dual))
+    def known(dual: np.ndarray) -> tuple[np.ndarray, float, _Known | str]:
+        dual = problem.scale_dual(dual[:, None], oracle.price(dual, threshold=np.inf).upper_bound)[0][:, 0]
+        value = dot_bounds(dual, targets)[0]
+        if problem.has_offset and problem.offset_cost > 0:
+            value -= float(dual.sum()) ** 2 / (2.0 * problem.offset_cost)
+        rounding = SAFETY * gamma(len(weights) + 8) * cost + float(np.abs(dual) @ blur)
+        excess = max(cost - value, 0.0) + abs(float(dual @ missed)) + rounding
+        return dual, excess, _error(problem, faces, masses, excess, short, given)
+
+    dual, excess, found = known(dual[:, 0])
+    if not isinstance(found, str) and not found.everything:
+        dual, excess, found = known(_inside(problem, given[0], oracle, dual, found))
+    if isinstance(found, str):
+        return found
+    error = found.error + gamma(8) * float(np.linalg.norm(dual))
     slack = 2.0 * reach * error + 1e-12
     if slack > LARGEST_SLACK:
         return f"the dual is known to {error:.1e} only"
@@ -170,13 +208,15 @@ def enclose(
         return "the tight neurons found may not be all"
     for neuron, sign in zip(tight.neurons, tight.outputs, strict=True):
         face = _Face.of(rows, neuron, float(sign))
-        ways = face.ways_out(rows)
+        ways = face.ways_out(rows, given[0])
         descent = -np.inf if ways is None else float((-ways @ dual).min(initial=np.inf))
         if not descent > 4.0 * reach * error + 1e-12:
             return "a tight neuron is not the strict maximum of its cells"
         cap = math.sqrt(2.0 * slack) + 2.0 * slack / descent
         if not face.angle > 2.0 * cap + 2.0 * reach * error:
             return f"a tight neuron is within {cap:.1e} of the next cell"
+        if not found.everything and not any(face.same(other) for other in found.faces):
+            return "a tight neuron carries no mass, and the dual is not determined"
     shift = 2.0 * reach * error + 1e-12
     independent, needed = _masses(problem, tight, offset, cost, excess, shift * reach)
     return Enclosure(tight, shift, independent, needed)
@@ -204,9 +244,57 @@ def _masses(
     return True, int((masses[: len(tight)] > wrong).sum())
 
 
+@dataclass(frozen=True)
+class _Known:
+    """Step 2: the error e, whether R is everything, the faces that R is made of, and M."""
+
+    error: float
+    everything: bool
+    faces: list[_Face]
+    stack: np.ndarray
+
+
+def _inside(
+    problem: Problem, given: np.ndarray, oracle: Oracle, dual: np.ndarray, known: _Known
+) -> np.ndarray:
+    """Move a dual orthogonally to R, where neither its value nor the faces change, to where all ways descend.
+
+    What is tight elsewhere, as at a vertex of the optimal duals, must become less.
+    """
+    rows, n = problem.rows, len(problem.rows)
+    ways = [found for face in known.faces if (found := face.ways_out(rows, given)) is not None]
+    slopes = np.concatenate([np.zeros((0, n)), *ways])
+    if len(ways) < len(known.faces):
+        return dual
+    free = null_space(known.stack, FOUND)
+    if not free.shape[1]:
+        return dual
+    tight = tight_set(problem, oracle, dual[:, None], slack=NEAR)
+    signed = problem.atoms(tight.neurons).T * tight.outputs[:, None]
+    faces = [_Face.of(rows, w, float(sign)) for w, sign in zip(tight.neurons, tight.outputs, strict=True)]
+    others = signed[[not any(face.same(own) for own in known.faces) for face in faces]]
+    # the least descent, of a move of at most one in each direction
+    answer = linprog(
+        np.append(np.zeros(free.shape[1]), -1.0),
+        A_ub=np.column_stack([np.concatenate([slopes, others]) @ free, np.ones(len(slopes) + len(others))]),
+        b_ub=np.concatenate([-slopes @ dual, 1.0 - others @ dual]),
+        bounds=[(-1.0, 1.0)] * free.shape[1] + [(None, None)],
+        method="highs",
+    )
+    if answer.status != 0:
+        return dual
+    inner = dual + INWARD * (free @ answer.x[:-1]) / math.sqrt(n)
+    return inner if oracle.price(inner, threshold=np.inf).upper_bound <= 1.0 + 1e-12 else dual
+
+
 def _error(
-    problem: Problem, faces: list[_Face], masses: np.ndarray, excess: float, short: float
-) -> float | str:
+    problem: Problem,
+    faces: list[_Face],
+    masses: np.ndarray,
+    excess: float,
+    short: float,
+    given: tuple[np.ndarray, np.ndarray],
+) -> _Known | str:
     """Return e of step 2, or why there is none."""
     n = len(problem.rows)
     room = np.array([1.0 - math.cos(min(face.angle, 1.0)) if face.angle > 0 else 0.0 for face in faces])
@@ -218,12 +306,19 @@ def _error(
         own = [faces[j] for j in use]
         stack, blocks = _stack(problem, own, masses[use], missing)
         sizes = np.linalg.svd(stack, compute_uv=False)
+        rank, everything = n, True
         floor = SAFETY * gamma(max(stack.shape)) * sizes[0]
         if len(sizes) < n or sizes[-1] <= floor:
-            return "the dual is not determined by the neurons with mass"
-        error = math.sqrt(blocks) / (sizes[-1] - 0.5 * floor)
+            everything = False
+            dimension = _dimension(problem, own, *given) if n <= MOST_EXACT else None
+            if dimension is None:
+                return "the dual is not determined by the neurons with mass"
+            rank = dimension
+            if rank > len(sizes) or sizes[rank - 1] <= floor or (sizes[rank:] > floor).any():
+                return "the dual is determined too weakly for doubles"
+        error = math.sqrt(blocks) / (sizes[rank - 1] - 0.5 * floor)
         if excess + error * short < missing:
-            return error
+            return _Known(error, everything, own, stack)
         missing = 2.0 * (excess + error * short)
     return "the dual is determined too weakly for what the network misses"
 
@@ -242,3 +337,28 @@ def _stack(problem: Problem, faces: list[_Face], masses: np.ndarray, excess: flo
         scale = max(masses.max(initial=1.0), 1.0) if free else math.sqrt(excess / (8.0 * problem.offset_cost))
         blocks.append(np.full((1, len(problem.rows)), scale / excess))
     return np.concatenate(blocks), len(blocks)
+
+
+def _dimension(problem: Problem, faces: list[_Face], rows: np.ndarray, targets: np.ndarray) -> int | None:
+    """Return the dimension of R in exact arithmetic, None where y is not in it.
+
+    R is the image of all (w_j) with x_i·w_j = 0 for the silent rows i of face j under Σ_j diag(active_j) Z w_j.
+    """
+    n, width = rows.shape
+    kinds = list({(face.active.tobytes(), face.silent.tobytes()): face for face in faces}.values())
+    top = [rows * face.active[:, None] for face in kinds]
+    if problem.has_offset:
+        top.append(np.ones((n, 1)))
+    constraints, fixed = [], 0
+    for place, face in enumerate(kinds):
+        own = rows[face.silent]
+        if len(own):
+            wide = np.zeros((len(own), sum(part.shape[1] for part in top)))
+            wide[:, place * width : (place + 1) * width] = own
+            constraints.append(wide)
+            fixed += exact_rank(own)
+    table = np.concatenate([np.column_stack(top), *constraints])
+    right = np.concatenate([targets, np.zeros(len(table) - n)])
+    whole = exact_rank(table)
+    beside = exact_rank(np.column_stack([table, right]))
+    return whole - fixed if beside == whole else None

@@ -153,11 +153,12 @@ class Minimisers:
     @cached_property
     def _enclosed(self) -> Enclosure | str:
         """Every neuron that a minimiser may use, or why they are not known."""
-        problem, _ = self._reduced
+        problem, reduction = self._reduced
         if not problem.is_scalar or self.data.Y.shape[1] > 1:
             return "with several outputs its error is not bounded"
         oracle, dual, neurons, weights, offset = self._refined
-        return enclose(problem, oracle, dual, (neurons, weights, offset))
+        given = self.data.lifted[reduction.keep], self.data.Y[reduction.keep, 0]
+        return enclose(problem, oracle, dual, (neurons, weights, offset), given)
 
     @cached_property
     def uniqueness(self) -> Uniqueness:

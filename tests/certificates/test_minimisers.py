@@ -95,9 +95,10 @@ def test_the_error_of_the_dual_is_what_counts():
     assert solution.is_unique is True
     problem, reduction = reduce_data(solution.data, "none")
     network = reduction.apply_network(*solution.network.to_neurons())
+    given = (rows, targets)
 
     def ask(dual, network):
-        return enclose(problem, FaceOracle(problem.rows), dual, network)
+        return enclose(problem, FaceOracle(problem.rows), dual, network, given)
 
     dual = reduction.apply_dual(solution.dual)
     assert ask(dual, network).independent
@@ -192,3 +193,14 @@ def test_an_inaccurate_dual_is_refused():
     spoiled /= oracle.price(spoiled[:, 0]).upper_bound
     found = sharpen(problem, oracle, spoiled, offset)
     assert found is None or problem.dual_value(found[0]) >= problem.dual_value(dual) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "output_bias", "neurons"),
+    [((-1, 0), (0, 1), "none", 1), ((-1, 0, 1), (0, 0, 1), "free", 1), ((0, 1, 2), (1, 2, 0), "none", 2)],
+)
+def test_a_dual_at_a_vertex_of_the_optimal_ones_shows_that_the_network_is_unique(x, y, output_bias, neurons):
+    """Neurons that are tight at the vertex alone must become loose when the dual moves inside."""
+    solution = covopt.min_norm(np.array(x, dtype=float)[:, None], y, output_bias=output_bias)
+    assert solution.is_unique, solution.uniqueness.reason
+    assert len(solution.network) == neurons
