@@ -20,9 +20,9 @@ from scipy.optimize import minimize
 from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.problems.problem import Problem
 
-STEPS, MEMORY = 400, 30  # of L-BFGS, for one descent
+STEPS, MEMORY = 100, 30  # of L-BFGS, for one descent
 # steps of Adam before, and their first length, as a share of what numbers are about
-ANNEALED, RATE = 500, 0.2
+ANNEALED, RATE = 500, 0.4
 KEPT = 0.9, 0.999  # of the means of slopes and of their squares, from step to step
 PIECE = 4096  # rows at a time
 MOST_KEPT = 9_600_000  # activations; of more they are computed twice
