@@ -29,11 +29,6 @@ def cases_of(line, names):
     return eval(f"[{line}]", {"np": np, "pytest": pytest, **names})
 
 
-def claims(name, **names):
-    """Return the lines of a section with what they are: true."""
-    return [(line, cases_of(line, names)[0]) for line in sections()[name]]
-
-
 def values(content, *, ends=False, at=()):
     """Return values in JSON with their places, names and numbers that lead there; with ``ends`` of lists the ends."""
     if isinstance(content, dict):

@@ -2,16 +2,15 @@
 
 import dataclasses
 import sys
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import covopt
-from benchmarks.adversary import classes, deep, dual_norms, exactly, forged, neurons, rivals, tables
+from benchmarks.adversary import classes, deep, dual_norms, tables
 from benchmarks.adversary.__main__ import main
 from benchmarks.adversary.classes import run_one
-from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
+from benchmarks.adversary.outcome import HELD, REFUSED, REFUTED, judge
 from covopt.depth.layers import Layout
 from tests.cases import cases
 
@@ -46,12 +45,12 @@ def turns():
 
 
 # of files that somebody has changed, instances are quick, and kinds of changes are many
-BY_DAY = {"price": 3, "bounds": 3, "forged": 6}
+BY_DAY = {"price/clusters": 1, "price": 3, "bounds": 3, "forged": 6}
 
 
 @pytest.mark.parametrize("name", list(turns()))
 def test_a_few_of_every_class(name):
-    for seed in range(BY_DAY.get(name.partition("/")[0], 1)):
+    for seed in range(BY_DAY.get(name, BY_DAY.get(name.partition("/")[0], 1))):
         outcome = run_one((name, seed))
         assert outcome.kind in (HELD, REFUSED), f"--only {name}:{seed}  {outcome.detail}"
 
@@ -69,23 +68,6 @@ def rng():
     return np.random.default_rng(0)
 
 
-def test_best_neuron_in_closed_form():
-    assert neurons.best_neuron(np.eye(3), np.array([3.0, 4.0, -6.0]), rng()).square == 36
-    assert neurons.best_neuron(np.eye(3), np.array([3.0, 4.0, -4.5]), rng()).square == 25
-    both = np.array([[3.0, 0.0], [0.0, 4.0]])
-    assert neurons.best_neuron(np.eye(2), both, rng()).square == 16
-    assert neurons.best_neuron(np.eye(2), np.array([3.0, 4.0]), rng(), "label-noise").square == 50
-
-
-def test_cheapest_network_in_closed_form():
-    rows, y = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, 0.0, 1.0])
-    found = rivals.cheapest(rows, y, None, lambda dual: neurons.good_neurons(rows, dual, rng()))
-    assert 2 <= found.cost < 2 * (1 + 1e-12)
-    units, weights = found.network()
-    atoms = exactly.positive(exactly.whole(rows)[0] @ units.T)
-    assert [sum(a * w for a, w in zip(row, weights, strict=True)) for row in atoms] == [1, 0, 1]
-
-
 def test_a_bound_a_little_too_low_is_refuted(monkeypatch):
     honest = covopt.price
 
@@ -100,14 +82,6 @@ def test_a_bound_a_little_too_low_is_refuted(monkeypatch):
     assert REFUTED in kinds
 
 
-def test_a_lower_bound_above_the_optimum_is_refuted():
-    X, y = rng().standard_normal((5, 1)), rng().standard_normal(5)
-    solution = covopt.min_norm(X, y)
-    assert forged.holds(solution, rng()).kind == HELD
-    raised = dataclasses.replace(solution.certificate, lower_bound=solution.lower_bound * (1 + 1e-5))
-    assert forged.holds(dataclasses.replace(solution, certificate=raised), rng()).kind == REFUTED
-
-
 def test_a_deep_bound_above_a_network_is_refuted():
     given = deep.rival(np.random.default_rng(2), "plain")
     assert deep.judged(deep.bounds_of(given), given).kind == HELD
@@ -119,20 +93,7 @@ def test_a_deep_bound_above_a_network_is_refuted():
     assert deep.judged(raised, given).kind == REFUTED
 
 
-def test_an_error_of_another_kind_is_a_crash():
-    assert judge(Mock(side_effect=ZeroDivisionError), rng()).kind == CRASHED
-    assert judge(Mock(side_effect=covopt.errors.InputError("X must be finite.")), rng()).kind == REFUSED
-
-
 def test_the_command_runs_instances_in_processes_and_counts_them(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["adversary", "--instances", "2", "--classes", "price/grid"])
     assert main() == 0
     assert "| all | 2 | 2 | 0 | 0 | 0 |" in capsys.readouterr().out
-
-
-def test_a_plan_depends_on_its_arguments_alone():
-    tasks = classes.plan(500, 3, [])
-    assert tasks == classes.plan(500, 3, [])
-    assert {name for name, _ in tasks} == set(classes.CLASSES)
-    assert len(set(tasks)) == 500
-    assert all(name.startswith("cp-rank") for name, _ in classes.plan(20, 0, ["cp-rank"]))

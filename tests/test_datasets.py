@@ -3,15 +3,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from covopt import datasets
-from covopt.datasets import load_digit_images, make_teacher_student
+from covopt.datasets import load_digit_images
 from covopt.errors import InputError
-from tests.cases import claims
-
-
-@pytest.mark.parametrize(("claim", "holds"), claims("what holds of tables that are made", **vars(datasets)))
-def test_what_holds(claim, holds):
-    assert holds, claim
 
 
 def test_mnist_is_fetched_and_scaled(monkeypatch):
@@ -30,11 +23,3 @@ def test_mnist_is_fetched_and_scaled(monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", Mock(side_effect=OSError("no route to host")))
     with pytest.raises(InputError, match=r"MNIST could not be fetched from OpenML \(no route to host\)"):
         load_digit_images(source="mnist")
-
-
-def test_the_teacher_is_positively_homogeneous():
-    X, Y, teacher = make_teacher_student(100, (3, 5, 2), random_state=1, return_weights=True)
-    rng = np.random.default_rng(1)
-    first, second = rng.standard_normal((5, 3)) / np.sqrt(3), rng.standard_normal((2, 5)) / np.sqrt(5)
-    assert np.allclose(Y, np.maximum(X @ first.T, 0) @ second.T)
-    assert all(np.array_equal(a, b) for a, b in zip(teacher, (first, second), strict=True))

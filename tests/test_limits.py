@@ -45,7 +45,7 @@ from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import quick_network
 from tests.cases import cases
 
-LIMIT, NIGHT = 0.5, 1.0
+LIMIT, NIGHT = 0.3, 1.0
 LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of it where nothing else runs
 
 
@@ -53,7 +53,7 @@ LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of
 def tables(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
-    for name, rows in (("large", 40_000), ("small", 300)):
+    for name, rows in (("large", 20_000), ("small", 300)):
         content = rng.standard_normal((rows, 3))
         np.savetxt(folder / f"{name}.csv", content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
         X, y = Named(content[:, :2].round(6), ("a", "b")), content[:, 2].round(6)
@@ -106,7 +106,7 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_c
         assert found["ended"] == "time_limit" or result.exit_code == 0  # this machine was fast enough
         assert found["output_change"] <= 1e-9 * found["largest_output"]
     if "cells.npy" in arguments:
-        assert found["at_most"] == 1_599_960_002
+        assert found["at_most"] == 399_980_002
         assert result.exit_code == 3
     if command.startswith("verify small.json") and result.exit_code == 3:  # else this machine was fast enough
         assert not found["in_time"]
@@ -459,12 +459,3 @@ def test_a_network_along_a_line_and_one_that_bends_at_every_point_go_through_the
     assert found.upper_bound < 0.1 * line.upper_bound
     lower = [problem.dual_value(dual) for dual in more_and_more_points(problem, 0.5)]
     assert lower and lower[0] > 0.0 and sorted(lower) == lower and lower[-1] <= found.upper_bound
-
-
-def test_a_path_that_there_is_no_time_for():
-    X, y = np.random.default_rng(0).standard_normal((30, 2)), np.arange(30.0)
-    points = covopt.path(X, y, n_lams=3)
-    assert covopt.verify(points, time_limit_s=60.0).ok
-    late = covopt.verify(points, time_limit_s=1e-4)
-    assert not late.in_time
-    assert late.checks[-1].detail == "not verified: 0.0001 s were over when checked was: nothing"

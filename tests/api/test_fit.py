@@ -1,11 +1,9 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 import covopt
 from covopt.errors import InputError
 from covopt.limits import TimeUp
-from covopt.losses import Huber
 from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
 from covopt.status import Status
@@ -16,14 +14,6 @@ def table(name, n=12, seed=0, k=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     return X, targets_for(name, n, rng) if k is None else rng.standard_normal((n, k))
-
-
-def test_a_closed_form():
-    """One sample x̃ of length r: F = y − λ/r beyond λ = |y| r, by soft thresholding."""
-    found = covopt.fit([[3.0]], [2.0], lam=0.5, bias=4.0, tol=1e-9)
-    F = 2 - 0.5 / 5
-    assert found.network.predict([[3.0]])[0] == pytest.approx(F, abs=1e-4)
-    assert found.objective == pytest.approx((F - 2) ** 2 + 0.5 * 2 * F / 5, rel=1e-9)
 
 
 @pytest.mark.thinned(4)
@@ -52,24 +42,6 @@ def test_separable_data_and_a_tiny_lambda():
             assert np.isfinite(found.objective)
 
 
-def test_strings_frames_and_files(tmp_path):
-    X, y = table("logistic", 10)
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    found = covopt.fit(
-        frame, pd.Series(np.where(y > 0, "yes", "no"), name="answer"), lam=1e-3, loss="logistic"
-    )
-    assert found.loss.classes == ("no", "yes")
-    assert found.data.target_names == ("answer",)
-    found.save(tmp_path / "s.json")
-    again = covopt.load(tmp_path / "s.json")
-    assert again.to_dict() == found.to_dict()
-    assert (again.lam, again.loss.classes, again.sample_weight) == (1e-3, ("no", "yes"), None)
-    assert covopt.verify(again, X, np.where(y > 0, "yes", "no")).ok
-    assert not covopt.verify(again, X + 1, np.where(y > 0, "yes", "no")).ok
-    assert "logistic, λ = 0.001" in again.summary()
-    assert covopt.verify(covopt.fit(X, y, lam=0.1, loss=Huber(0.3), sample_weight=np.arange(10.0))).ok
-
-
 def test_history_is_in_the_users_units():
     X, y = table("squared", 20)
     found = covopt.fit(X, 50 * y, lam=1e-2)
@@ -93,29 +65,6 @@ def test_the_tight_set_holds_the_neurons(name):
     assert "share their outputs" in found.uniqueness.reason
     with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
         found.sparsest()
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_series_without_a_name(library):
-    Series = pytest.importorskip(library).Series
-    X, y = np.array([[-1.0], [0.0], [1.0]]), [1.0, 0.0, 1.0]
-    found = covopt.fit(X, Series(y), lam=0.01)
-    plain = covopt.fit(X, y, lam=0.01)
-    assert found.objective == pytest.approx(plain.objective, rel=1e-12)
-    assert found.data.target_names == plain.data.target_names
-
-
-@pytest.mark.parametrize("size", [1e300, 1e-300])
-def test_targets_whose_squares_have_no_room_are_refused(size):
-    for question in (
-        lambda y: covopt.fit([[0.0], [1.0]], y, lam=1.0),
-        lambda y: covopt.lambda_max([[0.0], [1.0]], y),
-    ):
-        with pytest.raises(
-            InputError, match=r"Y: the largest target is .* its square is outside .* other units"
-        ):
-            question([0.0, size])
-    assert covopt.fit([[0.0], [1.0]], [0.0, 0.0], lam=1.0).cost == 0.0
 
 
 @pytest.mark.parametrize("is_cut", [False, True])

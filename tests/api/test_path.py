@@ -12,15 +12,6 @@ def table(name, n=12, seed=0):
     return rng.standard_normal((n, 2)), targets_for(name, n, rng)
 
 
-def test_lambda_max_by_hand():
-    # −∇C(0) = 2y/N on orthogonal rows: ½ ‖(2·3, 2·4)‖/2
-    assert covopt.lambda_max(np.eye(2), [3.0, 4.0], bias=0.0) == pytest.approx(2.5)
-    assert covopt.lambda_max(np.eye(2), [3.0, 4.0], bias=0.0, sample_weight=[1, 0]) == pytest.approx(3.0)
-    assert covopt.lambda_max([[0.0], [1.0]], [2.0, 2.0], output_bias="free") == 0.0
-    assert covopt.lambda_max([[0.0], [1.0]], [0.5, 0.5], output_bias="penalized") == 0.0
-    assert covopt.lambda_max([[0.0], [1.0]], [0.0, 0.0]) == 0.0
-
-
 def test_a_stopped_path_says_where():
     X, y = table("squared", 12)
     calls = []
@@ -66,22 +57,3 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
             found = covopt.path(X, y, n_lams=5)
         assert [s.status.code for s in found] == ["certified"] * done + ["interrupted"]
         assert covopt.verify(found[-1]).ok  # its bracket holds
-
-
-@pytest.mark.parametrize("other", ["table", "bias", "weights", "potential", "interpolation"])
-def test_verify_wants_one_problem(other):
-    """Each point may be proved, and yet the path be put together from the solutions of several problems."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((6, 2)), rng.standard_normal(6)
-    points = covopt.path(X, y, lams=[0.1, 0.01])
-    assert covopt.verify(points).ok
-    strange = {
-        "table": lambda: covopt.fit(X + 1.0, y, lam=1e-3),
-        "bias": lambda: covopt.fit(X, y, lam=1e-3, bias=2.0),
-        "weights": lambda: covopt.fit(X, y, lam=1e-3, sample_weight=np.arange(6.0)),
-        "potential": lambda: covopt.fit(X, y, lam=1e-3, potential="label-noise"),
-        "interpolation": lambda: covopt.min_norm(X, y),
-    }[other]()
-    found = covopt.verify([*points, strange])
-    assert [c.name for c in found.checks if not c.ok] == ["problem"]
-    assert "point 2 (counting from 0) has another table" in found.summary()

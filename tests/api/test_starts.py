@@ -84,3 +84,13 @@ def test_a_fit_without_a_seed_is_the_same_again():
     assert one.objective == other.objective
     assert np.array_equal(one.dual, other.dual)
     assert np.array_equal(one.network.hidden_weights, other.network.hidden_weights)
+
+
+def test_a_path_goes_on_where_it_was():
+    whole, rounds, seen = covopt.path(X, Y, n_lams=4), [], []
+    again = covopt.path(X, Y, n_lams=4, start=whole, callback=rounds.append)
+    assert [s.objective for s in again] == pytest.approx([s.objective for s in whole], rel=1e-6)
+    assert len(rounds) < sum(len(s.history) for s in whole)
+    covopt.path(X, Y, n_lams=4, start=whole, callback=lambda state: seen.append(state.best and state.best()))
+    kept = next(path for path in seen if path)
+    assert [s.lam for s in kept] == [s.lam for s in whole]  # those of the start stand in what is written

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.datasets import make_random_plane
 from covopt.oracles.support import bound_gauge
 
 
 def table(seed, d, *, through=True):
     """Rows of zeros, repeated, opposite and on one ray; values of which a network without bias may pass."""
-    rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((40, d)), rng.standard_normal(40)
+    X, y = make_random_plane(40, d, random_state=seed)
     X[3], X[7], X[9], X[11] = 0.0, X[8], -X[10], 2.0 * X[12]
     if through:
         y[3], y[7], y[11] = 0.0, y[8], 2.0 * y[12]

@@ -152,33 +152,3 @@ def test_the_core_depends_on_what_is_small():
         "numpy", "scipy", "numba", "threadpoolctl", "joblib", "highspy", "clarabel", "rich", "typer",
         "safetensors",
     }  # fmt: skip
-
-
-def test_r_squared_is_that_of_scikit_learn():
-    import numpy as np
-    from sklearn.metrics import r2_score
-
-    from covopt.solution.summary import quality
-
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((9, 1))
-    Y = np.column_stack([X[:, 0] ** 2, np.ones(9)])
-    fitted = covopt.fit(X, Y, lam=0.3, sample_weight=rng.uniform(0.5, 2, 9))
-    name, value = quality(fitted)
-    wanted = r2_score(Y, fitted.network.predict(X), sample_weight=fitted.sample_weight)
-    assert (name, value) == ("R²", pytest.approx(wanted, rel=1e-12))
-
-
-def test_the_table_of_the_demo_is_that_of_scikit_learn():
-    import numpy as np
-    from sklearn.datasets import load_diabetes
-
-    from covopt.datasets import load_diabetes_table
-
-    names = ("bmi", "s5", "bp", "s4", "s3", "s6", "s1", "age", "s2", "sex")
-    X, Y, found, _ = load_diabetes_table(10)
-    theirs = load_diabetes()
-    assert found == names
-    order = [list(theirs.feature_names).index(name) for name in names]
-    assert np.allclose(X, theirs.data[:, order], rtol=0, atol=1e-12)
-    assert np.array_equal(Y[:, 0], theirs.target)

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.checks.memory import memory_limited
-from covopt.data import Data, columns, readers
+from covopt.data import columns, readers
 from covopt.data.readers import Text, read_frame
 from covopt.data.table_files import read_table
 from covopt.errors import InputError, TableWarning
-from tests.cases import cases, claims
+from tests.cases import cases
 from tests.commands import run
 
 
@@ -87,21 +87,6 @@ def test_numbers_in_another_writing_are_refused(tmp_path, text):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_numbers(value):
     assert columns.content_of(pd.Series([repr(value), "1"])).kind == "numbers"
-
-
-@pytest.mark.parametrize(
-    ("claim", "holds"), claims("what holds of columns and names of rows", **vars(columns), pd=pd)
-)
-def test_what_holds(claim, holds):
-    assert holds, claim
-
-
-def test_large_integers_of_arrays_and_frames_are_said():
-    frame = pd.DataFrame({"a": [1, 2], "id": [5, 2**53 + 1]})
-    for X in (frame, frame.to_numpy(), [[1, 5], [2, 2**70 + 1]]):
-        with pytest.warns(TableWarning, match=r"X row 1 \(counting from 0\), column 1.* no double holds"):
-            Data.validate(X, [1.0, 2.0])
-    Data.validate([[2**53, -(2**63)], [1, 2**70]], [1.0, 2.0])  # powers of two are doubles: no warning
 
 
 def test_standard_input_and_what_inflates_too_much(tmp_path, monkeypatch):

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import covopt
-from covopt.api.cone import ActiveSet
 from covopt.experiments.covariance import covariance
-from covopt.experiments.membership import Membership, Place, check_membership, cone_membership, minimise
+from covopt.experiments.membership import Place, check_membership, cone_membership, minimise
 
 
 def weights_of(rng, widths, bias):
@@ -44,21 +42,6 @@ def test_cost_never_exceeds_the_weights_and_meets_them_at_pseudo_inverses(bias):
     assert found.representation_cost == pytest.approx(total, rel=1e-8)
 
 
-def test_linear_network_in_closed_form():
-    """R_L(A) = L Σ s_i(A)^{2/L} is attained by balanced positive factors; here L = 2 and one neuron."""
-    found = covariance([[[2.0]], [[2.0]]], [[1.0], [3.0]])
-    assert found.representation_cost == pytest.approx(8.0)
-    assert found.outputs[:, 0].tolist() == [4.0, 12.0]
-    assert found.value([4.0, 11.0], lam=0.5) == pytest.approx(1.0 + 4.0)
-    here = covariance([[[1.0]], [[1.0]]], [[1.0], [2.0]])
-    outside = dataclasses.replace(here, K=(np.eye(2),))
-    assert outside.representation_cost == np.inf and outside.terms[0].defect == pytest.approx(0.5)
-    rng = np.random.default_rng(2)
-    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
-    solution = covopt.min_norm(X, y, output_bias="penalized", tol=1e-9)  # at the minimum of the covariances
-    assert covopt.covariance(solution, X).representation_cost == pytest.approx(solution.cost, rel=1e-7)
-
-
 @given(seed=st.integers(0, 10_000), bias=st.sampled_from([0.0, 1.0]))
 @settings(max_examples=10)
 def test_gradients_against_finite_differences(seed, bias):
@@ -85,56 +68,7 @@ def test_gradients_against_finite_differences(seed, bias):
     assert numeric == pytest.approx(exact, rel=1e-4, abs=1e-4 * abs(value(0.0)))
 
 
-def test_gradient_in_a_singular_image_along_moves_that_stay_inside():
-    """N = 4 samples on a line through the origin: everything has rank one and no inverse is taken."""
-    X = np.array([[1.0], [2.0], [3.0], [4.0]])
-    here = covariance([[[1.0]], [[2.0]]], X)
-    assert [term.rank for term in here.terms] == [1, 1]
-    slope = here.gradient()
-    move = X @ X.T
-    for name, gradient, moved in (("K", slope.K[0], here.K), ("K_sigma", slope.K_sigma[0], here.K_sigma)):
-        ahead = dataclasses.replace(here, **{name: (moved[0] + 1e-6 * move,)}).representation_cost
-        behind = dataclasses.replace(here, **{name: (moved[0] - 1e-6 * move,)}).representation_cost
-        assert (ahead - behind) / 2e-6 == pytest.approx(np.vdot(gradient, move), rel=1e-6)
-
-
-def test_prop_19_its_value_and_the_escape_over_S():
-    """FL22 Prop 19: a local minimum of the weights that is none of the covariances; descent over S leaves it."""
-    X, Y = [[1.0], [-1.0]], [1.0, 1.0]
-    for lam in (0.1, 0.5, 0.9):
-        total = 1 - lam
-        stuck = None
-        for share in (1.0, 0.3):  # the same covariances, whatever a₁ and a₂
-            a = np.sqrt(total * np.array([share, 1 - share]))
-            found = covariance([a[:, None], a[None, :]], X)
-            assert found.value(Y, lam=lam) == pytest.approx(1 + 2 * lam - lam**2)
-            stuck = found if stuck is None else stuck
-            np.testing.assert_allclose(found.K_sigma[0], stuck.K_sigma[0], atol=1e-12)
-        s = np.sqrt(total)
-        near = covariance([[[s], [-1e-3]], [[s, 1e-3]]], X)
-        assert near.value(Y, lam=lam) < 1 + 2 * lam - lam**2
-        start = ActiveSet(np.array([[1.0]]), np.array([total]))
-        for variant in ("pairwise", "fully-corrective", "sliding"):
-            result = covopt.frank_wolfe(X, Y, bias=0.0, lam=lam, start=start, variant=variant, max_iter=500)
-            # with the outputs minimised out the start is worth no more than at FL22's Z₂ = a₁b₁ + a₂b₂
-            assert result.history[0]["cost"] <= (1 + 2 * lam - lam**2) * (1 + 1e-5)
-            assert result.objective == pytest.approx(2 * (2 * lam - lam**2), rel=1e-5)
-            assert result.status.code == "certified"
-
-
 # ---------------------------------------------------------------------- membership
-@pytest.mark.parametrize(
-    ("n", "m", "bias"), [(2, 1, 0.0), (2, 3, 1.0), (3, 2, 0.0), (3, 5, 0.5), (4, 3, 0.0)]
-)
-def test_pairs_of_networks_are_in_the_cone(n, m, bias):
-    Z = np.random.default_rng(n + m).standard_normal((m, n))
-    K, K_sigma = pair(Z, bias)
-    found = cone_membership(K, K_sigma, bias=bias)
-    assert found.status is Place.IN
-    assert check_membership(found, K, K_sigma, bias=bias)
-    broken = dataclasses.replace(found, decomposition=found.decomposition * 1.001)
-    assert not check_membership(broken, K, K_sigma, bias=bias)
-    assert not check_membership(found, K, K_sigma + 0.01 * np.eye(n), bias=bias)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -156,23 +90,6 @@ def test_outside_with_a_separating_pair(n):
         assert not check_membership(dataclasses.replace(found, separator=wrong), K, K_sigma)
     inside = pair(rng.standard_normal((3, n)))
     assert not check_membership(found, *inside)
-
-
-def test_special_pairs_and_an_undecided_answer():
-    """Kᵠ = K has a member only where K is completely positive: B_4 is, a negative entry is not."""
-    B = np.array([[2.0, 0, 1, 1], [0, 2, 1, 1], [1, 1, 2, 0], [1, 1, 0, 2]])
-    found = cone_membership(B, B)
-    assert found.status is Place.IN
-    assert found.decomposition.min() >= -1e-4  # z = σ(z) where K = Kᵠ, to the root of the tolerance
-    negative = np.array([[1.0, -0.2], [-0.2, 1.0]])
-    assert cone_membership(negative, negative).status is Place.OUT
-    for K, K_sigma in (([[-1.0]], [[-1.0]]), ([[-1.0]], [[0.5]]), ([[0.0]], [[-2.0]])):  # nearest to the tip
-        found = cone_membership(K, K_sigma)
-        assert found.status is Place.OUT and check_membership(found, K, K_sigma)
-    assert not check_membership(Membership(Place.UNDECIDED, None, 1.0, None, 0.0), np.eye(2), np.eye(2))
-    hard = pair(np.random.default_rng(0).standard_normal((2, 4)))
-    assert cone_membership(*hard, max_iter=1).status is Place.UNDECIDED
-    assert cone_membership(np.zeros((2, 2)), np.zeros((2, 2))).status is Place.IN
 
 
 # ---------------------------------------------------------------------- the least value on faces

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
+from covopt.datasets import make_random_plane
 from covopt.representations import (
     RepresentationProblem,
     forces,
@@ -160,8 +161,7 @@ def test_minima_on_kinks_are_stationary_with_slopes_in_between():
 
 
 def test_certified_optima_are_stationary():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((14, 2)), rng.standard_normal(14)
+    X, y = make_random_plane(14)
     optimum = covopt.fit(X, y, lam=5e-2, tol=1e-9)
     problem = RepresentationProblem(X, y, lam=5e-2, output_bias="none", rank_tol=1e-6)
     Z = problem.to_representations(optimum)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.errors import PrecisionWarning
+from covopt.datasets import make_random_plane
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations import RepresentationProblem
 from tests.experiments.trained import random_weights
@@ -54,8 +54,7 @@ def test_least_weights_are_inverse_on_the_image_and_others_cost_their_residual_p
 
 
 def test_networks_of_covopt_are_taken_with_their_own_norm():
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    X, y = make_random_plane(12, random_state=1)
     for output_bias in ("none", "penalized"):
         found = covopt.fit(X, y, lam=1e-2, output_bias=output_bias)
         problem = RepresentationProblem(X, y, lam=1e-2, output_bias=output_bias)
@@ -81,19 +80,6 @@ def test_networks_of_covopt_are_taken_with_their_own_norm():
         assert problem.weight_objective(back) == pytest.approx(problem.objective(Z))
 
 
-def test_projection_makes_representations_admissible_and_keeps_those_that_are():
-    rng = np.random.default_rng(5)
-    problem = RepresentationProblem(rng.standard_normal((7, 2)), rng.standard_normal((7, 2)), lam=0.1)
-    Z = [rng.standard_normal((7, w)) for w in (3, 2, 2)]
-    assert problem.objective(Z) == np.inf
-    assert max(problem.defects(Z)) > 0.1
-    projected = problem.project(Z)
-    assert max(problem.defects(projected)) < 1e-12
-    assert all(np.allclose(a, b) for a, b in zip(projected, problem.project(projected), strict=True))
-    fixed = RepresentationProblem(rng.standard_normal((7, 2)), np.ones(7)).project([Z[0], Z[1], Z[2][:, :1]])
-    assert (fixed[-1] == 1).all()
-
-
 def test_tikhonov_is_a_ridge_regression_and_tends_to_the_pseudo_inverse():
     rng = np.random.default_rng(6)
     X, Y = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
@@ -114,44 +100,3 @@ def test_tikhonov_is_a_ridge_regression_and_tends_to_the_pseudo_inverse():
     wild = [z + rng.standard_normal(z.shape) for z in Z]
     assert exact.objective(wild) == np.inf
     assert np.isfinite(soft.objective(wild))
-
-
-def test_rank_and_gap_are_reported_and_the_unclear_is_said():
-    base = np.random.default_rng(0).standard_normal((6, 2))
-    X = base @ np.array([[1.0, 0, 1], [0, 1, 1]])
-    problem = RepresentationProblem(X, bias=0.0)
-    rank = problem.images([X])[0]
-    assert (rank.rank, rank.layer, rank.features.shape) == (2, 0, (6, 3))
-    assert rank.is_clear and not rank.is_full and rank.dropped < 1e-12
-    blurred = X + 1e-8 * np.random.default_rng(1).standard_normal(X.shape)
-    unclear = RepresentationProblem(blurred, bias=0.0)
-    assert unclear.images([X])[0].is_clear == (unclear.images([X])[0].kept >= 1e-7)
-    ramp = np.diag(10.0 ** -np.arange(0, 14, 2.0))
-    problem = RepresentationProblem(ramp, bias=0.0)
-    assert not problem.images([ramp])[0].is_clear
-    with pytest.warns(PrecisionWarning, match=r"rank \d of the features of layer 0 is not clear.*tikhonov"):
-        problem.to_weights([ramp @ np.ones((7, 1))])
-    soft = RepresentationProblem(ramp, bias=0.0, tikhonov=1e-6)
-    soft.to_weights([ramp @ np.ones((7, 1))])
-    chosen = RepresentationProblem(ramp, bias=0.0, rank_tol=1e-3).images([ramp])[0]
-    assert (chosen.rank, chosen.kept, chosen.dropped) == (2, 1e-2, 1e-4)
-
-
-def test_norms_agree_with_covariances_and_the_schatten_quasi_norm_and_targets_set_the_scale():
-    X = np.random.default_rng(2).standard_normal((6, 3))
-    problem = RepresentationProblem(X)
-    W = random_weights(problem, (5, 4), 2, 2)
-    found = covopt.covariance(W, X, bias=1.0)
-    assert problem.objective(problem.to_representations(W)) == pytest.approx(found.representation_cost)
-    # R_L(A) = L Σ s_i^{2/L}, attained by Z_ℓ whose covariances interpolate geometrically
-    A, L = np.random.default_rng(4).standard_normal((3, 3)), 3
-    left, s, right = np.linalg.svd(A)
-    W = [np.diag(s ** (1 / L)) @ right, np.diag(s ** (1 / L)), left @ np.diag(s ** (1 / L))]
-    problem = RepresentationProblem(np.eye(3), A.T, bias=0.0, slope=1.0)
-    assert problem.objective(problem.to_representations(W)) == pytest.approx(L * (s ** (2 / L)).sum())
-    nothing = [np.zeros((2, 2)), np.zeros((2, 1))]
-    problem = RepresentationProblem([[1.0], [-1.0]], [1e-12, 2e-12], bias=0.0)
-    assert problem.objective(nothing) == np.inf
-    W = [1e-6 * np.array([[1.0], [-1.0]]), 1e-6 * np.array([[1.0, 2.0]])]
-    assert problem.weight_objective(W) == pytest.approx(7e-12)
-    assert RepresentationProblem([[1.0], [-1.0]], [0.0, 0.0], bias=0.0).objective(nothing) == 0.0

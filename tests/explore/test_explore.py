@@ -207,35 +207,6 @@ def test_a_path_has_a_figure_for_each_point(path):
     assert len(ranges) == 1  # the picture stands still while the slider moves
 
 
-def test_many_inputs_show_one_at_a_time_and_what_is_predicted():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((9, 3))
-    solution = covopt.fit(X, X[:, 0] + 0.1 * X[:, 2], lam=0.5)
-    panels = panels_of(page_html(solution))
-    assert list(panels) == ["function-0", "agreement", "dual", "points", "progress"]
-    first = panels["function-0"]["figures"][-1]["data"][0]
-    assert first["name"].startswith("x0 (")  # what moves it most comes first
-    assert panels["dual"]["figures"][-1]["layout"]["yaxis"]["type"] == "log"
-
-
-def test_classes_outputs_and_other_potentials_have_their_pages():
-    X, y = make_smooth(6)
-    two = panels_of(page_html(covopt.min_norm(X, np.column_stack([y, -X[:, 0]]), tol=1e-3)))
-    assert {"function-0", "function-1"} <= set(two)
-    fitted = covopt.fit(X, np.where(y > np.median(y), "high", "low"), lam=0.01, loss="logistic")
-    names = [trace.get("name") for trace in panels_of(page_html(fitted))["function-0"]["figures"][-1]["data"]]
-    assert {"high", "low"} <= set(names)
-    of_one = covopt.fit(X[:, :1], np.digitize(y, [0.0, 0.5]), lam=0.01, loss="softmax-cross-entropy")
-    axis = panels_of(page_html(of_one))["function-0"]["figures"][-1]["layout"]["yaxis"]
-    assert axis["title"]["text"] == "probability"
-    noisy = covopt.min_norm(X[:5], y[:5], potential="label-noise")
-    assert "tight set is not shown: it is computed for the variation norm, not for label-noise" in page_html(
-        noisy
-    )
-    sliding = covopt.frank_wolfe(X, y, variant="sliding", tol=1e-3)
-    assert "rounds, gap" in panels_of(page_html(sliding))["progress"]["title"]
-
-
 def test_what_is_not_shown_is_said(line, path):
     assert facts_of(page_html(path[0]))[0]["neurons"] == "0: constant"
     # marks of the page in names stay names
@@ -295,18 +266,3 @@ def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_pa
         MissingPackageError, match=r"needs plotly: pip install '\.\[explore\]' in the checkout"
     ):
         page_html(line)
-
-
-def test_pictures_are_drawn_in_the_units_of_the_table():
-    years = np.random.default_rng(0).integers(1950, 2020, 16) + 0.0
-    y = 300.0 + np.abs(years - 1990.0)
-    found = covopt.fit(years[:, None], y, lam="0.01max", standardise=True)
-    low, high = panels_of(page_html(found))["function-0"]["figures"][0]["layout"]["xaxis"]["range"]
-    assert 1900 < low < high < 2100
-    neurons = describe(found)
-    at = neurons.columns.index("kink at x0")
-    kinks = kinks_of(neurons.yours, 1.0)
-    assert [row[at] for row in neurons.rows] == [short(kink) for kink in kinks]
-    assert ((kinks > 1940) & (kinks < 2030)).any()
-    seen = found.in_your_units().data
-    np.testing.assert_allclose(np.column_stack([seen.X, seen.Y]), np.column_stack([years, y]))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -33,16 +34,23 @@ MADE = {
 }
 
 
+@cache
+def made(name):
+    return MADE[name]()
+
+
 @pytest.mark.parametrize("name", READ)
 def test_load_reads_every_format(name, tmp_path):
     file = tmp_path / "file.json"
-    wrote = MADE[name]()
+    wrote = made(name)
     wrote.save(file)
     found = covopt.load(file)
     if name == "covopt-path":
         assert [s.to_dict() for s in found] == [s.to_dict() for s in wrote]
+        assert found.to_frame().equals(wrote.to_frame())
     else:
-        assert type(found) is type(wrote) and found.to_dict() == wrote.to_dict()
+        assert found.to_dict() == wrote.to_dict()
+    assert type(found) is type(wrote)
     if name == "covopt-solution":
         assert (found.data.feature_names, found.data.target_names, len(found.data.notes)) == (
             ("age",),
@@ -61,7 +69,7 @@ def test_load_reads_every_format(name, tmp_path):
 @pytest.mark.parametrize("odd", [[0.5], {}, "one"])
 def test_a_field_of_another_kind_is_refused_or_harmless(name, odd, tmp_path):
     """A gap that was a list ended ``verify`` with a TypeError."""
-    MADE[name]().save(tmp_path / "file.json")
+    made(name).save(tmp_path / "file.json")
     content = json.loads((tmp_path / "file.json").read_text())
     for field in content:
         write_json(tmp_path / "odd.json", content | {field: odd})

@@ -7,6 +7,7 @@ import pytest
 
 import covopt
 from covopt.errors import InputError
+from covopt.losses import make_loss
 from covopt.meter.ladder import objective
 from covopt.meter.networks import check_forward, read_network
 from covopt.meter.tables import of_mlp, of_weight_decay, read_table
@@ -159,7 +160,8 @@ def test_weight_decay_is_torchs(name, k, theirs, reduction):
     """Their loss + ½·wd·‖θ‖² is the same multiple of covopt's objective for every network."""
     wd, n = 0.3, len(X)
     y = RNG.standard_normal((n, k)) if name in ("squared", "huber") else RNG.integers(0, max(k, 2), n)
-    loss = covopt.fit(X, y, lam=1.0, loss=name).loss
+    loss = make_loss(name)
+    loss.encode_targets(y)
     lam = of_weight_decay(loss, wd, reduction, n, k).lam
     ratios = []
     for seed in range(3):
@@ -192,7 +194,8 @@ def test_alpha_is_that_of_scikit_learn():
     """Without biases, its loss_ of a whole batch is the same multiple of covopt's objective."""
     neural = pytest.importorskip("sklearn.neural_network")
     y, ratios = RNG.standard_normal(len(X)), []
-    loss = covopt.fit(X, y, lam=1.0).loss
+    loss = make_loss("squared")
+    loss.encode_targets(y)
     for seed in range(2):
         mlp = neural.MLPRegressor(
             hidden_layer_sizes=(5,), alpha=0.7, solver="lbfgs", max_iter=8, random_state=seed, tol=0.0

@@ -12,7 +12,6 @@ import covopt
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.network.state_dict import read_model
-from tests.cases import claims
 
 AGREE = 1e-12
 
@@ -123,12 +122,6 @@ def test_the_state_dict_is_a_model_file(tmp_path):
     np.testing.assert_allclose(model.network.predict(X), network.predict(X), rtol=1e-12, atol=1e-12)
 
 
-def test_the_norm_of_the_parameters_is_the_norm_for_the_usual_bias():
-    network = shallow(1.0, 3)
-    total = sum(float((p.detach() ** 2).sum()) for p in network.to_torch().parameters())
-    assert total == pytest.approx(network.squared_norm, rel=1e-14)
-
-
 def test_the_onnx_file_says_what_it_is(tmp_path):
     deep().to_onnx(tmp_path / "deep.onnx")
     model = onnx.load(tmp_path / "deep.onnx")
@@ -154,22 +147,3 @@ def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):
     X = rng.standard_normal((4, 2))
     plain = np.maximum(np.column_stack([X, np.full(4, bias)]) @ neurons.T, 0) @ weights + 0.7
     np.testing.assert_allclose(network.predict(X), plain, atol=1e-12)
-
-
-def test_covariances_of_a_sloped_layer_stay():
-    X = np.random.default_rng(5).standard_normal((6, 3))
-    rng = np.random.default_rng(0)
-    weights = [rng.standard_normal(shape) for shape in ((80, 3), (2, 80))]
-    net = DeepReLUNetwork(weights, [rng.standard_normal(80), rng.standard_normal(2)], slope=0.3)
-    small = net.reduce(X)
-    assert len(small.weights[0]) < 80
-    for act in (lambda z: z, net.activate):
-        before, after = act(net.representations(X)[0]), act(small.representations(X)[0])
-        np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("claim", "holds"), claims("what holds of networks", Deep=DeepReLUNetwork, Shallow=ReLUNetwork)
-)
-def test_what_holds(claim, holds):
-    assert holds, claim

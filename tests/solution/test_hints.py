@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.solution.summary import hint, predict_columns, quality
+from covopt.solution.summary import hint
 from covopt.status import Status
 from tests.cases import cases
 
@@ -41,11 +41,3 @@ def test_what_is_said(ask, pattern):
     assert re.search(pattern, said) if pattern else said == ""
     if np.isfinite(found.data.X).all():
         assert ("hint" in found.summary()) is bool(said) and said in found.summary()
-
-
-def test_one_row_has_no_spread_and_columns_have_the_names_of_targets():
-    name, value = quality(covopt.min_norm([[1.0]], [2.0]))
-    assert name == "R²" and np.isnan(value)
-    assert quality(covopt.fit(X, Y, lam="0.01max"))[1] > 0.9
-    two = covopt.min_norm([[0.0], [1.0]], [[0.0, 1.0], [1.0, 0.0]])
-    assert list(predict_columns(two, [[0.5]])) == ["y0", "y1"]

@@ -59,19 +59,6 @@ def rosenbrocks(scales):
     return function
 
 
-def relu_networks(rng, n=16, rows=15, width=6, lam=1e-2):
-    X = torch.tensor(np.c_[rng.standard_normal((rows, 2)), np.ones(rows)])
-    y = torch.tensor(rng.standard_normal((n, rows)))
-
-    @autograd
-    def function(theta, indices):
-        hidden, out = theta[:, : 3 * width].reshape(-1, width, 3), theta[:, 3 * width :]
-        f = torch.einsum("bnw,bw->bn", torch.relu(torch.einsum("nd,bwd->bnw", X, hidden)), out)
-        return ((f - y[indices]) ** 2).mean(1) + lam * (theta**2).sum(1)
-
-    return function, torch.tensor(0.7 * rng.standard_normal((n, 4 * width)))
-
-
 def scipy_minimum(function, start, member, **options):
     def one(x):
         value, gradient = function(torch.tensor(x)[None], torch.tensor([member]))
@@ -102,18 +89,6 @@ def test_rosenbrock_of_several_curvatures():
         theirs = scipy_minimum(function, start[i].numpy(), i)
         # a curved valley of four variables has a second, local minimum: both codes must end at one of the two
         np.testing.assert_allclose(float(found.value[i]), theirs.fun, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_relu_networks_are_as_good_as_scipy():
-    """Their minima lie at kinks, where the gradient does not vanish: weak Wolfe steps get there."""
-    function, start = relu_networks(np.random.default_rng(3), n=4, rows=10, width=4)
-    found = minimise(function, start, steps=400, tol_gradient=1e-7)
-    theirs = [scipy_minimum(function, start[i].numpy(), i, maxiter=400, maxfun=500).fun for i in range(4)]
-    before = function(start, torch.arange(len(start)))[0]
-    assert (found.value < 0.9 * before).all()
-    assert float(found.value.mean()) <= 1.01 * np.mean(theirs)  # many local minima: neither wins on each
-    assert set(statuses(found)) <= {"converged", "stopped"}
 
 
 def test_non_finite_start_leaves_the_others_alone():

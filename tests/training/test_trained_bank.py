@@ -194,7 +194,3 @@ def test_losses_are_those_of_covopt_and_do_not_overflow(loss):
     large[..., 0] = -1e4
     twin = BatchedLoss(bound, torch.device("cpu"), torch.float64)
     assert all(torch.isfinite(part).all() for part in twin.value_and_gradient(large))
-
-
-def test_rates_fall_like_a_cosine():
-    assert [round(Phase("gd", 10, decay="cosine").factor(t), 3) for t in (0, 5, 9)] == [1.0, 0.5, 0.024]

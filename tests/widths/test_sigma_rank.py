@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.experiments.membership import Place
 from covopt.widths.sigma_rank import read_pair
 
 
@@ -35,13 +34,6 @@ def test_brackets_hold_the_width_of_a_random_layer(seed, n, m, bias):
     assert_decomposes(found, K, K_sigma, bias)
 
 
-def test_units_of_the_points_do_not_matter():
-    Z = np.random.default_rng(0).standard_normal((3, 2))
-    for scales in ([1e-6, 1.0, 1e6], [1e100, 1e100, 1e100]):
-        K, K_sigma = pair_of(np.array(scales)[:, None] * Z)
-        assert covopt.sigma_rank(K, K_sigma).upper == 2
-
-
 @pytest.mark.parametrize("half", [2, 3])
 def test_feature_learning_example(half):
     n = 2 * half
@@ -62,23 +54,6 @@ def test_a_bias_that_does_not_round_leaves_zeros_open():
     assert_decomposes(rounded, B, B + 0.7**2, 0.7)
 
 
-def test_one_point_with_both_signs():
-    found = covopt.sigma_rank([[5.0]], [[1.0]])
-    assert found.upper == 2, "one positive and one negative neuron"
-    assert found.lower == 1
-    assert covopt.sigma_rank([[5.0]], [[5.0]]).upper == 1
-    assert covopt.sigma_rank([[5.0]], [[0.0]]).decomposition.tolist()[0][0] == pytest.approx(-np.sqrt(5))
-
-
-def test_points_where_everything_vanishes():
-    zero = covopt.sigma_rank(np.zeros((2, 2)), np.ones((2, 2)), bias=1.0)
-    assert (zero.lower, zero.upper, zero.is_exact) == (0, 0, True)
-    assert zero.decomposition.shape == (2, 0)
-    K, K_sigma = pair_of(np.array([[1.0, -1.0], [0.0, 0.0]]))
-    found = covopt.sigma_rank(K, K_sigma)
-    assert found.decomposition[1].tolist() == [0.0] * found.upper
-
-
 def test_undecided_is_said_plainly():
     Z = np.random.default_rng(2).standard_normal((6, 8))
     found = covopt.sigma_rank(*pair_of(Z), time_limit_s=1e-6)
@@ -89,20 +64,6 @@ def test_undecided_is_said_plainly():
         "undecided: no decomposition found; Rank_σ ≥ 6 if the pair lies in S at all"
     )
     assert "Carathéodory" in found.reasons[-1]
-
-
-@pytest.mark.parametrize(
-    ("K", "P"),
-    [
-        ([[1.0, 0.9], [0.9, 1.0]], [[1.0, 0.5], [0.5, 1.0]]),
-        ([[1.0, 0.1], [0.1, 1.0]], [[1.0, 0.5], [0.5, 1.0]]),
-        # t_01 and t_10 cannot both be reached: then q_0·q_1 < 0
-        ([[2.0, 0.05], [0.05, 2.0]], [[1.0, 0.9], [0.9, 1.0]]),
-    ],
-)
-def test_a_pair_outside_the_cone_is_not_decomposed_and_membership_says_why(K, P):
-    assert covopt.sigma_rank(K, P, time_limit_s=0.1).upper is None
-    assert covopt.cone_membership(K, P).status is Place.OUT
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,15 +81,3 @@ def test_pairs_of_layers_pass_every_condition(seed, n, m, integers):
     read_pair(K, K_sigma, 0.0, 1e-9)
     K, K_sigma = pair_of(Z, bias=0.5)
     read_pair(K, K_sigma, 0.5, 1e-9)
-
-
-def test_bias_is_taken_off_first():
-    K, K_sigma = pair_of(np.array([[1.0], [-1.0]]), bias=2.0)
-    assert read_pair(K, K_sigma, 2.0, 1e-9)[1].tolist() == [[1.0, 0.0], [0.0, 0.0]]
-    assert covopt.sigma_rank(K, K_sigma, bias=2.0).upper == 1
-
-
-def test_activations_below_the_rounding_of_a_large_bias_bound_nothing():
-    Z = np.array([[1.4055062934521109e-3], [0.15747474823534113], [0.0], [0.0], [-13.051305994457213]])
-    K, K_sigma = pair_of(Z, bias=100.0)
-    assert covopt.sigma_rank(K, K_sigma, bias=100.0, time_limit_s=0.1).lower == 1  # found before any search
