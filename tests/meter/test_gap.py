@@ -115,21 +115,6 @@ def test_a_report_goes_to_a_file_and_is_verified_from_there(bank, tmp_path):
         assert found.ok, (name, found.summary())
 
 
-def test_a_scaler_and_standardise_are_the_table_of_training():
-    far = 100.0 * X + 5000.0
-    scaler = (far.mean(axis=0), far.std(axis=0))
-    own = covopt.gap(NETWORK, (far - scaler[0]) / scaler[1], Y, lam=LAM)
-    for options in ({"scaler": scaler}, {"standardise": True}):
-        report = covopt.gap(NETWORK, far, Y, lam=LAM, **options)
-        assert report.objective == pytest.approx(own.objective, rel=1e-9)
-        assert any("centred and scaled" in note for note in report.notes)
-    rng = np.random.default_rng(0)
-    X12, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
-    report = covopt.gap((10.0 * rng.standard_normal((5, 3)), rng.standard_normal(5)), X12, y, lam=0.01)
-    assert report.excess > 1.0 and "of your objective" in report.summary()
-    assert f"at most {1.0 + report.excess:.3g} times the least objective" in report.summary()
-
-
 def test_findings_are_words_to_act_on():
     best = covopt.fit(X, Y, lam=LAM).network
     hidden, outputs = best.hidden_weights, best.output_weights[:, 0]

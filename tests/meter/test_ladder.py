@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 import covopt
-from covopt.losses import LOSSES, Interpolation, make_loss
-from covopt.meter.ladder import objective, refitted_slope, rungs, shortest, top
+from covopt.losses import LOSSES, make_loss
+from covopt.meter.ladder import objective, refitted_slope, rungs, top
 from covopt.network import DeepReLUNetwork
 from tests.cases import cases
 
@@ -71,24 +70,6 @@ def _of_neurons(network):
     offset = network.layers[-1][1]
     counted = network.counts_output_bias and offset is not None
     return network.squared_norm - (float(offset @ offset) if counted else 0.0)
-
-
-def test_interpolation_finds_least_lengths_for_given_directions():
-    """Three ramps of one input, one of them a sum of the others on the points: the shorter way is taken."""
-    X = np.array([[0.0], [1.0], [2.0]])
-    hidden, biases = np.array([[1.0], [1.0], [1.0]]), np.array([0.0, -1.0, -0.5])
-    network = DeepReLUNetwork([hidden, np.array([[0.4, 1.0, 0.3]])], [biases, None])
-    found = shortest(top(network, X))
-    outputs = network.predict(X)
-    units = np.column_stack([hidden, biases])
-    features = np.maximum(X @ hidden.T + biases, 0.0) / np.linalg.norm(units, axis=1)
-    both = np.column_stack([features, -features])
-    least = 2.0 * linprog(np.ones(6), A_eq=both, b_eq=outputs, method="highs").fun
-    assert found.squared_norm == pytest.approx(least, rel=1e-8)
-    np.testing.assert_allclose(found.outputs[:, 0], outputs, rtol=1e-10)
-    for rung in dict(rungs(network, X, Interpolation(), 1.0)).values():
-        assert rung.squared_norm <= network.squared_norm
-        np.testing.assert_allclose(rung.predict(X), outputs, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("name", "k"), [("squared", 1), ("huber", 2), ("softmax-cross-entropy", 3)])

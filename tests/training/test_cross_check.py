@@ -11,7 +11,6 @@ torch = pytest.importorskip("torch")
 
 import covopt  # noqa: E402
 from covopt.completely_positive.graphs import complete_bipartite, graph_matrix  # noqa: E402
-from covopt.datasets import make_random_plane  # noqa: E402
 from covopt.errors import CertificateContradictedError, InputError  # noqa: E402
 from covopt.losses.regression import INTERPOLATES  # noqa: E402
 from covopt.meter.gap import against  # noqa: E402
@@ -121,24 +120,6 @@ def test_best_of_32_within_one_percent_of_the_optimum(seed):
     assert 1 - 1e-6 <= found.ratio <= 1.01
 
 
-def test_what_is_not_proved_too_narrow_or_stopped_is_said():
-    X, y = table(3)
-    solution = covopt.fit(X, y, lam=0.02, callback=lambda state: True)
-    found = cross_check(solution, seeds=4, widths=32, schedule=QUICK)
-    assert solution.status.code != "certified" and found.ratio < 1 and not found.proved
-    assert "not proved to be optimal" in found.summary() and "certified" not in found.summary()
-    X, y = table(7, n=9)
-    found = cross_check(covopt.min_norm(X, y), seeds=2, widths=1, schedule=Phase("gd", 20))
-    assert np.isinf(found.table.cost).all() and np.isinf(found.ratio) and found.best is None
-    assert "0 comparable" in found.summary()
-    X, y, seen = *table(8, n=5), []
-    found = cross_check(
-        covopt.min_norm(X, y), seeds=2, widths=16, schedule=QUICK,
-        callback=lambda state: seen.append(state.step) or len(seen) == 3,
-    )  # fmt: skip
-    assert not found.complete and len(seen) == 3 and "stopped" in found.summary()
-
-
 def test_contradictions_are_kept_somewhere_and_honest_reports_have_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y = table(18)
@@ -167,17 +148,6 @@ def test_b_n_needs_a_quarter_of_n_squared(n, widths, seeds):
     assert found.floor == pytest.approx(n * n, rel=1e-6)
     assert found.starts_at == n * n // 4
     assert found.table.best_cost[0] > n * n * 1.001
-
-
-def test_with_a_loss():
-    X, y = make_random_plane(8)
-    found = plateau(X, y, [1, 16], lam=0.05, seeds=4, schedule=QUICK)
-    solution = covopt.fit(X, y, lam=0.05)
-    assert found.floor == pytest.approx(solution.lower_bound, rel=1e-5)
-    assert found.table.best_cost[1] < found.table.best_cost[0]
-    assert {b.kind for b in found.bounds.bounds} == {"upper"}
-    assert found.bounds.upper == 8
-    assert found.table.networks.tolist() == [4, 4]
 
 
 def labels_of(ax):
