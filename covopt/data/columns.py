@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import shlex
-import unicodedata
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,14 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 logger = logging.getLogger("covopt")
-NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
-_MONEY = r"(?:[A-Z]{3}|\w?\$|[€£¥₹₽¢₿])"
-_DRESSED = re.compile(
-    rf"(?P<bracket>\()?(?P<sign>[+-]?)'?{_MONEY}?\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?)"
-    rf"\s*(?:%|{_MONEY})?(?(bracket)\))"
-)
-_BETWEEN_DIGITS = re.compile(r"(?<=\d)(?:[\s'’](?=\d{3}(?!\d))|_(?=\d))|[\u200b\ufeff]")
-_WRITTEN = str.maketrans(dict.fromkeys("\u2212\u2012\u2013\u2014\ufe63", "-") | {"\u066b": ".", "\u066c": ""})
+_FIGURES = re.compile(r"\W*\d")  # text that begins as a number does, whatever stands before it
+_DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # what pandas may be asked about
 _DATES = ("date", "time", "period", "duration")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 _SAMPLE = 1000  # texts of which all must be dates
@@ -46,20 +39,17 @@ class Content:
     Attributes
     ----------
     kind : {"numbers", "mixed", "odd", "dates", "two", "text"}
-        Odd: numbers that are written as no table's numbers are. Mixed: numbers and something else. Two: two texts, as
-        yes and no.
+        Odd: text that begins with figures, as numbers in another writing do. Mixed: numbers and something else. Two:
+        two texts, as yes and no.
     example : str
         A value that is no number.
     row : int
         Where it stands first.
-    why : str
-        What is odd about the example, and what to do.
     """
 
     kind: str
     example: str = ""
     row: int = 0
-    why: str = ""
 
     @property
     def reason(self) -> str:
@@ -85,8 +75,8 @@ def content_of(series: pd.Series) -> Content:
     Examples
     --------
     >>> import pandas as pd
-    >>> content_of(pd.Series(["1", "$2"])).why
-    'write the number alone, as 2'
+    >>> content_of(pd.Series(["$1", "$2"])).kind
+    'odd'
     >>> content_of(pd.Series(["no", "yes", "no"])).reason
     "two words, 'no' and 'yes': write 0 and 1 to use it"
     """
@@ -105,17 +95,12 @@ def content_of(series: pd.Series) -> Content:
     if numbers.all():
         return Content("numbers")
     texts = distinct[~numbers].astype(str).tolist()
-    odd = next(((text, why) for text in texts if (why := _oddity(text))), None)
-    if odd is None and _have_a_unit(texts):
-        odd = texts[0], "it has a unit: write the number alone"
-    if numbers.any():
-        return _content("mixed", series, *(odd or texts[:1]))
-    return _content("odd", series, *odd) if odd else _of_texts(texts, series, len(present))
+    return _content("mixed", series, texts[0]) if numbers.any() else _of_texts(texts, series, len(present))
 
 
-def _content(kind: str, series: pd.Series, example: Any, why: str = "") -> Content:
+def _content(kind: str, series: pd.Series, example: Any) -> Content:
     row = int(np.argmax(series.astype(object).map(lambda value: str(value) == str(example)).to_numpy()))
-    return Content(kind, _shown(example), row, why)
+    return Content(kind, _shown(example), row)
 
 
 def _shown(value: Any) -> str:
@@ -136,32 +121,16 @@ def _is_number(values: pd.Series) -> np.ndarray:
 def _of_texts(texts: list[str], series: pd.Series, n_values: int) -> Content:
     pd = required("pandas", "reading a table", "tables")
     sample = texts[:_SAMPLE]
-    if all(re.search(r"\d.*\d", text) for text in sample):
+    if all(map(_DATE.search, sample)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if pd.to_datetime(pd.Series(sample), errors="coerce", format="mixed").notna().all():
                 return _content("dates", series, texts[0])
+    if all(map(_FIGURES.match, texts)):
+        return _content("odd", series, texts[0])
     if len(texts) == 2 and n_values > 2:
         return Content("two", " and ".join(sorted(map(_shown, texts))))
     return _content("text", series, texts[0])
-
-
-def _oddity(text: str) -> str:
-    """Return what to do with a text in which people read a number, an empty string where they read none."""
-    plain = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text.translate(_WRITTEN))
-    found = _DRESSED.fullmatch(_BETWEEN_DIGITS.sub("", plain).replace(",", "").strip())
-    if found is None:
-        return ""
-    if "," in plain:
-        return "it has commas: read decimal commas with --decimal , (decimal=','), or take them out"
-    sign = "-" if found["bracket"] else found["sign"]
-    return f"write the number alone, as {sign}{found['number'].upper().replace('D', 'E')}"
-
-
-def _have_a_unit(texts: list[str]) -> bool:
-    """Return whether all texts are numbers with a blank and the same letters after them, as in ``3 kg``."""
-    found = [re.fullmatch(r"\s*[+-]?\d+\.?\d*\s+([^\W\d_][^\s\d]*)\s*", text) for text in texts[:_SAMPLE]]
-    return len(found) > 1 and all(found) and len({match[1] for match in found if match}) == 1
 
 
 def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
@@ -189,8 +158,10 @@ def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np
     """
     found, at, called = content_of(series), RowNames.of(series).all, f"{where}: column {name!r}"
     if found.kind != "numbers":
-        why = found.why[:1].upper() + found.why[1:] or "Convert it to numbers"
         value = _shown(series.iloc[found.row])
+        why = "Write the numbers alone" if found.kind == "odd" else "Convert it to numbers"
+        if "," in value:
+            why = "Read decimal commas with --decimal , (decimal=','), or take them out"
         raise InputError(f"{called} is not numeric: {at(found.row)} holds {value}. {why}{remedy}.")
     values = series.to_numpy()
     if values.dtype.kind == "O":
@@ -296,11 +267,7 @@ def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[s
         chosen = [c for c in chosen if c not in nameless]
     else:
         nameless = []
-    told = [
-        c
-        for c in left_out
-        if c in found and (found[c].kind in ("dates", "two") or NEARLY.match(found[c].example))
-    ]
+    told = [c for c in left_out if c in found and found[c].kind in ("dates", "two")]
     which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
     for names, sentence in (
         (nameless, "column {0!r} has no name and holds row numbers or nothing, so it is no feature; --features "
