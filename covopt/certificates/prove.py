@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FIRST_BOXES, MORE_BOXES = 80, 4
 PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
-TURNED = 10  # bits of a basis beyond those by which its coordinates differ in size
+TURNED = 10  # bits of a basis of quadratics
 INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
 MAX_BOXES = 2_000_000
 
@@ -265,11 +265,11 @@ def cover(
     multipliers, H = _shortened(about, moved, Fraction(wanted), theorem)
     lengths = np.linalg.norm(rows @ V, axis=0)
     uneven = lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900)
-    basis = _turned(V, TURNED + math.ceil(math.log2(uneven)))
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
     # rounding a slope is felt in second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
     normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
+    basis = _turned(V, normal + math.ceil(math.log2(uneven)))
     content["proof"] = _proof(multipliers, H, basis, (1, min(slope, FIELD_BITS), normal))
     own = read(sealed(content))
     known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))

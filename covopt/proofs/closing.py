@@ -168,8 +168,10 @@ class Advisor:
         size = max((abs(x).bit_length() for r in rows for x in r), default=0)
         self.shift = max(0, size - SAFE)
         self.rows = np.array([[float(x >> self.shift) for x in r] for r in rows])
-        self.unit = float(max(abs(x) for column in own.basis for x in column))
-        self.basis = np.array([[x / self.unit for x in column] for column in own.basis])
+        largest = float(max(abs(x) for column in own.basis for x in column))
+        basis = np.array([[x / largest for x in column] for column in own.basis])
+        length = float(np.sqrt((basis**2).sum() / len(basis)))
+        self.unit, self.basis = largest * length, basis / length
 
     def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
         """Return what is chosen for each box, and the largest value met of σG/(H|u|)."""
@@ -185,15 +187,16 @@ class Advisor:
         linear = np.array([[float(x >> shift) for x in line] for _, _, line in states]).reshape(-1, D) / H
         ends = np.array([[[float(x) for x in pair] for pair in box] for box, _, _ in states]) / corner
         width = np.array([[float(high - low) for low, high in box] for box, _, _ in states]) / corner
-        slopes, normals, axes, value, bounds = self.advise(
+        slopes, points, axes, value, bounds = self.advise(
             self.rows / H, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
-            self.basis,
         )  # fmt: skip
+        normals = points @ self.basis
+        normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
         whole = np.rint(slopes * own.one).astype(np.int64).tolist()
         short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
         lasts = np.cumsum(count).tolist()
         parts = [whole[end - size : end] for end, size in zip(lasts, count.tolist(), strict=True)]
-        may = (bounds <= 1.0 + FALSE).tolist()
+        may = (bounds <= FALSE).tolist()
         return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 
 
