@@ -7,12 +7,11 @@ a mixed-integer one that counts them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import highspy
 import numpy as np
-from scipy.optimize import linprog, nnls
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp, nnls
 
-from covopt.arrangement.highs import linear_program
 from covopt.certificates.enclosure import Enclosure
 from covopt.certificates.tight import NEAR, TightSet
 from covopt.checks.wording import counted
@@ -125,8 +124,7 @@ def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> floa
     return None if answer.status != 0 else -float(answer.fun) / (float(basic[:m].sum()) or 1.0)
 
 
-@dataclass(frozen=True)
-class SparseSupport:
+class SparseSupport(NamedTuple):
     """Fewest tight columns that interpolate.
 
     Attributes
@@ -136,8 +134,6 @@ class SparseSupport:
     offset : ndarray of shape (k,)
     lower_bound : int
         No minimiser has fewer neurons (the program's proven bound).
-    proven : bool
-        Whether the number of neurons equals that bound.
     message : str
     """
 
@@ -145,7 +141,6 @@ class SparseSupport:
     weights: np.ndarray
     offset: np.ndarray
     lower_bound: int
-    proven: bool
     message: str
 
 
@@ -200,31 +195,24 @@ def sparsest_support(
     upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
     equal = np.column_stack([columns, np.zeros((n, m)), shifts])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
-    model = linear_program(
+    answer = milp(
         np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
-        np.concatenate([equal, link]),
-        (
-            np.concatenate([targets - slack, np.full(m, -np.inf)]),
-            np.concatenate([targets + slack, np.zeros(m)]),
-        ),
-        (lower, upper),
-        integral=range(m, 2 * m),
-        time_limit=time_limit_s,
-        mip_rel_gap=0.0,
+        integrality=np.repeat([0, 1, 0], [m, m, free]),
+        bounds=Bounds(lower, upper),
+        constraints=[
+            LinearConstraint(equal, targets - slack, targets + slack),
+            LinearConstraint(link, ub=0.0),
+        ],
+        options={"mip_rel_gap": 0.0, "time_limit": time_limit_s},
     )
-    model.run()
-    info = model.getInfo()
-    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+    if answer.x is None:
         return None
-    values = np.asarray(model.getSolution().col_value)
-    used = values[m : 2 * m] > 0.5
-    bound = int(np.ceil(info.mip_dual_bound - 1e-6))
+    used = answer.x[m : 2 * m] > 0.5
+    bound = int(np.ceil(answer.mip_dual_bound - 1e-6))
     return SparseSupport(
         tight.neurons[used],
-        as_columns((tight.outputs.T * values[:m]).T[used]),
-        offset + values[2 * m :] if free else offset,
+        as_columns((tight.outputs.T * answer.x[:m]).T[used]),
+        offset + answer.x[2 * m :] if free else offset,
         bound,
-        int(used.sum()) <= bound,
-        f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "
-        f"targets matched to {slack:.1e} of max |y|",
+        f"{answer.message}; targets matched to {slack:.1e} of max |y|",
     )
