@@ -27,8 +27,7 @@ from covopt.certificates.prove import problem_of
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.covopt_check import canonical, read
 from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
-from covopt.proofs.proof import Proof
-from covopt.proofs.theorem import differs, ratio, sealed, text
+from covopt.proofs.proof import Proof, differs, ratio, sealed, text
 
 BOXES = 20_000
 PROVABLE = tuple(loss for loss in LOSSES if loss not in ("softmax-cross-entropy", "logistic"))

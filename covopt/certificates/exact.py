@@ -27,7 +27,7 @@ from covopt.proofs import (
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.covopt_check import check_cover
 from covopt.proofs.checker.dual import dual_value
-from covopt.proofs.theorem import differs, exactly
+from covopt.proofs.proof import differs, exactly
 from covopt.status import Status
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.certificates.chords import advise
-from covopt.certificates.curves import Curves, curve
+from covopt.certificates.leaves import Curves, advise, curve
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
@@ -24,7 +23,7 @@ from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
 from covopt.proofs.closing import close, encoded
 from covopt.proofs.coq import FIELD_BITS
-from covopt.proofs.theorem import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of
+from covopt.proofs.proof import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of
 
 if TYPE_CHECKING:
     from covopt.data import Data

@@ -84,7 +84,7 @@ def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
     most : int
         Cuts for each of the two. Where they run out again H is raised to what closes then.
     advise : callable
-        :func:`covopt.certificates.chords.advise`.
+        :func:`covopt.certificates.leaves.advise`.
     """
     own.corner = 1 << CORNER
     rows = rows_of(own)

@@ -13,7 +13,7 @@ from covopt.errors import InputError
 from covopt.losses import Huber
 from covopt.oracles.support import BY_BOXES, BY_CHORDS
 from covopt.proofs import Problem, Proof, check_by_faces
-from covopt.proofs.theorem import ratio, sealed
+from covopt.proofs.proof import ratio, sealed
 from covopt.solution import Solution
 from tests.cases import cases
 from tests.proofs.simple import content_of

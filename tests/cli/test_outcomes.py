@@ -19,7 +19,7 @@ import covopt
 from covopt.completely_positive import graphs
 from covopt.completely_positive.certificate import verify_cp_rank
 from covopt.data.table_files import read_table
-from covopt.proofs.theorem import sealed
+from covopt.proofs.proof import sealed
 from tests.commands import run
 
 SECTIONS = re.split(r"^== ", Path(__file__).with_name("outcomes.txt").read_text(), flags=re.MULTILINE)[1:]

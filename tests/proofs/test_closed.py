@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import covopt
-from covopt.certificates.curves import Curves, field
+from covopt.certificates.leaves import Curves, field
 from covopt.certificates.prove import prove, prove_in_time
 from covopt.datasets import make_smooth
 from covopt.errors import InputError
@@ -115,7 +115,7 @@ def test_chords_are_a_proof_where_quadratics_do_not_end_in_time(monkeypatch):
 
 
 def test_chords_are_a_proof_where_no_multiplier_in_integers_closes_a_leaf(monkeypatch):
-    monkeypatch.setattr("covopt.certificates.curves.field", lambda *_: 0)
+    monkeypatch.setattr("covopt.certificates.leaves.field", lambda *_: 0)
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (12, 6)) / 10, rng.integers(-9, 10, 12) / 10
     found = prove(Problem(X, y[:, None], 1.0), y, max_boxes=300)

@@ -12,7 +12,7 @@ import covopt
 from benchmarks.adversary.mutate import mutations
 from covopt.errors import SolutionFileError
 from covopt.proofs import FirstProof, Proof
-from covopt.proofs.theorem import sealed
+from covopt.proofs.proof import sealed
 from tests.proofs.simple import content_of
 
 

@@ -13,7 +13,7 @@ from benchmarks.adversary.proved import forge
 from covopt.errors import InputError
 from covopt.proofs.checker.covopt_check import Refused, check, network_facts, read
 from covopt.proofs.coq import THEORY, write_coq
-from covopt.proofs.theorem import sealed
+from covopt.proofs.proof import sealed
 from tests.browser import chromium
 from tests.proofs.closing import CASES, implied, make_content
 
