@@ -35,7 +35,7 @@ OPTIONS = {
     "penalized": {"output_bias": "penalized", "bias": 2.0},
     "free": {"output_bias": "free", "bias": 0.5, "sample_weight": WEIGHTS},
 }  # fmt: skip
-ADAM, MOMENTUM = Phase("adam", 30), Phase("gd", 30, momentum=0.9)
+ADAM, MOMENTUM = Phase("adam", 20), Phase("gd", 20, momentum=0.9)
 BANK = cases(
     "tiny runs of training: loss, outputs, widths, options, phase", Phase=Phase, ADAM=ADAM, MOMENTUM=MOMENTUM
 )
