@@ -79,7 +79,9 @@ class FrankWolfeSolution(Solution):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; the numbers of an iteration that are not finite are left out."""
-        rounds = [{k: v for k, v in each.items() if np.isfinite(v)} for each in self.history]
+        rounds = [
+            {k: v for k, v in each.items() if isinstance(v, str) or np.isfinite(v)} for each in self.history
+        ]
         return super().to_dict() | {"history": rounds}
 
     @property

@@ -246,7 +246,6 @@ class LocalSearchOracle:
         if dual.ndim == 1:
             points, values = self._climb_both_signs(dual, starts)
         else:
-            starts = approach(self.rows, dual, starts)
             points, values = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
         order = np.argsort(-np.abs(values), kind="stable")
         points, values = points[order], values[order]

@@ -194,7 +194,7 @@ def test_ten_outputs_of_digits_are_bounded_in_little_memory():
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
         "found = covopt.price(X / 16.0, dual / len(X), max_nodes=1000); "
         "best = np.linalg.norm(np.maximum(X / 16.0 @ found.neurons[0], 0.0) @ dual) / len(X); "
-        "assert abs(found.values[0] - best) < 1e-9 and best <= found.upper_bound <= 3.0 * best; "
+        "assert abs(found.values[0] - best) < 1e-9 and best <= found.upper_bound <= 3.5 * best; "
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)"
     )
     pytest.importorskip("sklearn")

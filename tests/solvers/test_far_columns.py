@@ -16,37 +16,14 @@ from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
 from covopt.solvers.finish import with_few_neurons
 from covopt.solvers.quick import quick_network
-
-
-def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
-    if kind == "year":
-        return rng.permutation(1871.0 + np.arange(n))
-    if kind == "income":
-        return np.exp(rng.uniform(np.log(1e4), np.log(1e6), n)).round()
-    if kind == "seconds":
-        return (1.6e9 + rng.uniform(0.0, 3e7, n)).round()
-    if kind == "milliseconds":
-        return (1.6e12 + rng.uniform(0.0, 3e10, n)).round()
-    if kind == "nanoseconds":
-        return (1.6e18 + rng.uniform(0.0, 3e16, n)).round()
-    if kind == "yes/no":
-        return rng.integers(0, 2, n).astype(float)
-    return rng.standard_normal(n)
+from tests.solvers.units import COLUMNS, check
 
 
 def table(kinds: tuple[str, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n)
-    X = np.column_stack([column(kind, n, rng) for kind in kinds])
+    X = np.column_stack([COLUMNS[kind](rng, n) for kind in kinds])
     unit = (X - X.mean(axis=0)) / X.std(axis=0)
     return X, np.sin(2.0 * unit[:, 0]) + unit[:, -1] * unit[:, 0] + 0.1 * rng.standard_normal(n)
-
-
-def check(kinds: tuple[str, ...], n: int, gap: float = 1e-6, **options) -> None:
-    solution = covopt.min_norm(*table(kinds, n), **options)
-    assert solution.gap <= gap, (kinds, n, solution.gap)
-    assert solution.status.code == "certified" or gap > solution.tol
-    assert len(solution.network) <= n
-    assert covopt.verify(solution).ok
 
 
 PAIRS = [
@@ -74,7 +51,7 @@ NIGHT = [
     ],
 )  # fmt: skip
 def test_columns_in_any_units_are_certified(kinds, n, options):
-    check(kinds, n, **options)
+    check(*table(kinds, n), **options)
 
 
 @pytest.mark.slow
@@ -155,7 +132,7 @@ def test_a_sum_is_taken_out_of_the_dual():
 @pytest.mark.parametrize("keep_sums", [False, True])
 def test_sums_along_the_middle_go_to_the_last_digit(keep_sums):
     rng = np.random.default_rng(0)
-    rows = np.column_stack([column("nanoseconds", 9, rng), rng.standard_normal(9), np.ones(9)])
+    rows = np.column_stack([COLUMNS["nanoseconds"](rng, 9), rng.standard_normal(9), np.ones(9)])
     dual = rng.standard_normal((9, 2))
     dual = dual - dual.mean(axis=0) if keep_sums else dual
     high, low = without_middle(rows, dual, keep_sums=keep_sums)

@@ -110,16 +110,17 @@ def test_small_tables_in_many_dimensions_are_certified(n, d):
     assert covopt.verify(solution).ok
 
 
-def test_linnerud_is_certified():
+@pytest.mark.parametrize("n", [16, pytest.param(20, marks=pytest.mark.slow)])
+def test_linnerud_is_certified(n):
     """Three outputs stopped with a lower bound that was the upper one less the slack of a search."""
-    X, Y = pytest.importorskip("sklearn.datasets").load_linnerud(return_X_y=True)
-    X, Y = ((part - part.mean(axis=0)) / part.std(axis=0) for part in (X, Y))
+    table = pytest.importorskip("sklearn.datasets").load_linnerud(return_X_y=True)
+    X, Y = ((part[:n] - part.mean(axis=0)) / part.std(axis=0) for part in table)
     assert covopt.min_norm(X, Y, duplicates="mean", time_limit_s=120.0).status is Status.CERTIFIED
 
 
 @pytest.mark.parametrize(("n", "d"), [(10, 5), pytest.param(15, 8, marks=pytest.mark.slow)])
 def test_a_small_table_of_two_outputs_is_certified(n, d):
-    """15 × 8 stopped at a gap of .44; then a hair beyond the tolerance, where no proof ends the rounds."""
+    """15 × 8 stopped at a gap of .44, then a hair beyond the tolerance; then climbs missed a neuron 5 % better."""
     generator = np.random.default_rng(0)
     X, Y = generator.standard_normal((n, d)), generator.standard_normal((n, 2))
     solution = covopt.min_norm(X, Y)
@@ -246,6 +247,7 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     if k > 1:
         targets = np.random.default_rng(k).uniform(-1, 1, (7, k))
         problem = Problem.through(problem.rows, targets, offset_cost)
+    monkeypatch.setattr(bounds, "FITS", (0.1,))
     oracle = exact_oracle(problem.rows, 0 if k == 1 else k)
     exact = generate(problem, oracle, tol=1e-6)
     seen = []
