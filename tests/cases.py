@@ -29,6 +29,22 @@ def cases_of(line, names):
     return eval(f"[{line}]", {"np": np, "pytest": pytest, **names})
 
 
+def drawn(seed, *shapes):
+    """Return a generator, and standard normal arrays that it has given."""
+    rng = np.random.default_rng(seed)
+    return rng, *(rng.standard_normal(shape) for shape in shapes)
+
+
+def normal(seed, *shapes):
+    """Return standard normal arrays."""
+    return drawn(seed, *shapes)[1:] if len(shapes) > 1 else drawn(seed, *shapes)[1]
+
+
+def unit(vectors):
+    """Return vectors over their lengths."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
 def values(content, *, ends=False, at=()):
     """Return values in JSON with their places, names and numbers that lead there; with ``ends`` of lists the ends."""
     if isinstance(content, dict):

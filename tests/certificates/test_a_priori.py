@@ -11,6 +11,7 @@ import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
 from tests.bank.problems import CLOSED_FORMS
+from tests.cases import drawn, normal, unit
 
 
 def bounds_of(case):
@@ -43,8 +44,7 @@ def test_each_is_attained_where_its_argument_is_tight():
 
 
 def test_vector_targets_and_a_free_offset():
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
+    rng, X, Y = drawn(0, (9, 2), (9, 3))
     data = Data.validate(X, Y)
     free, none = (named(a_priori_bounds(X, Y, output_bias=kind)) for kind in ("free", "none"))
     assert "one point" not in free
@@ -53,8 +53,7 @@ def test_vector_targets_and_a_free_offset():
     for name, value in free.items():  # a dual norm is found by steps, which rounding leads astray
         assert moved[name] == pytest.approx(value, rel=1e-6)
     # a network through the points, as an upper bound: one neuron per row and output of a large random layer
-    neurons = rng.standard_normal((400, 3))
-    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    neurons = unit(rng.standard_normal((400, 3)))
     atoms = np.maximum(data.lifted @ neurons.T, 0)
     cost = 2 * np.linalg.norm(np.linalg.pinv(atoms) @ Y, axis=1).sum()
     assert max(none.values()) <= cost
@@ -72,8 +71,7 @@ def test_many_rows_are_read_in_chunks():
 
 @pytest.mark.parametrize("size", [1e-300, 1e160])
 def test_units_without_room_for_squares(size):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    X, y = normal(0, (8, 2), 8)
     plain = named(a_priori_bounds(X, y))
     assert min(plain.values()) > 0
     for name, value in named(a_priori_bounds(X, y * size)).items():

@@ -29,21 +29,6 @@ def tiny_problem():
     return cp.Problem(cp.Minimize(cp.norm(point, 2)), [point[0] + point[1] == 1])
 
 
-def test_clarabel_and_scs_answer_here():
-    assert {"CLARABEL", "SCS"} <= set(available_backends())
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-def test_each_backend_solves_a_cone_program_with_its_options(name):
-    reason = backends.why_unavailable(name)
-    if reason is not None:
-        pytest.skip(f"{name}: {reason}")
-    problem = tiny_problem()
-    run_backend(problem, resolve_backend(name), tol=1e-9)
-    assert problem.status == "optimal"
-    assert problem.value == pytest.approx(2**-0.5, rel=1e-6)
-
-
 def test_fallback_warns_once(fresh):
     with pytest.warns(SolverFallbackWarning, match="MOSEK cannot be used: it is simulated.*CLARABEL"):
         assert resolve_backend("MOSEK") == "CLARABEL"

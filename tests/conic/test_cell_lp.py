@@ -4,6 +4,7 @@ from scipy.optimize import linprog
 
 from covopt.conic.cell_lp import cell_lp
 from covopt.status import Status
+from tests.cases import drawn, normal
 
 
 def vertex_directions(X, bias=1.0):
@@ -30,8 +31,7 @@ def reference_ranges(atoms, y):
 
 @pytest.mark.parametrize("n_samples", [4, 7, pytest.param(10, marks=pytest.mark.slow)])
 def test_cost_and_ranges_match_a_reference(n_samples):
-    rng = np.random.default_rng(n_samples)
-    X, y = rng.standard_normal((n_samples, 2)), rng.standard_normal(n_samples)
+    X, y = normal(n_samples, (n_samples, 2), n_samples)
     directions = vertex_directions(X)
     answer = cell_lp(X, y, directions)
     atoms = np.maximum(np.column_stack([X, np.ones(n_samples)]) @ answer.directions.T, 0)
@@ -80,8 +80,7 @@ def test_dependent_samples_and_far_units():
 
 
 def test_length_of_directions_does_not_matter():
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((5, 2)), rng.standard_normal(5)
+    rng, X, y = drawn(1, (5, 2), 5)
     directions = vertex_directions(X)
     scaled = directions * 10.0 ** rng.integers(-200, 150, size=(len(directions), 1))
     one, other = cell_lp(X, y, directions), cell_lp(X, y, scaled)

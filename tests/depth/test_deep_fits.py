@@ -9,10 +9,10 @@ from covopt.depth.descent import decay, objective
 from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.layers import Layout
 from covopt.depth.tree_search import TreeSearch
+from tests.cases import drawn
 from tests.depth.bank.tables import squared
 
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((4, 1))
+RNG, X = drawn(0, (4, 1))
 Y = np.abs(X[:, 0]) + 0.3 * RNG.standard_normal(4)
 
 
@@ -71,8 +71,7 @@ def test_one_row_alone_is_bracketed_to_the_end():
 
 def test_heights_of_many_rows_are_above_every_activation():
     # sets of rows in one child, two outputs and a polygon of directions
-    rng = np.random.default_rng(4)
-    points, targets = rng.standard_normal((7, 1)), rng.standard_normal((7, 2))
+    rng, points, targets = drawn(4, (7, 1), (7, 2))
     loss = squared(targets)
     data = covopt.Data.validate(points, targets, bias=1.0)
     search = TreeSearch(data.lifted, targets[:, 0], 1.0, tol=1e-4)

@@ -22,6 +22,7 @@ from covopt.depth.bottleneck import balance
 from covopt.depth.ranks import linear_pieces
 from covopt.experiments.tours import path_length_down
 from covopt.network import DeepReLUNetwork
+from tests.cases import drawn, normal
 
 
 def random_network(rng, widths, bias=True, slope=0.0):
@@ -129,8 +130,7 @@ def test_curvature_of_the_tangent_kernel_is_above_its_bound():
 # ---------------------------------------------------------------- tours
 @pytest.mark.parametrize("n", [2, 3, 6])
 def test_the_shortest_path_is_that_of_all_orders(n):
-    rng = np.random.default_rng(n)
-    X, Y = rng.standard_normal((n, 2)), rng.standard_normal((n, 2))
+    X, Y = normal(n, (n, 2), (n, 2))
     steps = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     spans = np.linalg.norm(X[:, None] - X[None], axis=2)
     lengths = {p: sum(steps[a, b] for a, b in pairwise(p)) for p in permutations(range(n))}
@@ -142,8 +142,7 @@ def test_the_shortest_path_is_that_of_all_orders(n):
 
 
 def test_many_points_get_a_bracket_near_the_exact_one():
-    rng = np.random.default_rng(0)
-    Y = rng.standard_normal((8, 2))
+    rng, Y = drawn(0, (8, 2))
     exact = rank_one_tour(rng.standard_normal((8, 1)), Y)
     steps = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     low = path_length_down(steps, exact.length)

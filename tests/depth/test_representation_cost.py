@@ -20,7 +20,7 @@ from covopt.errors import BudgetError
 from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
-from tests.cases import cases
+from tests.cases import cases, drawn
 from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, squared, two_rows
 
 
@@ -167,8 +167,7 @@ def test_an_interrupt_leaves_little_time_for_a_cheap_network(monkeypatch):
 
 
 def test_polish_ends_at_a_point_where_nothing_moves():
-    rng = np.random.default_rng(4)
-    X, Y = rng.standard_normal((3, 1)), rng.standard_normal((3, 1))
+    rng, X, Y = drawn(4, (3, 1), (3, 1))
     layout = Layout((1, 4, 4, 1), 1.0, "none")
     theta = descend(layout, rng.standard_normal(layout.size), X, Y)
     answer = polish(layout, theta, X, Y)
@@ -258,8 +257,7 @@ def test_an_expansion_is_recovered_from_brackets():
 
 
 def test_adam_lowers_the_objective_from_random_weights():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((5, 2)), rng.standard_normal(5)
+    rng, X, y = drawn(0, (5, 2), 5)
     loss = squared(y)
     layout = Layout((2, 6, 6, 1), 1.0, "none")
     theta = rng.standard_normal(layout.size)

@@ -9,6 +9,7 @@ import numpy as np
 
 import covopt
 from covopt.exact.far_rows import coordinates, outputs_of_far
+from tests.oracles.table import objects
 
 
 def test_targets_whose_squares_no_double_holds():
@@ -29,12 +30,10 @@ def test_outputs_to_twice_the_digits_are_those_of_fractions():
     )  # heights are small differences of large products
     weights, targets, shift = rng.standard_normal((5, 2)), rng.standard_normal((6, 2)), rng.standard_normal(2)
     found = outputs_of_far(rows, hidden, weights, 0.1, shift, targets)
-    for z, row in zip(rows, found, strict=True):
-        heights = [max(0, sum(Fraction(a) * Fraction(b) for a, b in zip(z, w, strict=True))) for w in hidden]
-        for k in range(2):
-            true = sum(h * Fraction(v) for h, v in zip(heights, weights[:, k], strict=True))
-            true += Fraction(0.1) * Fraction(shift[k])
-            assert abs(Fraction(row[k]) - true) <= abs(true) / 2**51
+    true = np.maximum(objects(rows) @ objects(hidden).T, 0) @ objects(weights) + Fraction(0.1) * objects(
+        shift
+    )
+    assert (abs(objects(found) - true) <= abs(true) / 2**51).all()
     doubles = np.maximum(rows @ hidden.T, 0.0) @ weights + 0.1 * shift
     assert np.abs(doubles - found).max() > 1.0  # what they are computed with twice the digits for
 

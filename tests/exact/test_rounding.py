@@ -20,10 +20,12 @@ from covopt.exact.rounding import (
     transfer_up,
     two_product,
 )  # fmt: skip
+from tests.oracles.table import objects
 
 
-def fractions(values):
-    return [Fraction(float(v)) for v in np.ravel(values)]
+def dot(a, b):
+    """A sum of products in fractions."""
+    return objects(a) @ objects(b)
 
 
 def nasty(rng, shape, spread):
@@ -37,15 +39,14 @@ def test_products_sums_and_lengths_enclose_the_exact_value(seed, n, spread):
     a, b = nasty(rng, n, spread), nasty(rng, n, spread)
     if seed % 2:  # what cancels but for the last bits
         a, b = np.concatenate([a, -a * (1 + 2.0**-52)]), np.concatenate([b, b])
-    exact = sum((x * y for x, y in zip(fractions(a), fractions(b), strict=True)), Fraction(0))
+    exact = dot(a, b)
     low, high = dot_bounds(a, b)
     assert Fraction(low) <= exact <= Fraction(high)
     if spread <= 20:
         assert high - low <= 8 * 2.0**-53 * abs(float(exact)) + 1e-280
     low, high = sum_bounds(a)
-    assert Fraction(low) <= sum(fractions(a), Fraction(0)) <= Fraction(high)
-    length = lengths_up(a[None])[0]
-    square = sum((x * x for x in fractions(a)), Fraction(0))
+    assert Fraction(low) <= sum(objects(a)) <= Fraction(high)
+    length, square = lengths_up(a[None])[0], dot(a, a)
     assert square <= Fraction(length) ** 2 <= square * Fraction(1 + 1e-12) + Fraction(1, 2**1000)
 
 
@@ -58,13 +59,7 @@ def test_what_a_basis_misses_is_bounded_to_second_order(seed, d, r, orthonormal)
     rows = nasty(rng, (5, d), 5)
     coordinates = rows @ basis
     found = misses_up(rows, basis, coordinates)
-    squares = []
-    for row, y in zip(rows, coordinates, strict=True):
-        miss = [
-            Fraction(float(x)) - sum((v * c for v, c in zip(fractions(line), fractions(y), strict=True)), Fraction(0))
-            for x, line in zip(row, basis, strict=True)
-        ]  # fmt: skip
-        squares.append(sum((m * m for m in miss), Fraction(0)))
+    squares = ((objects(rows) - objects(coordinates) @ objects(basis).T) ** 2).sum(axis=1)
     for bound, square, row in zip(found, squares, rows, strict=True):
         assert square <= Fraction(bound) ** 2
         if orthonormal:
@@ -86,14 +81,13 @@ def test_a_product_and_its_error_are_exact():
     rng = np.random.default_rng(0)
     a, b = nasty(rng, 200, 30), nasty(rng, 200, 30)
     p, e = two_product(a, b)
-    for x, y, high, low in zip(a, b, p, e, strict=True):
-        assert Fraction(x) * Fraction(y) == Fraction(high) + Fraction(low)
+    assert (objects(a) * objects(b) == objects(p) + objects(e)).all()
 
 
 @pytest.mark.parametrize("values", [[1e308, 1e308, -1e308], [5e-324, 5e-324], [1e-320, -1e-320, 1.0]])
 def test_the_ends_of_the_range_of_doubles(values):
     low, high = sum_bounds(np.array(values))
-    exact = sum(fractions(values), Fraction(0))
+    exact = sum(objects(values))
     assert Fraction(low) <= exact <= Fraction(high)
 
 
@@ -119,12 +113,11 @@ def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, sprea
         after = after * (1 + rng.integers(-2, 3, after.shape) * 2.0**-52)
     lengths = np.abs(nasty(rng, 5, min(spread, 100)))
     found = moved_up(before, factor, after, lengths)
-    total = Fraction(0)
-    for old, new, length in zip(before, after, lengths, strict=True):
-        square = sum(
-            (Fraction(factor) * Fraction(a) - Fraction(b)) ** 2 for a, b in zip(old, new, strict=True)
-        )
-        total += Fraction(math.isqrt(int(square * 2**4300)), 2**2150) * Fraction(length)
+    squares = ((Fraction(factor) * objects(before) - objects(after)) ** 2).sum(axis=1)
+    total = sum(
+        Fraction(math.isqrt(int(s * 2**4300)), 2**2150) * Fraction(x)
+        for s, x in zip(squares, lengths, strict=True)
+    )
     assert Fraction(found) >= total
     if seed % 3 == 0 and factor in (-2.0, 1.0) and spread < 155:
         assert found == 0.0
@@ -134,6 +127,5 @@ def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, sprea
 def test_a_sum_of_products_is_off_by_no_more_than_its_allowance(seed, n):
     rng = np.random.default_rng(seed)
     a, b = nasty(rng, n, 3), nasty(rng, n, 3)
-    exact = sum((x * y for x, y in zip(fractions(a), fractions(b), strict=True)), Fraction(0))
-    off = abs(Fraction(float(a @ b)) - exact)
+    off = abs(Fraction(float(a @ b)) - dot(a, b))
     assert off <= Fraction(allowance(n, float(np.abs(a) @ np.abs(b))))

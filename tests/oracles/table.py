@@ -104,3 +104,10 @@ def objects(array):
 def is_above(rows, dual, neuron, upper):
     """Whether a bound is not below ‖Λᵀσ(Zw)‖ of one neuron, in fractions."""
     return value_of(rows, dual, neuron) <= Fraction(upper) ** 2
+
+
+def exact_value(rows, dual, neuron):
+    """‖Λᵀσ(Zw)‖/‖w‖ of one neuron, all sums in fractions; the dual may be fractions itself."""
+    heights = np.maximum(objects(rows) @ objects(neuron), 0)
+    sums = np.atleast_1d(np.asarray(dual, dtype=object).T @ heights).astype(float)
+    return float(np.hypot.reduce(sums)) / float(np.linalg.norm(neuron))

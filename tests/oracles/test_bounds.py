@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose
 from covopt.oracles.bounds import Relaxation, gauge_bound
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import climb_outputs
+from tests.cases import normal
 from tests.oracles.table import face_oracle, functions
 
 
@@ -29,12 +30,7 @@ def test_restriction_keeps_rows_and_gauge(subset):
 @pytest.mark.parametrize(("n", "d", "k", "n_rounds", "most"), [(20, 8, 3, 200, 1.03), (150, 12, 4, 60, 1.4)])
 def test_several_outputs_have_a_bound_that_is_near(n, d, k, n_rounds, most):
     """The lifted form of 1797 × 64 rows with ten outputs took minutes and 4.7 GB."""
-    rng = np.random.default_rng(0)
-    rows, dual, starts = (
-        rng.standard_normal((n, d)),
-        rng.standard_normal((n, k)),
-        rng.standard_normal((50, d)),
-    )
+    rows, dual, starts = normal(0, (n, d), (n, k), (50, d))
     found = climb_outputs(rows, dual, starts / np.linalg.norm(starts, axis=1, keepdims=True))[1].max()
     bound = gauge_bound(rows, dual, n_rounds=n_rounds)
     assert found <= bound <= most * found
@@ -44,9 +40,7 @@ def test_several_outputs_have_a_bound_that_is_near(n, d, k, n_rounds, most):
 
 
 def test_a_bound_that_is_given_no_time_holds():
-    rng = np.random.default_rng(0)
-    rows, dual = rng.standard_normal((300, 4)), rng.standard_normal(300)
-    directions = rng.standard_normal((2000, 4))
+    rows, dual, directions = normal(0, (300, 4), 300, (2000, 4))
     met = np.abs(np.maximum(directions @ rows.T, 0.0) @ dual / np.linalg.norm(directions, axis=1)).max()
     best, hurried = gauge_bound(rows, dual), gauge_bound(rows, dual, seconds=0.0)
     assert met < best <= hurried < np.inf

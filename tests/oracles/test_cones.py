@@ -15,6 +15,7 @@ from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
 from covopt.oracles.cones.search import search
 from covopt.oracles.coordinates import to_size_one
+from tests.cases import normal
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, objects, question
 
 
@@ -100,8 +101,7 @@ def test_parallel_rows_are_found_whatever_rounding_does():
 
 @pytest.mark.parametrize("budget", [1, 50, 3000, 10**6])
 def test_every_budget_gives_a_bound_that_another_search_shows(budget):
-    random = np.random.default_rng(5)
-    rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
+    rows, dual = normal(5, (30, 4), 30)
     h = face_oracle(rows).price(dual).upper_bound
     found = box_gauge(rows, dual, max_nodes=budget)
     assert found.upper_bound >= h * (1 - 1e-12)
@@ -115,8 +115,7 @@ def test_every_budget_gives_a_bound_that_another_search_shows(budget):
 
 @pytest.mark.parametrize(("of_rows", "of_dual"), [(-300, 210), (40, -300)])
 def test_threads_and_powers_of_two_change_nothing_but_the_scale(of_rows, of_dual):
-    random = np.random.default_rng(6)
-    rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
+    rows, dual = normal(6, (30, 4), 30)
     other = np.ldexp(rows, of_rows), np.ldexp(dual, of_dual)
     for budget in (2000, 10**6):
         one, two = (

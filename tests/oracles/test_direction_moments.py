@@ -13,7 +13,8 @@ from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import Scalar
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
-from tests.oracles.table import is_above
+from tests.cases import normal
+from tests.oracles.table import is_above, question
 
 
 @settings(max_examples=30, deadline=None)
@@ -83,12 +84,14 @@ def test_many_dimensions_where_boxes_with_chords_do_not_end():
 
 
 def test_the_bound_falls_with_every_box():
-    random = np.random.default_rng(0)
-    rows, dual = random.standard_normal((30, 9)), random.standard_normal(30)
+    rows, dual = normal(0, (30, 9), 30)
     search = MomentSearch(Scalar(rows, dual))
     bounds = [search.run(1e-6, nodes) for nodes in (36, 100, 300, 900)]
     assert all(later <= earlier for earlier, later in pairwise(bounds))
     assert bounds[-1] < 0.97 * bounds[0] and search.scalar.best <= bounds[-1]
+    # cut along axes alone, not along signs, the same bound takes nine thousand boxes
+    found = quadratic_gauge(rows, dual, max_nodes=1000)
+    assert found.closed and is_above(rows, dual, found.best_neuron, found.upper_bound)
 
 
 def test_a_column_far_from_zero():
@@ -97,19 +100,9 @@ def test_a_column_far_from_zero():
     rows = np.column_stack(
         [2005 + 9 * random.standard_normal(60), 20 * random.standard_normal((60, 2)), np.ones(60)]
     )
-    dual = random.choice([-1.0, 1.0], 60)
-    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    dual = question(random, rows, "cancels", 1)
     found = quadratic_gauge(rows, dual, max_nodes=3000)
     assert found.upper_bound < 1.05 * abs(found.best_value)
-    assert is_above(rows, dual, found.best_neuron, found.upper_bound)
-
-
-def test_boxes_are_cut_along_signs_too():
-    """Cut along axes alone the same bound takes nine thousand boxes."""
-    random = np.random.default_rng(0)
-    rows, dual = random.standard_normal((30, 9)), random.standard_normal(30)
-    found = quadratic_gauge(rows, dual, max_nodes=1000)
-    assert found.closed
     assert is_above(rows, dual, found.best_neuron, found.upper_bound)
 
 

@@ -17,6 +17,7 @@ from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
 from covopt.proofs.checker.faces import square_above
+from tests.cases import drawn, normal
 from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, fan, full_rank, question
 
 
@@ -154,8 +155,7 @@ def test_what_does_not_matter(name, k):
 
 @pytest.mark.parametrize(("name", "k"), EXACT)
 def test_a_threshold_leaves_out_only_what_is_below(name, k):
-    rng = np.random.default_rng(5)
-    rows = rng.standard_normal((14, 3))
+    rng, rows = drawn(5, (14, 3))
     dual, make = question(rng, rows, "normal", k), ORACLES[name][0]
     every = make(rows).price(dual)
     top = abs(every.values[0])
@@ -172,8 +172,7 @@ def test_a_threshold_leaves_out_only_what_is_below(name, k):
 
 
 def test_scales_change_the_values_only():
-    rng = np.random.default_rng(3)
-    X, dual = rng.standard_normal((6, 2)), rng.standard_normal(6)
+    X, dual = normal(3, (6, 2), 6)
     plain = covopt.price(X, dual)
     huge = covopt.price(X * 2.0**700, dual * 2.0**-300)
     assert huge.upper_bound == plain.upper_bound * 2.0**400

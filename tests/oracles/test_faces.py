@@ -5,9 +5,7 @@ import pytest
 
 from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
-from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.base import Oracle
-from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
@@ -17,40 +15,13 @@ from tests.oracles.table import CLEAR, question
 EPS = np.finfo(float).eps
 
 
-def bundles(rng, n, r):
-    """Circles that cross at small angles: a row's height over its slope is large there."""
-    return np.repeat(rng.standard_normal((6, r)), n, axis=0) + 10.0 ** -rng.integers(
-        0, 5
-    ) * rng.standard_normal((6 * n, r))
-
-
 KINDS = {
     **CLEAR,
     "grid": lambda rng, n, r: np.unique(np.c_[rng.integers(0, 4, (n, r - 1)), np.ones(n)], axis=0),
     "years and incomes": lambda rng, n, r: np.c_[
         rng.integers(1990, 2024, n), np.round(rng.lognormal(10, 1, n)), np.ones(n)
     ],
-    "bundles": bundles,
 }
-
-
-@pytest.mark.parametrize(
-    ("kind", "n"),
-    [*((kind, 8) for kind in KINDS if kind != "bundles"), pytest.param("bundles", 5, marks=pytest.mark.slow)],
-)
-def test_the_walk_over_the_sphere_finds_what_boxes_find(kind, n):
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        rows, _, _ = merge_lines(KINDS[kind](rng, n, 3))
-        assert np.linalg.matrix_rank(rows / np.abs(rows).max(axis=0)) == 3
-        dual, oracle = rng.standard_normal(len(rows)), FaceOracle(rows)
-        dual[: 4 * (kind == "bundles")] = 0.0
-        expected = box_gauge(rows, dual, rtol=1e-10, max_nodes=10**6)
-        assert expected.closed
-        for threshold in (0.0, np.inf):
-            found = oracle.price(dual, threshold=threshold)
-            assert found.upper_bound == pytest.approx(expected.upper_bound, rel=2e-9)
-            assert np.abs(found.values).max() == pytest.approx(expected.upper_bound, rel=2e-9)
 
 
 def nearest(neurons, found):

@@ -22,12 +22,12 @@ from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
 from covopt.solvers.points import Point
 from covopt.status import Status
+from tests.cases import drawn, normal
 from tests.oracles.table import fan
 
 
 def test_each_call_of_a_fan_only_lowers_its_bound():
-    random = np.random.default_rng(0)
-    rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
+    rows, dual = normal(0, (12, 3), (12, 3))
     bounds = [fan(rows, dual, max_calls=calls) for calls in (3, 6, 12, 24)]
     assert bounds == sorted(bounds, reverse=True) and bounds[-1] < 0.98 * bounds[0]
 
@@ -40,8 +40,7 @@ def test_a_fan_needs_what_its_combinations_are_rounded_by(monkeypatch):
 
 
 def test_several_outputs_in_many_dimensions_are_proved_by_signs_along_a_fan():
-    generator = np.random.default_rng(0)
-    X, Y = generator.standard_normal((8, 4)), generator.standard_normal((8, 2))
+    X, Y = normal(0, (8, 4), (8, 2))
     dual = covopt.min_norm(X, Y).dual * 1.0
     rows = np.column_stack([X, np.ones(8)])
     exact = VectorFaceOracle(rows).price(dual).upper_bound
@@ -149,8 +148,7 @@ def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeyp
 
 def test_a_fan_stops_where_no_direction_can_lower_its_bound():
     """Directions whose bounds are loose never come near the best neuron: one of them holds the bound of the fan."""
-    random = np.random.default_rng(0)
-    rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
+    rows, dual = normal(0, (12, 3), (12, 3))
     h = float(VectorFaceOracle(rows).price(dual).values[0])
     asked = []
 
@@ -163,8 +161,7 @@ def test_a_fan_stops_where_no_direction_can_lower_its_bound():
 
 
 def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
-    random = np.random.default_rng(1)
-    rows, dual = random.standard_normal((30, 5)), random.standard_normal((30, 3))
+    random, rows, dual = drawn(1, (30, 5), (30, 3))
     asked = []
 
     def looks_for_ever(rows, one, effort):
@@ -180,8 +177,7 @@ def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
 
 def test_few_faces_in_three_dimensions_are_looked_at_in_integers_before_a_fan(monkeypatch):
     """Rows that nearly repeat with a dual of 1e11 that cancels: directions would end in thousands of boxes each."""
-    random = np.random.default_rng(0)
-    rows, dual = random.standard_normal((8, 3)), random.standard_normal((8, 3))
+    random, rows, dual = drawn(0, (8, 3), (8, 3))
     rows[1], rows[3] = rows[0], rows[2] + 1e-9 * random.standard_normal(3)
     large = 1e11 * random.standard_normal(3)
     dual[:2] += [large, -large]

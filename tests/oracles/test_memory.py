@@ -21,6 +21,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
+from tests.cases import drawn
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ GIVES_WAY = {
 
 
 @pytest.mark.parametrize("name", GIVES_WAY)
-def test_what_gives_way_to_what_is_small_ends_with_a_bracket(name, plane, monkeypatch):
+def test_what_gives_way_to_what_is_small_ends_with_a_bracket(name, plane, monkeypatch, processor_clock):
     ask, limit, sentence, most = GIVES_WAY[name]
     known = ask(plane)
     if name == "growth":
@@ -89,8 +90,7 @@ def test_the_oracle_fits_beside_the_master(plane):
 def test_trees_and_tables_take_a_share(monkeypatch):
     monkeypatch.setattr("covopt.oracles.branch_and_bound.FEWEST_NODES", 4)
     nodes, bounds = [], []
-    rng = np.random.default_rng(1)
-    rows, dual = rng.standard_normal((60, 4)), rng.standard_normal(60)
+    rng, rows, dual = drawn(1, (60, 4), 60)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     for limit in (1.0, 1e-5):
         oracle = BranchAndBoundOracle(rows, node_limit=30_000, random_state=0)
@@ -183,8 +183,7 @@ def test_predictions_are_made_in_pieces():
 @pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
 def test_a_solve_of_many_rows_stays_within_its_limit():
     """1500 rows peaked at three times a limit of 0.05 GiB: no plan knew some of the arrays."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 3))
+    rng, X = drawn(0, (500, 3))
     y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(500)
     tracemalloc.start()
     try:

@@ -12,6 +12,7 @@ from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
+from tests.cases import normal
 from tests.oracles import table
 
 
@@ -26,8 +27,7 @@ def check(rows, dual):
 
 
 def test_a_dense_angular_grid_in_the_plane():
-    rng = np.random.default_rng(3)
-    rows, dual = rng.standard_normal((15, 2)), rng.standard_normal((15, 4))
+    rows, dual = normal(3, (15, 2), (15, 4))
     angle = np.linspace(0, 2 * np.pi, 200_001)[:-1]
     values = table.functions(rows, dual, np.column_stack([np.cos(angle), np.sin(angle)]))
     answer = check(rows, dual)
@@ -37,8 +37,7 @@ def test_a_dense_angular_grid_in_the_plane():
 
 
 def test_rank_one_repeated_and_zero_duals():
-    rng = np.random.default_rng(1)
-    rows, column = rng.standard_normal((9, 3)), rng.standard_normal(9)
+    rows, column = normal(1, (9, 3), 9)
     best = np.abs(FaceOracle(rows).price(column).values[0])
     twice = check(rows, np.stack([column, column], axis=1))
     assert twice.values[0] == pytest.approx(np.sqrt(2.0) * best, rel=1e-12)

@@ -16,6 +16,7 @@ from covopt.solvers.both_layers import Network, balanced, descend, value_and_slo
 from covopt.solvers.descent import Descent
 from covopt.solvers.improve import Improvement
 from covopt.status import Status
+from tests.cases import drawn, normal
 
 LOSSES = [
     ("squared", 1), ("squared", 2), ("huber", 1), ("logistic", 1), ("hinge", 1), ("squared-hinge", 1),
@@ -80,8 +81,7 @@ def test_the_slope_is_that_of_differences(loss, q, output_bias):
 
 def test_pieces_of_rows_change_nothing(monkeypatch):
     problem = _problem("squared", "free", 2, n=40)[2]
-    rng = np.random.default_rng(0)
-    W, V = rng.standard_normal((5, problem.rows.shape[1])), rng.standard_normal((5, 2))
+    W, V = normal(0, (5, problem.rows.shape[1]), (5, 2))
     whole = value_and_slope(problem, W, V, np.ones(2))
     for piece, kept in ((7, 20_000), (7, 0)):
         monkeypatch.setattr(both_layers, "PIECE", piece)
@@ -179,8 +179,7 @@ def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():
 
 
 def test_adam_passes_the_corners_where_lbfgs_stops():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 20))
+    rng, X = drawn(0, (200, 20))
     loss = make_loss("squared")
     loss.encode_targets(np.maximum(X[:, 0], 0.0) - np.abs(X[:, 1]) + 0.3 * rng.standard_normal(200))
     problem = Problem(np.column_stack([X, np.ones(200)]), loss, 0.005)
@@ -249,8 +248,7 @@ def test_the_loop_ends_at_the_callback_and_merges_brackets():
 def test_exact_steps_certify_under_a_limit_where_interior_points_would_not_end(monkeypatch):
     """3200 x 2 under 60 s ended with 6e-3: the time of an interior point was held against steps that need none."""
     monkeypatch.setattr(improve, "is_out_of_reach", lambda problem, limit: limit is not None)
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((120, 2)), rng.standard_normal(120)
+    X, y = normal(0, (120, 2), 120)
     found = covopt.fit(X, y, lam="0.3max", time_limit_s=300.0)
     assert found.status is Status.CERTIFIED
     assert found.objective == pytest.approx(covopt.fit(X, y, lam=found.lam).objective, rel=2e-6)

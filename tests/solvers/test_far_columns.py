@@ -16,6 +16,7 @@ from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
 from covopt.solvers.finish import with_few_neurons
 from covopt.solvers.quick import quick_network
+from tests.oracles.table import exact_value, objects
 from tests.solvers.units import COLUMNS, check
 
 
@@ -82,10 +83,8 @@ def test_products_are_those_of_fractions():
     rows = np.column_stack([1.7e12 + rng.uniform(0.0, 1e6, 5).round(), rng.standard_normal(5), np.ones(5)])
     basis = frame(rows.mean(axis=0) / np.linalg.norm(rows.mean(axis=0)))
     found = coordinates(rows, basis)
-    for i in range(5):
-        for j in range(3):
-            exact = sum(Fraction(rows[i, a]) * Fraction(basis[a, j]) for a in range(3))
-            assert abs(Fraction(found[i, j]) - exact) <= abs(exact) * Fraction(2) ** -52
+    exact = objects(rows) @ objects(basis)
+    assert (abs(objects(found) - exact) <= abs(exact) * Fraction(2) ** -52).all()
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -101,16 +100,7 @@ def test_no_neuron_exceeds_the_bound_of_rows_brought_closer(n_outputs):
     for _ in range(200):
         row, across = far.rows[rng.integers(9)], rng.standard_normal(2)
         u = np.append(-(row[1:] @ across) / row[0], across)  # silent at the row
-        w = far.basis @ (u / np.abs(u).max())
-        heights = [
-            sum(Fraction(a) * Fraction(b) for a, b in zip(row, w.tolist(), strict=True))
-            for row in rows.tolist()
-        ]
-        sums = [
-            sum(Fraction(m) * max(t, 0) for m, t in zip(part, heights, strict=True))
-            for part in dual.T.tolist()
-        ]
-        best = max(best, float(np.hypot.reduce([float(s) for s in sums])) / float(np.linalg.norm(w)))
+        best = max(best, exact_value(rows, objects(dual), far.basis @ (u / np.abs(u).max())))
     assert 0.5 * bound < best <= bound
 
 
@@ -136,13 +126,9 @@ def test_sums_along_the_middle_go_to_the_last_digit(keep_sums):
     dual = rng.standard_normal((9, 2))
     dual = dual - dual.mean(axis=0) if keep_sums else dual
     high, low = without_middle(rows, dual, keep_sums=keep_sums)
-    for one, exact in zip(high.T, whole(high, low).T, strict=True):
-        sums = [
-            abs(float(sum(Fraction(a) * Fraction(b) for a, b in zip(part, rows[:, 0].tolist(), strict=True))))
-            for part in (one.tolist(), exact)
-        ]
-        assert sums[1] < 1e-5
-        assert sums[0] > 1.0
+    for one, exact in zip(objects(high).T, whole(high, low).T, strict=True):
+        assert abs(exact @ objects(rows[:, 0])) < 1e-5
+        assert abs(one @ objects(rows[:, 0])) > 1.0
         assert not keep_sums or abs(sum(exact)) < Fraction(1, 2**95)
 
 

@@ -3,32 +3,32 @@ import pytest
 
 import covopt
 from covopt.solvers.regularised import following
+from tests.cases import drawn, normal
 
 
 def table(loss, n=25, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
+    rng, X = drawn(seed, (n, 2))
     y = rng.standard_normal(n) + 2.0 * np.maximum(X[:, 0], 0)
     return X, (y if loss == "squared" else np.where(y > 0.5, "b", "a"))
 
 
-def test_every_point_of_a_weighted_path_is_the_optimum_found_from_scratch():
-    X, y = table("squared")
-    options = {"sample_weight": np.linspace(0.0, 3.0, 25)}
-    for s in covopt.path(X, y, n_lams=4, eps=1e-3, **options):
-        assert s.status.code == "certified" and (s.history or not len(s.network))
-        assert s.objective == pytest.approx(covopt.fit(X, y, lam=s.lam, **options).objective, rel=2e-6)
-        assert covopt.verify(s).ok
-
-
-def test_repeated_and_parallel_points_and_rows_of_zeros():
+def parallel():
+    """Repeated and parallel points, and rows of zeros."""
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.standard_normal((6, 2)), np.zeros((2, 2))])
     X = np.concatenate([X, X, 2.0 * X, -X])
-    y = rng.standard_normal(len(X))
-    for s in covopt.path(X, y, bias=0.0, n_lams=5):
-        assert s.status.code == "certified"
-        assert s.objective == pytest.approx(covopt.fit(X, y, lam=s.lam, bias=0.0).objective, rel=2e-6)
+    return X, rng.standard_normal(len(X))
+
+
+@pytest.mark.parametrize(
+    ("points", "options"),
+    [(table("squared"), {"sample_weight": np.linspace(0.0, 3.0, 25)}), (parallel(), {"bias": 0.0})],
+)
+def test_every_point_of_a_path_is_the_optimum_found_from_scratch(points, options):
+    for s in covopt.path(*points, n_lams=4, eps=1e-3, **options):
+        assert s.status.code == "certified" and (s.history or not len(s.network))
+        assert s.objective == pytest.approx(covopt.fit(*points, lam=s.lam, **options).objective, rel=2e-6)
+        assert covopt.verify(s).ok
 
 
 def test_a_start_far_away_or_of_another_loss_does_no_harm():
@@ -63,8 +63,7 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
 @pytest.mark.parametrize("potential", ["variation", "label-noise", "label-noise-exact"])
 def test_a_start_whose_samples_had_other_weights(potential):
     """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9, 2)), rng.standard_normal(9)
+    X, y = normal(0, (9, 2), 9)
     tables = [None, np.arange(9) < 2, np.arange(9) > 6]
     starts = [covopt.fit(X, y, lam=1e-3, potential=potential, sample_weight=w) for w in tables]
     for w in tables:

@@ -1,16 +1,14 @@
 """The four variants against closed forms, column generation and each other; steps and gradients by themselves."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import covopt
 from covopt.errors import InputError
 from covopt.losses import SquaredError
-from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
-from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, Masses
+from covopt.solvers.frank_wolfe import VARIANTS, Masses
+from tests.cases import drawn, normal
 
 
 def random_data(seed, n=8, k=2):
@@ -20,8 +18,7 @@ def random_data(seed, n=8, k=2):
 
 # ---------------------------------------------------------------------- pieces
 def dense_problem(seed, *, offset_cost=np.inf, ridge=0.0, n=5, m=14, k=2):
-    rng = np.random.default_rng(seed)
-    rows, targets = rng.standard_normal((n, 3)), rng.standard_normal((n, k))
+    rng, rows, targets = drawn(seed, (n, 3), (n, k))
     view = Problem.through(rows, targets, offset_cost)
     if ridge > 0:
         loss = SquaredError(total=True)
@@ -83,20 +80,13 @@ def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
     assert state.masses == pytest.approx(3.0)
 
 
-# ---------------------------------------------------------------------- closed forms
-
-
-# ---------------------------------------------------------------------- against the other solver
-
-
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize(
     ("bias", "output_bias"), [(1.0, "none"), (1.0, "penalized"), (1.0, "free"), (0.0, "none")]
 )
 def test_a_loss_takes_repeated_points_zero_rows_and_one_ray(bias, output_bias, k):
-    rng = np.random.default_rng(2)
-    X, Y = rng.standard_normal((6, 2)), rng.standard_normal((6, k))
+    X, Y = normal(2, (6, 2), (6, k))
     X[3], X[4], X[5] = X[1], 0.0, 2 * X[0]
     options = {"bias": bias, "output_bias": output_bias}
     result = covopt.frank_wolfe(X, Y, lam=0.1, tol=1e-8, **options)
@@ -143,25 +133,6 @@ def test_callback_and_time_limit_stop():
     assert "vanilla" in stopped.summary()
 
 
-def test_a_wrong_oracle_is_not_believed_blindly():
-    """The bound divides by what the oracle says, so an honest upper bound that is loose stays below the optimum."""
-    X, Y = random_data(9)
-    rows = np.column_stack([X, np.ones(len(X))])
-    exact = VectorFaceOracle(rows)
-
-    class Loose:
-        def price(self, dual, **options):
-            found = exact.price(dual, **options)
-            return dataclasses.replace(found, upper_bound=1.5 * found.upper_bound, exact=False)
-
-    problem = Problem.through(rows, Y)
-    options = {"variant": "sliding", "max_rounds": 12}
-    loose = FrankWolfe(problem, Loose(), tol=1e-6, **options).solve()
-    best = FrankWolfe(problem, exact, tol=1e-9, variant="sliding").solve()
-    assert loose.lower_bound <= best.upper_bound / 1.5 * (1 + 1e-6)
-    assert loose.status.code != "certified"
-
-
 def test_the_sum_of_squares_is_a_loss_of_its_own():
     """Fit minimises the same sum; verify says that a sum has no exact proof; a mean file is not read as a sum."""
     X, Y = random_data(6, k=1)
@@ -180,10 +151,6 @@ def test_the_sum_of_squares_is_a_loss_of_its_own():
     assert weighted.value([1.0, 1.0]) == pytest.approx(2.0)
     with pytest.raises(InputError, match="total must be True or False"):
         SquaredError(total=3)
-
-
-# ---------------------------------------------------------------------- messages
-X2, Y2 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
 
 
 def test_a_covariance_that_rounding_makes_indefinite_is_no_crash():

@@ -15,6 +15,7 @@ from covopt.solvers.improve import Improvement
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.searching import search
 from covopt.status import Status
+from tests.cases import drawn, normal
 
 
 @pytest.mark.thinned(4)
@@ -35,8 +36,7 @@ def test_it_meets_the_points_at_little_more_than_the_least_cost(k, offset_cost):
 
 def test_a_wide_table_is_met_by_few_neurons():
     """Sixty neurons move until they meet 200 points: output weights alone could not."""
-    rng = np.random.default_rng(0)
-    rows, targets = rng.standard_normal((200, 60)), rng.standard_normal(200)
+    rows, targets = normal(0, (200, 60), 200)
     problem = Problem.through(rows / np.linalg.norm(rows, axis=1).max(), targets)
     point = next(InterpolatingDescent(problem, 0).run())
     assert 0 < len(point.neurons) <= 60
@@ -58,10 +58,9 @@ def test_what_corrections_miss_is_met_by_few_more_neurons(seed):
 
 
 def test_duals_of_fits_bound_networks_through_points(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 9))
-    y = np.abs(X[:, 0]) - np.maximum(X[:, 1], 0.0) + 0.1 * rng.standard_normal(100)
-    problem = Problem.through(np.column_stack([X, np.ones(100)]), y)
+    rng, X = drawn(0, (40, 7))
+    y = np.abs(X[:, 0]) - np.maximum(X[:, 1], 0.0) + 0.1 * rng.standard_normal(40)
+    problem = Problem.through(np.column_stack([X, np.ones(40)]), y)
     point = next(InterpolatingDescent(problem, 0).run())
     found = []
     monkeypatch.setattr(bounds, "FITS", (0.1,))
@@ -73,7 +72,7 @@ def test_duals_of_fits_bound_networks_through_points(monkeypatch):
     assert 0.0 < few.lower_bound <= point.upper_bound
     assert 0.5 * point.upper_bound < relaxed.lower_bound <= point.upper_bound
     assert problem.dual_value(relaxed.dual) == pytest.approx(relaxed.lower_bound)
-    neurons = np.concatenate([point.neurons, rng.standard_normal((20_000, 10))])
+    neurons = np.concatenate([point.neurons, rng.standard_normal((20_000, 8))])
     pulls = heights(problem.rows, relaxed.dual, neurons / np.linalg.norm(neurons, axis=1, keepdims=True))
     assert np.abs(pulls).max() <= 1.0
 

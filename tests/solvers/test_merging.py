@@ -34,13 +34,25 @@ def separated(rows, first, second):
 
 
 @given(SEEDS, st.booleans())
-def test_merging_keeps_outputs_and_never_raises_the_cost(seed, grid):
+def test_merged_neurons_keep_outputs_in_faces_with_their_signs_and_spans(seed, grid):
     rows, neurons, weights = random_network(seed, grid=grid)
     faces = merge_in_cells(rows, neurons, weights)
     before = np.maximum(rows @ neurons.T, 0) @ weights
     np.testing.assert_allclose(faces.fitted(rows)[:, 0], before, atol=1e-9)
     assert faces.masses.sum() <= np.abs(weights).sum() * (1 + 1e-12)
     assert len(faces) <= len(weights)
+    heights = faces.vectors @ rows.T
+    assert (heights[faces.active] > -1e-9).all()
+    assert (np.abs(heights[~faces.touched]) < 1e-9).all()
+    assert (heights[faces.touched & ~faces.active] < 1e-9).all()
+    basis, owner = faces.spans(rows)
+    assert (np.diff(owner) >= 0).all()
+    for j in range(len(faces)):
+        own, silent = basis[owner == j], rows[~faces.touched[j]]
+        assert len(own) == 3 - (np.linalg.matrix_rank(silent, tol=1e-8) if len(silent) else 0)
+        np.testing.assert_allclose(own @ own.T, np.eye(len(own)), atol=1e-9)
+        assert np.abs(silent @ own.T).max(initial=0.0) < 1e-6
+        assert np.linalg.norm(own @ faces.vectors[j]) == pytest.approx(faces.masses[j], rel=1e-8)
 
 
 @given(SEEDS, st.booleans())
@@ -55,35 +67,6 @@ def test_merged_neurons_of_one_sign_are_separated(seed, grid):
         for k in range(j):
             if last.outputs[j] == last.outputs[k]:
                 assert separated(rows, last.vectors[j], last.vectors[k])
-
-
-@given(SEEDS)
-def test_active_and_touched_are_the_signs(seed):
-    rows, neurons, weights = random_network(seed)
-    faces = merge_in_cells(rows, neurons, weights)
-    heights = faces.vectors @ rows.T
-    assert (heights[faces.active] > -1e-9).all()
-    assert (np.abs(heights[~faces.touched]) < 1e-9).all()
-    assert (heights[faces.touched & ~faces.active] < 1e-9).all()
-
-
-@given(SEEDS)
-def test_spans_are_the_null_spaces_of_the_silent_rows(seed):
-    rows, neurons, weights = random_network(seed)
-    faces = merge_in_cells(rows, neurons, weights)
-    basis, owner = faces.spans(rows)
-    assert (np.diff(owner) >= 0).all()
-    for j in range(len(faces)):
-        own = basis[owner == j]
-        silent = rows[~faces.touched[j]]
-        dimension = 3 - (np.linalg.matrix_rank(silent, tol=1e-8) if len(silent) else 0)
-        assert len(own) == dimension
-        np.testing.assert_allclose(own @ own.T, np.eye(len(own)), atol=1e-9)
-        if len(silent) and len(own):
-            assert np.abs(silent @ own.T).max() < 1e-6
-        direction = faces.vectors[j] / faces.masses[j]
-        along = np.linalg.norm(own @ direction) if len(own) else 0.0
-        assert along == pytest.approx(1.0, abs=1e-8)
 
 
 @given(SEEDS, st.booleans())

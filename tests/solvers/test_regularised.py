@@ -11,6 +11,7 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers.generation import Generation
+from tests.cases import drawn, unit
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
 BIASES = ("none", "penalized", "free")
@@ -25,8 +26,7 @@ def targets_for(name, n, rng):
 
 
 def reduced(name, lam, output_bias, seed=0, n=12, weighted=False):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
+    rng, X = drawn(seed, (n, 2))
     loss = make_loss(name)
     loss.encode_targets(targets_for(name, n, rng), rng.uniform(0.5, 2, n) if weighted else None)
     data = Data.validate(X, loss.targets, interpolates=False)
@@ -47,8 +47,7 @@ def test_every_dual_point_is_a_bound(name, seed, output_bias):
     gauge = oracle.price(dual[:, 0] if q == 1 else dual).upper_bound
     scaled, lower = problem.scale_dual(dual, gauge)
     np.testing.assert_allclose(scaled * np.vdot(dual, dual), dual * np.vdot(scaled, dual), atol=1e-9)
-    units = rng.standard_normal((4, 3))
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    units = unit(rng.standard_normal((4, 3)))
     weights = rng.standard_normal((4, q)) * rng.uniform(0, 1)
     offset = rng.standard_normal(q) if problem.has_offset else np.zeros(q)
     assert lower <= problem.primal_value(problem.fitted(units, weights, offset), weights, offset) + 1e-9
