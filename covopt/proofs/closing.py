@@ -28,7 +28,6 @@ from covopt.proofs.checker.covopt_check import (
 
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
-SAFE = 500  # bits of integers that become floats
 FALSE = 1e-11  # σG/(H|u|) and bounds of it may be so much above one by rounding
 
 
@@ -165,9 +164,7 @@ class Advisor:
     def __init__(self, own: Any, rows: list[list[int]], advise: Callable[..., Any]):
         self.advise = advise
         self.own, self.place = own, {id(r): i for i, r in enumerate(rows)}
-        size = max((abs(x).bit_length() for r in rows for x in r), default=0)
-        self.shift = max(0, size - SAFE)
-        self.rows = np.array([[float(x >> self.shift) for x in r] for r in rows])
+        self.rows = rows
         largest = float(max(abs(x) for column in own.basis for x in column))
         basis = np.array([[x / largest for x in column] for column in own.basis])
         length = float(np.sqrt((basis**2).sum() / len(basis)))
@@ -175,20 +172,20 @@ class Advisor:
 
     def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
         """Return what is chosen for each box, and the largest value met of σG/(H|u|)."""
-        own, shift, D = self.own, self.shift, len(self.basis)
-        H = max(float(own.H >> shift), 1.0) * self.unit
+        own, D, unit = self.own, len(self.basis), self.unit
         states = [node.state for node in nodes]
         count = np.array([len(rows) for _, rows, _ in states])
         entries = [row for _, rows, _ in states for row in rows]
         sigma = np.array([sign for sign, _, _, _ in entries], dtype=float)
         place = np.array([self.place[id(r)] for _, r, _, _ in entries], dtype=np.int64)
-        corner = float(own.corner)
-        lo, hi = (np.array([float(row[k] >> shift) for row in entries]) / (H * corner) for k in (2, 3))
-        linear = np.array([[float(x >> shift) for x in line] for _, _, line in states]).reshape(-1, D) / H
-        ends = np.array([[[float(x) for x in pair] for pair in box] for box, _, _ in states]) / corner
-        width = np.array([[float(high - low) for low, high in box] for box, _, _ in states]) / corner
+        # integers of any length have a quotient in doubles
+        real = np.array([[x / own.H for x in r] for r in self.rows]) / unit
+        lo, hi = (np.array([row[k] / (own.H * own.corner) for row in entries]) / unit for k in (2, 3))
+        linear = np.array([[x / own.H for x in line] for _, _, line in states]).reshape(-1, D) / unit
+        ends = np.array([[[x / own.corner for x in pair] for pair in box] for box, _, _ in states])
+        width = np.array([[(high - low) / own.corner for low, high in box] for box, _, _ in states])
         slopes, points, axes, value, bounds = self.advise(
-            self.rows / H, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
+            real, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
         )  # fmt: skip
         normals = points @ self.basis
         normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
