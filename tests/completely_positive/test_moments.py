@@ -1,7 +1,5 @@
 """Moment bounds: published values, rigour for any dual point, invariances, the checker, errors."""
 
-from itertools import combinations_with_replacement
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -85,39 +83,6 @@ def test_any_dual_point_gives_a_valid_bound(seed, method, size):
     assert rigorous_value(model, dual + noise) <= rows
     assert rigorous_value(model, dual * rng.uniform(0.5, 2.0, len(dual))) <= rows
     assert rigorous_value(model, -dual) <= rows
-
-
-def test_the_rows_of_the_model_hold_for_the_moments_of_a_factor():
-    """Written down from the definition: every constraint evaluated at Σ xᵅ over the rows x."""
-    B = np.array([[1.0, 2, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]])
-    A = B.T @ B
-    groups = list(nx.find_cliques(nx.from_numpy_array((A > 0) & ~np.eye(4, dtype=bool))))
-    for method in ("plain", "strong"):
-        model = moment_model(A, 2, method)
-        moments, taken = [], set()
-        for clique in groups:
-            mine = [k for k in range(4) if k not in taken and set(np.flatnonzero(B[k])) <= set(clique)]
-            taken.update(mine)
-            names = [m for d in range(5) for m in combinations_with_replacement(sorted(clique), d)]
-            moments += [sum(np.prod(B[k, list(m)]) for k in mine) for m in names]
-        assert len(taken) == 4
-        y = np.array(moments, dtype=float)
-        assert model.cost @ y == 4
-        slack = model.b - model.G @ y
-        assert np.abs(slack[: model.n_equal]).max() < 1e-12
-        start = model.n_equal + model.n_signs
-        assert model.n_signs == 0 or slack[model.n_equal : start].min() > -1e-9
-        for order in model.blocks:
-            block = np.zeros((order, order))
-            for q in range(order):
-                for p in range(q + 1):
-                    block[p, q] = block[q, p] = slack[start]
-                    start += 1
-            assert np.linalg.eigvalsh(block)[0] > -1e-9
-        assert start == len(slack)
-        low = model.degrees <= 1
-        assert (y[~low] <= model.bounds[~low]).all()
-        assert (y[low] <= 4 * model.bounds[low]).all()
 
 
 def test_a_short_time_limit_still_gives_a_valid_bound():

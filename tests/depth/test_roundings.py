@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from covopt.data import Data
 from covopt.depth import schatten_between, tree
 from covopt.depth.bounds import KINDS, Asked, closed_bounds, too_large, tree_bounds
-from covopt.depth.families import Recursion, needs
+from covopt.depth.families import needs
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.two_rows import two_rows_cost
-from tests.depth.bank.tables import BY_NAME, known, squared, tree_of
+from tests.depth.bank.tables import BY_NAME, known, squared
 from tests.depth.test_bank_of_networks import bounds
 
 
@@ -161,22 +161,6 @@ def test_a_dual_pays_for_a_penalised_output_bias(lam):
 
 
 # ------------------------------------------------------------------ heights of families
-def test_the_recursion_bounds_every_point_of_the_balls():
-    # h_2(ν; c) is at least ⟨ν, σ(z)⟩ for any z of B_1(c), whatever the scales of the children
-    rng, given = np.random.default_rng(1), BY_NAME["3 x 1, positive 102, L = 3"]
-    found, lifted = tree_of(given), given.data.lifted
-    root = found.places[0][0]
-    nu = found.family.members[root]
-    for c in (0.1, 1.0, 7.0):
-        height = Recursion(found.family, lifted, 1.0, 3, [root]).heights(np.array([[c]]), np.array([root]))[
-            0, 0
-        ]
-        for _ in range(100):
-            angles = rng.standard_normal((2, 2))
-            atoms = np.maximum(lifted @ (angles / np.linalg.norm(angles, axis=1)[:, None]).T, 0.0)
-            mix = rng.dirichlet(np.ones(2)) * rng.choice([-1.0, 1.0], 2)
-            turn = rng.uniform(0, 2 * np.pi)
-            z = np.sqrt(c) * np.cos(turn) * (atoms @ mix) + np.sin(turn)
-            assert abs(nu @ np.maximum(z, 0.0)) <= height * (1 + 1e-12)
+def test_what_a_member_needs():
     assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
     assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7
