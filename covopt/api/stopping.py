@@ -12,7 +12,7 @@ from covopt.status import Status
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate
 GRACE_S = 0.7  # by which a result may be late
-MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
+MOST_DIMENSIONS = 4  # beyond, the solver's own bounds are remembered, and certificates take no longer
 LEAST_CHECK_S = 0.5  # for a certificate
 WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
 REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
@@ -48,7 +48,7 @@ class Clock:
         """
         if self.limit is None:
             return None
-        share = PROVING if proves else SOLVING if rank <= MOST_DIMENSIONS else SOLVING_BEYOND
+        share = PROVING if proves or rank > MOST_DIMENSIONS else SOLVING
         return max(1e-6, share * self.limit - (now() - self.began))
 
     def until_late(self, share: float = 1.0) -> float | None:
@@ -66,7 +66,7 @@ class Clock:
         >>> Clock(None, now()).is_spent, Clock(10.0, now()).is_spent, Clock(10.0, now() - 9.0).is_spent
         (False, False, True)
         """
-        return self.limit is not None and now() - self.began >= SOLVING_BEYOND * self.limit
+        return self.limit is not None and now() - self.began >= SOLVING * self.limit
 
     def half(self) -> float | None:
         """Return half of the seconds that are left, for a step that another one follows; a little in any case."""

@@ -37,7 +37,7 @@ from covopt.solvers.improve import RELAXATION
 from covopt.solvers.quick import master_bytes
 
 FOR_CHOICE = 0.4  # of the time, for cross-validation
-FOR_LAMBDA = 0.05  # of the time, where a share of λ_max is asked for
+FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 FRANK_WOLFE = "frank-wolfe:"
 SOLVERS = (

@@ -29,6 +29,7 @@ from covopt.oracles.cones.moments import (
     quadratic_limit,
 )
 from covopt.oracles.coordinates import restrict
+from covopt.oracles.remembered import remember
 from covopt.oracles.support import SHOWN, bound_gauge, fan_limit, sign_gauge
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
@@ -43,7 +44,7 @@ from covopt.status import Status
 
 FEW, MORE = 8, 1.5  # points at first, and times as many that come next
 SUBSET_TOL = 1e-3
-RELAXED_SHARE, CLOSING_SHARE = 0.3, 0.4  # of the time that is left, one after the other
+RELAXED_SHARE, CLOSING_SHARE = 0.5, 0.4  # of the time that is left, one after the other
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.01  # relative rise of the bound that is told
 POINTS = "points by themselves raise the lower bound"
@@ -208,8 +209,7 @@ class Bounds:
             and self.closed_by_boxes(CLOSING_SHARE * self.left)
         ):
             return
-        share = RELAXED_SHARE + (CLOSING_SHARE if problem.interpolates else 0.0)
-        with contextlib.suppress(TimeUp), limited(share * self.left):
+        with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
             self.by_relaxed_dual()
         dual = 0.5 * (self.dual + self.easier)  # near the optimal dual, and easier to bound
         if (spare := WITHIN * self.left) < np.inf:
@@ -253,6 +253,7 @@ class Bounds:
             self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=ENOUGH,
             max_nodes=int(SAFE * SHOWN * quadratic_limit(*self.rows.shape)), n_threads=2, goes_on=goes_on,
         )  # fmt: skip
+        remember(self.rows, self.problem.asked(dual), found.upper_bound)
         self.offer(dual, found.upper_bound, claimed=True)
 
     def by_relaxation(self) -> None:
