@@ -52,7 +52,7 @@ def compiled(kernels, processor_clock):
 @pytest.mark.parametrize(
     ("question", "d", "n", "limit"),
     [
-        ("solve", 3, 2000, 0.3),
+        ("solve", 3, 2000, 0.5),
         *(pytest.param(question, d, 3000, 1.0, marks=SLOW) for question in ("solve", "fit") for d in (3, 12)),
     ],
 )
@@ -95,7 +95,7 @@ class Interrupting:
 @pytest.mark.parametrize(
     ("question", "n", "d", "signals", "hurry"),
     [
-        ("solve", 120, 6, 1, 0.25), ("fit", 120, 6, 2, 0.25),
+        ("solve", 120, 6, 1, 0.4), ("fit", 120, 6, 2, 0.4),
         *(pytest.param(question, n, d, signals, HURRY_S, marks=SLOW) for question in ("solve", "fit")
           for n, d in ((120, 6), (300, 10), (3000, 12)) for signals in (1, 2)),
     ],

@@ -64,7 +64,7 @@ def sklearn_checks():
             if chosen and name in {*UNPROVED, *COMPARES}:
                 continue
             finishes = name in COMPARES and kind is not MinNormReLURegressor
-            limited = kind(time_limit_s=5.0 if name in SLOW else 0.2, **chosen)
+            limited = kind(time_limit_s=5.0 if name in SLOW else 0.5, **chosen)
             instance = kind(**COMPARES[name]) if finishes else limited if name in UNPROVED else free
             own = any(word in name for word in about) and name not in SLOW
             marks = [] if own else [pytest.mark.slow]

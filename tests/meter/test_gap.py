@@ -224,10 +224,10 @@ def test_a_table_in_other_units_is_told(points, moves_y):
     columns, targets = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     best = covopt.fit(columns, targets, lam=1e-4).network
     measured = points, y if moves_y else targets
-    (note,) = covopt.gap(best, *measured, lam=1e-4, time_limit_s=0.2).notes
+    (note,) = covopt.gap(best, *measured, lam=1e-4, time_limit_s=0.5).notes
     assert f"Pass standardise=True, or scaler={' and y as it was' if moves_y else ''}" in note
     if moves_y:
-        (note,) = covopt.gap(best, points, y, lam=1e-4, standardise=True, time_limit_s=0.2).notes[1:]
+        (note,) = covopt.gap(best, points, y, lam=1e-4, standardise=True, time_limit_s=0.5).notes[1:]
         assert "fits y centred and scaled" in note
 
 
