@@ -29,7 +29,6 @@ from covopt.oracles.cones.moments import (
     quadratic_limit,
 )
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.remembered import remember
 from covopt.oracles.support import SHOWN, bound_gauge, fan_limit, sign_gauge
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
@@ -253,7 +252,6 @@ class Bounds:
             self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=ENOUGH,
             max_nodes=int(SAFE * SHOWN * quadratic_limit(*self.rows.shape)), n_threads=2, goes_on=goes_on,
         )  # fmt: skip
-        remember(self.rows, self.problem.asked(dual), found.upper_bound)
         self.offer(dual, found.upper_bound, claimed=True)
 
     def by_relaxation(self) -> None:

@@ -16,6 +16,7 @@ from covopt.oracles import support
 from covopt.oracles.cones import box_gauge, moments
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.remembered import recall, remembering
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
@@ -129,12 +130,15 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises_and_stays_valid(noise):
         seen.append(state)
         return len(seen) == 2
 
-    problem, point = deepened(rows, dual, 20.0, callback)
+    with remembering():
+        problem, point = deepened(rows, dual, 20.0, callback)
+        kept = recall(rows, dual)  # for the certificate
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
     lower = lambda gauge: problem.scale_dual(dual[:, None], gauge)[1]  # noqa: E731
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound <= point.lower_bound
     assert point.lower_bound <= lower(abs(known.best_value)) * (1.0 + 1e-12)
     assert point.lower_bound >= lower(known.upper_bound) * 0.9
+    assert lower(kept) >= point.lower_bound * (1.0 - 1e-9)
     assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note
 
 

@@ -284,12 +284,10 @@ def _find_faces(
         normals[column, place] = units[row]
         _, sizes, turned = np.linalg.svd(normals, full_matrices=False)
         rank = (sizes > INDEPENDENT).sum(axis=1)
-        across = np.where(np.arange(1, r)[:, None] <= r - rank[:, None, None], turned[:, :0:-1], 0.0)
-        # rounding along the way that all have in common: of rows far from the origin a small entry decides
-        beside = normals[:, 1:]
-        share = np.maximum(np.square(beside).sum(axis=(1, 2)), 1.0)[:, None, None]
-        across -= across @ beside.transpose(0, 2, 1) @ beside / share
-        frames[some, 0], frames[some, 1:] = normals[:, 0], across
+        frames[some, 0] = normals[:, 0]
+        frames[some, 1:] = np.where(
+            np.arange(1, r)[:, None] <= r - rank[:, None, None], turned[:, :0:-1], 0.0
+        )
         dims[some] = 1 + r - rank
     return atoms, frames, dims, ~(near & ~silent).any(axis=1)
 
