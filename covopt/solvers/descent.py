@@ -131,8 +131,7 @@ class Descent:
     def _first(self) -> Network:
         """Descend from random neurons, on samples of very many rows first."""
         problem = self.problem
-        if len(problem.rows) > SAMPLE:
-            self._offer_one()
+        self._offer_one()
         network = self.random_network()
         for most in (FEW, SAMPLE):
             if len(problem.rows) > most:

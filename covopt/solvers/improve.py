@@ -203,7 +203,8 @@ class Improvement:
         is_lost = not np.isfinite(point.upper_bound) or (
             self.problem.interpolates and not point.lower_bound > 0.0
         )
-        if status is not None or is_lost or (not len(point.neurons) and point.status in ENDED):
+        is_cut = self.is_cut or point.status in ENDED
+        if status is not None or is_lost or (not len(point.neurons) and is_cut):
             if self.last is not None:
                 self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
             if rescues:
@@ -222,7 +223,7 @@ class Improvement:
         soon = min(0.5 * SOON_S if hurries else SOON_S, SOON_SHARE * (self.limit or np.inf))
         with patiently():
             if not len(self.point.neurons):
-                with contextlib.suppress(TimeUp), limited(soon):
+                with contextlib.suppress(TimeUp), limited(max(soon, HURRIED_S)):  # a neuron takes a moment
                     self.descent.rescue()
                 if (
                     isinstance(self.descent, InterpolatingDescent)
