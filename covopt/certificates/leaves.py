@@ -27,7 +27,7 @@ from numba import njit
 from covopt.exact.rounding import TINY
 from covopt.limits import now, seconds_left
 from covopt.oracles.ascent import inner, make_room
-from covopt.oracles.cones.kernel import SMALLEST, average
+from covopt.oracles.cones.kernel import SMALLEST
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
@@ -35,7 +35,7 @@ from covopt.oracles.cones.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
 from covopt.proofs.closing import Node, packed, planted, raise_until
 
-TURNS = 20  # answers to maximisers; with ten there are a tenth more boxes
+TURNS = 60  # answers to maximisers, of which the best is kept
 MANTISSA = 16  # bits of a multiplier in a file
 SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
 
@@ -103,7 +103,8 @@ def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slo
             if turn == 0:
                 tighten(rows, weights, index, theta, f, q, u0, s.argmin(), H, room)
             else:
-                average(rows, weights, index, theta, u)
+                for k in range(len(index)):
+                    theta[k] += ((1.0 if inner(rows[k], u) > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
         for k in range(len(index)):
             if weights[k] > 0.0:
                 chosen[k] = 0.5 * (centre[k] + radius[k]) / radius[k]
