@@ -1,5 +1,6 @@
 """Every line of ``messages.txt``: an expression that is true, or below it the error that it ends with."""
 
+import builtins
 import re
 from pathlib import Path
 
@@ -12,18 +13,32 @@ NEEDED = re.compile(r"^! (?:from|import) (torch|covopt\.training)\b", re.MULTILI
 LINE = re.compile(r"^([^#\s].*)(?:\n    (\w+): (.*))?$", re.MULTILINE)
 
 
+def of_something(judge):
+    """``all`` or ``any`` that refuses to judge nothing: a line about no values is true whatever the code does."""
+
+    def judged(values):
+        seen = list(values)
+        assert seen, "nothing is said"
+        return judge(seen)
+
+    return judged
+
+
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
 def test_what_is_true_and_what_is_refused(section):
     if NEEDED.search(section):
         pytest.importorskip("torch")
-    space, wrong = {}, []
-    for line, kind, sentence in LINE.findall(section.partition("\n")[2]):
-        if line.startswith("! "):
-            exec(line[2:], space)
-        elif kind:
-            with pytest.raises(getattr(covopt.errors, kind, ValueError), match=sentence):
+    body = section.partition("\n")[2]
+    unread = [line for line in LINE.sub("", body).splitlines() if line.strip() and not line.startswith("#")]
+    assert unread == [] and any(not line.startswith("! ") for line, *_ in LINE.findall(body))
+    space, wrong = {"all": of_something(all), "any": of_something(any)}, []
+    for line, kind, sentence in LINE.findall(body):
+        if kind:
+            with pytest.raises(getattr(covopt.errors, kind, None) or getattr(builtins, kind), match=sentence):
                 eval(line, space)
                 pytest.fail(f"{line} is not refused")
-        elif not eval(line, space):
+        elif line.startswith("! "):
+            exec(line[2:], space)
+        elif str(eval(line, space)) != "True":  # of bool or NumPy, and no other value that counts as true
             wrong.append(line)
     assert wrong == []

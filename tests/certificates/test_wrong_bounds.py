@@ -40,6 +40,17 @@ def test_a_direction_that_is_dropped_is_paid_for(off, outputs):
     assert is_above(rows, dual, np.eye(5)[4], bound_gauge(rows, dual).value)
 
 
+def test_an_output_that_is_dropped_is_paid_for():
+    """Beside multipliers that nearly cancel, those of another output are rounding: and a neuron of it is the best."""
+    rng = np.random.default_rng(0)
+    rows = np.c_[rng.standard_normal((12, 4)), np.zeros(12)]
+    rows[1], own = [*rows[0, :4], 1e-17], 30.0 * rng.standard_normal(12)
+    dual = own[:, None] * [-0.8, 0.6]
+    dual[:2] = 1e17 * np.array([[-0.6, -0.8], [0.6, 0.8]])
+    best = 2 + np.abs(own[2:]).argmax()
+    assert is_above(rows, dual, rows[best], bound_gauge(rows, dual).value)
+
+
 # ---------------------------------------------------------------------- a dual outside of its domain
 def test_the_free_bias_with_a_hinge_is_worth_a_half():
     X, y = [[-1.0], [1.0], [2.0], [3.0]], [0, 1, 1, 1]

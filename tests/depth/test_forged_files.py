@@ -158,7 +158,14 @@ def test_a_child_that_is_forged_is_refused_or_proves_no_more():
             bound(**forged)
     # a wrong place, or a child matched with a wrong member, is paid for by its rest; another dual is another proof
     wrong = [replace(child, member=0, scale=0.0) for child in family.children]
-    for forged in ({"children": wrong}, {"places": ((0, 0.0),)}, {"dual": tree.dual[::-1].copy()}):
+    # as is a child that is half of its own on rows that may be on
+    halved = [
+        replace(c, on=0, maybe=c.on | c.maybe, mu=tuple(0.5 * m for m in c.mu), scale=0.5 * c.scale)
+        for c in family.children
+    ]
+    for forged in (
+        {"children": wrong}, {"children": halved}, {"places": ((0, 0.0),)}, {"dual": tree.dual[::-1].copy()},
+    ):  # fmt: skip
         assert bound(**forged) <= known(TREE)
     for factor in (0.5, 0.9, 1.5):
         assert (
