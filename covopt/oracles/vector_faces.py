@@ -315,7 +315,10 @@ class _Search:
         members = np.bitwise_count(level.members[level.flat[faces]]).sum(axis=1)
         maps = self.maps[level.cell[faces]]
         image = np.einsum("fkr,fr->fk", maps, w)
-        image /= np.linalg.norm(image, axis=1, keepdims=True)
+        sizes = np.linalg.norm(image, axis=1, keepdims=True)
+        image = np.divide(
+            image, sizes, out=np.zeros_like(image), where=sizes > 0.0
+        )  # where nothing is active
         kinks = np.einsum("fk,fmk->fm", image, self.mu[normals])
         rows = self.oracle.lines[normals]
         cells = self.cells[level.cell[faces]]
