@@ -316,9 +316,7 @@ class _Search:
         maps = self.maps[level.cell[faces]]
         image = np.einsum("fkr,fr->fk", maps, w)
         sizes = np.linalg.norm(image, axis=1, keepdims=True)
-        image = np.divide(
-            image, sizes, out=np.zeros_like(image), where=sizes > 0.0
-        )  # where nothing is active
+        image = np.divide(image, sizes, out=np.zeros_like(image), where=sizes > 0.0)
         kinks = np.einsum("fk,fmk->fm", image, self.mu[normals])
         rows = self.oracle.lines[normals]
         cells = self.cells[level.cell[faces]]

@@ -33,7 +33,8 @@ from covopt.status import Status
 
 STARTS = 4  # random networks where no columns follow
 SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
-HURRIED_S, BOUND_SHARE = 0.25, 0.15  # for a bound beside it, after an interrupt and after a limit
+# for a bound beside it, after an interrupt (for the network at least that), and after a limit
+HURRIED_S, BOUND_SHARE = 0.25, 0.15
 DESCENDING = 0.3  # of the time, for a network that columns follow
 SEARCHING, SEARCHING_WIDE = 0.6, 0.5  # for columns where bounds follow; beyond boxes and signs these are dear
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
@@ -223,7 +224,7 @@ class Improvement:
         soon = min(0.5 * SOON_S if hurries else SOON_S, SOON_SHARE * (self.limit or np.inf))
         with patiently():
             if not len(self.point.neurons):
-                with contextlib.suppress(TimeUp), limited(max(soon, HURRIED_S)):  # a neuron takes a moment
+                with contextlib.suppress(TimeUp), limited(max(soon, HURRIED_S)):
                     self.descent.rescue()
                 if (
                     isinstance(self.descent, InterpolatingDescent)

@@ -241,6 +241,8 @@ def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkey
     assert problem.dual_value(found.dual) == pytest.approx(found.lower_bound, rel=1e-12)
     lower = [state.lower_bound for state in seen]
     assert lower[0] == 0.0 and lower == sorted(lower) and lower[-1] <= exact.upper_bound * (1 + 1e-7)
+    if k == 1:
+        assert search(problem, tol=1e-6, callback=lambda *_: True)[0].status is Status.CALLBACK
 
 
 def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
