@@ -138,7 +138,7 @@ class Run:
         proves &= self.is_norm
         loop = Improvement(
             problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
-            time_limit_s=self.clock.for_solver(rank, proves=proves), **options,
+            time_limit_s=self.clock.for_solver(proves=proves), **options,
         )  # fmt: skip
         others = other_solvers(task, loop)
         point = loop.run(others, is_over=task.interrupted, rescues=self.is_norm)

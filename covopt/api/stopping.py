@@ -12,7 +12,6 @@ from covopt.status import Status
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate
 GRACE_S = 0.7  # by which a result may be late
-MOST_DIMENSIONS = 4  # beyond, the solver's own bounds are remembered, and certificates take no longer
 LEAST_CHECK_S = 0.5  # for a certificate
 WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
 REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
@@ -31,9 +30,9 @@ class Clock:
 
     Examples
     --------
-    >>> Clock(None, now()).for_solver(3) is None
+    >>> Clock(None, now()).for_solver() is None
     True
-    >>> 7.0 < Clock(10.0, now()).for_solver(3) <= 7.5
+    >>> 7.0 < Clock(10.0, now()).for_solver() <= 7.5
     True
     """
 
@@ -41,14 +40,14 @@ class Clock:
         self.limit, self.began, self.interrupted, self.hurries = time_limit_s, began, False, 0
         self.grace = 0.0 if time_limit_s is None else GRACE_S
 
-    def for_solver(self, rank: int, *, proves: bool = False) -> float | None:
+    def for_solver(self, *, proves: bool = False) -> float | None:
         """Return the seconds that the solver may take from now, so that there are some to finish in.
 
         Where it proves its bounds itself the certificate takes them, and needs no time to search once more.
         """
         if self.limit is None:
             return None
-        share = PROVING if proves or rank > MOST_DIMENSIONS else SOLVING
+        share = PROVING if proves else SOLVING
         return max(1e-6, share * self.limit - (now() - self.began))
 
     def until_late(self, share: float = 1.0) -> float | None:
