@@ -32,7 +32,6 @@ from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
 ROUNDING = 1e-14
-FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 SMALL = 10**6  # entries of atoms, up to which there may be more columns than are enough to interpolate
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
@@ -326,8 +325,8 @@ class Generation(Driver):
     def _negligible(self) -> float:
         """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
         price = float(np.abs(self.point.dual).sum())
-        worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else FEASIBLE
-        return max(min(FEASIBLE, worth), ROUNDING)
+        worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else PASSES
+        return max(min(PASSES, worth), ROUNDING)
 
     def _offer_near(self, step: Step, *, due: bool) -> None:
         """Make the best network of a step where its cost comes near the lower bound."""

@@ -21,11 +21,10 @@ from scipy.linalg import LinAlgError, solve
 from covopt.checks.memory import memory_left
 from covopt.limits import HURRY_S, checkpoint, unlimited
 from covopt.losses import make_loss
-from covopt.problems.problem import Problem
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.finish import ROUNDING, with_few_neurons
-from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.quick import quick_network
 from covopt.status import Status
@@ -146,7 +145,7 @@ class InterpolatingDescent:
         neurons, weights, offset = with_few_neurons(self.problem, neurons, weights, offset)
         missed = self.problem.missed(neurons, weights, offset)
         value = self.problem.network_value(weights, offset)
-        meets = bool(missed <= FEASIBLE * np.abs(self.targets).max())
+        meets = bool(missed <= PASSES * np.abs(self.targets).max())
         if meets and value < self.point.upper_bound:
             self.point = dataclasses.replace(
                 self.point, neurons=neurons, weights=weights, offset=offset, upper_bound=value,

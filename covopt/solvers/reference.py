@@ -9,9 +9,8 @@ from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
 from covopt.oracles.cascade import exact_oracle
-from covopt.problems.problem import Problem
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.finish import EXACT, finish_network, interpolating
-from covopt.solvers.generation import FEASIBLE
 from covopt.solvers.points import Point
 from covopt.status import Status
 
@@ -67,7 +66,7 @@ def solve_all_cells(
     else:
         network = interpolating(problem, *network, enough=EXACT)
     residual = problem.missed(*network)
-    upper = problem.network_value(*network[1:]) if residual <= FEASIBLE else np.inf
+    upper = problem.network_value(*network[1:]) if residual <= PASSES else np.inf
     dual = problem.project_dual(found.dual[:, None])
     gauge = exact_oracle(problem.rows, 0).price(problem.asked(dual), threshold=np.inf).upper_bound
     dual, lower = problem.scale_dual(dual, gauge)
