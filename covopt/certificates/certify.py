@@ -33,8 +33,7 @@ from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import MOST_FACED
-from covopt.oracles.support import BY_BOXES, BY_CHORDS, BY_FAN, MOST_DIMENSIONS, GaugeBound
+from covopt.oracles.support import GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
@@ -85,15 +84,6 @@ class Certificate:
     def interpolates(self) -> bool:
         """Whether the network passes through the points, to 1e-9 of max|y|; true with a loss, which asks for none."""
         return self.residual <= INTERPOLATES
-
-    def goal(self, rank: int) -> float | None:
-        """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
-        if self.bound.endswith(BY_FAN):
-            return self.gauge
-        if rank > MOST_DIMENSIONS:
-            return self.gauge if self.bound.endswith(BY_BOXES) else None
-        few = rank > MOST_FACED and (self.exact or self.bound.endswith(BY_CHORDS))
-        return self.gauge if few else None
 
     def of_scaled_dual(self, power: int) -> Certificate:
         """Return the same for the dual divided by 2**power: by powers of two alone every number comes out alike."""

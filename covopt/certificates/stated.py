@@ -143,7 +143,7 @@ class ReadProblem:
         return certify(
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
             lam=self.lam, gauge=gauge, effort=self.share(limit),
-            goal=solution.certificate.goal(self.data.rank),
+            goal=solution.certificate.gauge,
             low=solution.dual_low if dual is solution.dual else None,
         )  # fmt: skip
 

@@ -34,6 +34,7 @@ def box_gauge(
     max_nodes: int = DEFAULT_NODES,
     n_threads: int = 1,
     random_state: int = 0,
+    goal: float = 0.0,
 ) -> GaugeBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above.
 
@@ -58,6 +59,8 @@ def box_gauge(
         Changes nothing in the answer.
     random_state : int
         For the local search.
+    goal : float
+        A bound that is enough.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def box_gauge(
         return scalar.answer(0.0, 0, rtol)
     scalar.search(neurons, random_state)
     lowest = trivial = scalar.norms()
-    wanted, nodes = min(max(scalar.best, 2.0**-40 * trivial), trivial), 0
+    wanted, nodes = min(max(scalar.best, 2.0**-40 * trivial, scalar.lower(goal)), trivial), 0
 
     def ask(H: float, budget: int, rtol: float = rtol) -> bool:
         nonlocal lowest, nodes
