@@ -81,7 +81,7 @@ def by_share() -> None:
         count = len(np.unique(y))
         loss = ("logistic" if count == 2 else "softmax-cross-entropy") if of_classes else "squared"
         task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, 0, standardised=True)
-        seen = held_out(task, task.largest(5.0).met * np.array(SHARES))
+        seen = held_out(task, task.largest(5.0) * np.array(SHARES))
         quality = seen.qualities.mean(axis=1)
         lost.append(quality.max() - quality)
         print(f"{name:<22}" + "".join(f"{value:8.3f}" for value in quality), flush=True)

@@ -219,7 +219,7 @@ def test_ctrl_c_in_a_fold_or_before_lambda_max_is_known_keeps_a_network(monkeypa
     with pytest.warns(CovoptWarning, match="interrupted"):
         first = covopt.path(X, y, n_lams=5, folds=3)
     assert first.held_out is None
-    monkeypatch.setattr("covopt.api.task.Task.oracle", interrupt)
+    monkeypatch.setattr("covopt.api.lambdas.LocalSearchOracle", interrupt)
     monkeypatch.setattr("covopt.api.selection.fold_networks", None)  # no fold is trained after an interrupt
     found = covopt.fit(X, y, lam="0.01max")
     assert found.status.code == "interrupted"
@@ -229,6 +229,7 @@ def test_ctrl_c_in_a_fold_or_before_lambda_max_is_known_keeps_a_network(monkeypa
     assert [len(path) for path in paths] == [1, 1, 1]
     assert all(path[0].status.code in ("interrupted", "certified") for path in paths)
     assert all(covopt.verify(each).ok for each in (found, *first, *paths[1]))
+    monkeypatch.setattr("covopt.api.task.Task.oracle", interrupt)
     for question in (covopt.lambda_max, lambda X, y: covopt.fit(X, y, lam="cv")):
         with pytest.raises(KeyboardInterrupt):
             question(X, y)

@@ -64,8 +64,9 @@ def fit(
         with the softmax any number of classes.
     lam : float or str
         λ > 0, or a share of :func:`lambda_max`: ``"0.03max"`` (the default), ``"max"``. A share means the same in
-        all units. ``"cv"`` chooses among ten λ, from λ_max/2 to λ_max/1000, by the mean loss on rows left out (five
-        folds).
+        all units; where λ_max is not exact it is of the largest λ at which a local search meets a neuron, and does
+        not depend on the time limit. ``"cv"`` chooses among ten λ, from λ_max/2 to
+        λ_max/1000, by the mean loss on rows left out (five folds).
     depth : int
         L, the number of weight layers. With more than two a :class:`covopt.depth.DeepFit` is returned: its network
         is found by descent (status ``HEURISTIC``), its lower bound is valid and rarely tight. A share of λ_max is
@@ -204,10 +205,7 @@ def lambda_max(
         X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None, standardised=standardise
     )  # fmt: skip
     with one_blas_thread():
-        task.largest()
-    if task.interrupted:
-        raise KeyboardInterrupt
-    return task.lambda_max()
+        return task.lambda_max()
 
 
 def path(

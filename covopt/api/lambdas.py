@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,8 +16,7 @@ from covopt.errors import BudgetError, InputError
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
 from covopt.losses.base import TINY
 from covopt.oracles.base import heights
-from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.local_search import LocalSearchOracle, approach
+from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
 from covopt.oracles.support import bound_gauge
 
 if TYPE_CHECKING:
@@ -24,38 +24,13 @@ if TYPE_CHECKING:
 
 # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
 DEFAULT_LAMBDA = "0.03max"
-HURRIED, HURRIED_S = 10, 0.5  # rounds, and seconds about, of the bound that takes the place of a search
+SEARCHED = 1e6  # numbers in the rows of all ascents, while they are many
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
 LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding
 # over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
 SMALL_STEP = 0.02
 LARGE_STEP = 0.5  # for losses whose slopes are not linear
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
-
-
-class LargestLambda(NamedTuple):
-    """What is known of λ_max.
-
-    Attributes
-    ----------
-    value : float
-        No network from it on has a neuron.
-    slack : float
-        The bound that proves it, over the largest value met, less one: 0 where λ_max is exact.
-    """
-
-    value: float
-    slack: float
-
-    @property
-    def met(self) -> float:
-        """A λ below which there are neurons."""
-        return self.value / (1.0 + self.slack)
-
-    @property
-    def share(self) -> float:
-        """By how much the smallest such λ may be smaller, relative."""
-        return self.slack / (1.0 + self.slack)
 
 
 def is_chosen(lam: Any) -> bool:
@@ -99,21 +74,31 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
     return value, True
 
 
-def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLambda:
-    """Return λ_max of a table; see :func:`covopt.lambda_max`.
+def largest_lambda(
+    task: Task, time_limit_s: float | None = None, *, proves: bool = False
+) -> tuple[float, float]:
+    """Return the largest λ at which a local search meets a neuron, or λ_max of a table as it is proved.
 
     Parameters
     ----------
     task : Task
     time_limit_s : float, optional
-        For all maxima over the neurons together; then, and after an interrupt, which ``task.interrupted`` tells, a
-        bound that needs no search takes their place.
+        For all searches together; then, and after an interrupt, which ``task.interrupted`` tells, a few ascents take
+        their place.
+    proves : bool
+        Whether no network from the value on has a neuron (:func:`covopt.lambda_max`).
+
+    Returns
+    -------
+    (float, float)
+        The value, and by how much it is proved to be too large at most, relative to what is met; 0 where it is exact
+        or not proved.
     """
     slack = 0.0
     ends = math.inf if time_limit_s is None else now() + time_limit_s
 
     def excess(lam: float, *, no_constant: bool = False) -> float:
-        """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
+        """Gauge of the dual of the best constant: what is met of it, or a bound on it."""
         problem, _ = task.reduced(lam)
         live = problem.rows.any(axis=1)
         zero = np.zeros((len(problem.rows), problem.n_outputs))
@@ -123,38 +108,43 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
         power = math.frexp(float(np.abs(dual).max()))[1]  # oracles take squares, which have to be numbers
         asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
-        nonlocal slack
+        starts = int(np.clip(SEARCHED / rows.size, STARTS / 16, STARTS))
         try:
             with limited(ends - now()):
                 if task.interrupted:
                     raise KeyboardInterrupt
-                try:
-                    pricing = task.oracle(problem).price(asked, threshold=np.inf)
-                    if pricing.exact or task.potential != "variation":
-                        return float(np.ldexp(pricing.upper_bound, power))
-                except BudgetError:
-                    if task.potential != "variation":
-                        raise
-                found = bound_gauge(rows, asked, effort=task.effort).value
-                met = LocalSearchOracle(rows, random_state=0).search(asked).upper_bound
+                if task.potential != "variation":
+                    found = task.oracle(problem).price(asked, threshold=np.inf).upper_bound
+                elif proves:
+                    found = bounded(problem, rows, asked)
+                else:
+                    found = LocalSearchOracle(rows, n_starts=starts, random_state=0).search(asked).upper_bound
         except (TimeUp, KeyboardInterrupt) as stop:
             interrupted = isinstance(stop, KeyboardInterrupt)
-            if task.potential != "variation" and (interrupted or time_limit_s is None):
+            if proves or (task.potential != "variation" and (interrupted or time_limit_s is None)):
                 raise
             task.interrupted |= interrupted
-            if task.potential != "variation":  # nothing weaker bounds it
+            if task.potential != "variation":
                 raise InputError(
                     f"lam is a share of λ_max, which takes longer than the {time_limit_s:.2g} s that it may with "
                     f"potential={task.potential!r}; give lam as a number, or a longer time limit."
                 ) from None
             with unlimited(), patiently():
-                found = gauge_bound(rows, asked, n_rounds=HURRIED, seconds=HURRIED_S)
-                met = _attained(rows, asked)
-        slack = max(slack, found / met - 1.0)
+                found = _attained(rows, asked)
         return float(np.ldexp(found, power))
 
+    def bounded(problem: Any, rows: np.ndarray, asked: np.ndarray) -> float:
+        nonlocal slack
+        with contextlib.suppress(BudgetError):
+            pricing = task.oracle(problem).price(asked, threshold=np.inf)
+            if pricing.exact:
+                return pricing.upper_bound
+        found = bound_gauge(rows, asked).value
+        slack = max(slack, found / LocalSearchOracle(rows, random_state=0).search(asked).upper_bound - 1.0)
+        return found
+
     if task.output_bias != "penalized":
-        return LargestLambda(excess(1.0), slack)  # −∇C/λ: the gauge at λ is that at 1, divided by λ
+        return excess(1.0), slack  # −∇C/λ: the gauge at λ is that at 1, divided by λ
 
     def height(lam: float) -> float:
         """λ times the excess, the gauge of −∇C; at infinity the constant is zero."""
@@ -165,7 +155,7 @@ def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLamb
         high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
     elif low > 0.0:  # there are neurons below what is met at the lower end
         slack = (1.0 + slack) * high / low - 1.0
-    return LargestLambda(high, slack)
+    return high, slack
 
 
 def last_crossing(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.generation import GENERATION
-from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
+from covopt.api.lambdas import is_chosen, largest_lambda, parse_lam
 from covopt.api.run import Callback, Run
 from covopt.api.selection import GRID, HeldOut, held_out
 from covopt.checks.validation import (
@@ -38,7 +38,6 @@ from covopt.solvers.quick import master_bytes
 
 FOR_CHOICE = 0.4  # of the time, for cross-validation
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
-LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 FRANK_WOLFE = "frank-wolfe:"
 SOLVERS = (
     *GENERATION, RELAXATION, "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
@@ -109,7 +108,7 @@ class Task:
         if solver.startswith(FRANK_WOLFE):
             self.rounds = CovarianceSolver(solver.removeprefix(FRANK_WOLFE))
         self._oracle: Any = None
-        self._largest: LargestLambda | None = None
+        self.largest_known: float | None = None
         self.held_out: HeldOut | None = None  # of the cross-validation that has chosen λ
         self.interrupted, self.effort = False, 1.0
 
@@ -176,11 +175,6 @@ class Task:
         """As solutions and certificates name it: None for interpolation."""
         return None if self.interpolates else self.loss
 
-    @property
-    def largest_known(self) -> float | None:
-        """λ_max where it was looked for."""
-        return None if self._largest is None else self._largest.value
-
     def oracle(self, problem: Problem) -> Any:
         """Return the exact oracle, None without rows; it depends on these only, and is kept."""
         live = problem.rows.any(axis=1)
@@ -210,46 +204,35 @@ class Task:
 
     def lambda_max(self) -> float:
         """See :func:`lambda_max`."""
-        found = self.largest()
-        if found.slack > self.tol:
+        found, slack = largest_lambda(self, proves=True)
+        if slack > self.tol:
             warnings.warn(
-                f"lambda_max is proved, not exact: no network from {found.value:.6g} on has a neuron, and the "
-                f"smallest such λ may be {100.0 * found.share:.2g} % smaller.",
+                f"lambda_max is proved, not exact: no network from {found:.6g} on has a neuron, and the "
+                f"smallest such λ may be {100.0 * slack / (1.0 + slack):.2g} % smaller.",
                 NotCertifiedWarning,
                 stacklevel=3,
             )
-        return found.value
+        return found
 
-    def largest(self, time_limit_s: float | None = None) -> LargestLambda:
-        """λ_max, computed once."""
-        if self._largest is None:
-            self._largest = largest_lambda(self, time_limit_s)
-        return self._largest
+    def largest(self, time_limit_s: float | None = None) -> float:
+        """Return the largest λ at which a local search meets a neuron, computed once: shares and grids are of it.
+
+        It is deterministic unless there is no time for it. Where the exact oracle ends it is λ_max.
+        """
+        if self.largest_known is None:
+            limit = None if time_limit_s is None else FOR_LAMBDA * time_limit_s
+            self.largest_known, _ = largest_lambda(self, limit)
+        return self.largest_known
 
     def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
-        """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time.
+        """Return λ of a number, or of a share of λ_max (``"0.1max"``).
 
         Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
         """
         if is_chosen(lam):
             return self.chosen(None if time_limit_s is None else FOR_CHOICE * time_limit_s).best
         value, relative = parse_lam(lam)
-        if not relative:
-            return value
-        found = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
-        top = found.value
-        if top == 0.0:
-            return value
-        if found.slack > LOOSE:
-            top = found.met
-            self._largest = LargestLambda(top, 0.0)
-            warnings.warn(
-                f"λ_max is known to lie between {top:.6g} and {found.value:.6g} only; lam={lam!r} is "
-                f"{value * top:.6g}, a share of the smaller number.",
-                NotCertifiedWarning,
-                stacklevel=3,
-            )
-        return value * top
+        return value * (self.largest(time_limit_s) or 1.0) if relative else value
 
     def strengths(self, lam: Any, time_limit_s: float | None = None) -> Any:
         """Return one λ or several with shares of λ_max and ``"cv"`` as numbers; what is no text stays as it is."""
@@ -261,8 +244,8 @@ class Task:
         """Return how networks over a grid of λ do in cross-validation."""
         if self.potential != "variation":
             raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
-        top = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s).met
-        found = held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
+        grid = GRID * (self.largest(time_limit_s) or 1.0)
+        found = held_out(self, grid, time_limit_s=time_limit_s)
         if self.interrupted:
             raise KeyboardInterrupt
         self.held_out = found
@@ -277,8 +260,7 @@ class Task:
         """Return the geometric grid from λ_max down; finding that may take a part of the time."""
         n_lams = check_count("n_lams", n_lams)
         eps = check_tol(eps, "eps")
-        self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
-        top = self.lambda_max()
+        top = self.largest(time_limit_s)
         if top == 0.0:
             raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
         return top * np.geomspace(1.0, eps, n_lams)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.api.lambdas import LargestLambda, largest_lambda
+from covopt.api.lambdas import largest_lambda
 from covopt.api.task import Task
 from covopt.datasets import make_smooth
 from covopt.errors import NotCertifiedWarning
@@ -15,22 +15,21 @@ from covopt.limits import now
 X, y = make_smooth(12)
 
 
-def test_a_loose_lambda_max_is_said(monkeypatch):
-    task = Task(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-4, None)
-    monkeypatch.setattr(task, "largest", lambda *_: LargestLambda(1.0, 0.25))
-    with pytest.warns(NotCertifiedWarning, match=r"between 0\.8 and 1 only"):
-        assert task.strength("0.5max") == pytest.approx(0.4)
-
-
-def test_without_time_a_bound_takes_the_place_of_the_maximum():
+@pytest.mark.parametrize("output_bias", ["none", "penalized"])
+@pytest.mark.parametrize("shape", [(40, 4, 2), (60, 12, 1)])
+def test_a_share_is_of_what_is_met_whatever_the_limit(shape, output_bias):
+    n, d, k = shape
     rng = np.random.default_rng(0)
-    task = Task(
-        rng.standard_normal((40, 4)), rng.standard_normal((40, 2)), "squared", 1.0, "none", None, "variation", "auto",
-        1e-4, None,
-    )  # fmt: skip
-    exact, hurried = largest_lambda(task), largest_lambda(task, 1e-9)
-    assert hurried.value >= exact.value / (1.0 + exact.slack)
-    assert hurried.value / (1.0 + hurried.slack) <= exact.value
+    points, targets = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+
+    def task():
+        return Task(points, targets, "squared", 1.0, output_bias, None, "variation", "auto", 1e-4, None)
+
+    met, (proved, slack) = task().largest(), largest_lambda(task(), proves=True)
+    assert task().largest(1e3) == met and task().strength("0.5max", 1e3) == 0.5 * met
+    assert proved / (1.0 + slack) <= met * (1.0 + 1e-3) and met <= proved * (1.0 + 1e-9)
+    hurried = task().largest(1e-9)
+    assert 0.0 < hurried <= met * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(("n", "limit"), [(400, 0.3), pytest.param(1797, 5.0, marks=pytest.mark.slow)])

@@ -181,7 +181,7 @@ def test_a_row_far_shorter_than_the_others_without_bias(seed, short):
     solution = covopt.min_norm(X, y, bias=0.0)
     assert 0 < len(solution.network) <= n
     # beyond a million doubles may have no room for what the others leave of it: then the miss is said
-    assert solution.status == "certified" or (short < 1e-6 and not solution.certificate.interpolates)
+    assert solution.gap <= 1e-5 or (short < 1e-6 and not solution.certificate.interpolates)
     assert covopt.verify(solution).ok
     # f(c x) = c f(x): the same network in other words
     X[0], y[0] = X[0] / short, y[0] / short

