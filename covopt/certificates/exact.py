@@ -7,7 +7,7 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from covopt.certificates.prove import cover, float_link, multipliers_of, problem_of
+from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove
 from covopt.certificates.rechecks import AGREES
 from covopt.certificates.stated import SAME
 from covopt.checks.wording import NOT_EXACT, Check
@@ -25,8 +25,6 @@ from covopt.proofs import (
     check_network,
 )  # fmt: skip
 from covopt.proofs.checker.arithmetic import float_below
-from covopt.proofs.checker.covopt_check import check_cover
-from covopt.proofs.checker.dual import dual_value
 from covopt.proofs.proof import differs, exactly
 from covopt.status import Status
 
@@ -84,18 +82,17 @@ def _proved(
     if isinstance(proof, FirstProof):
         if proof.digest != problem.digest(dual):
             raise InputError("the proof is about another table or another dual point: their digests differ")
-    elif proof is not None:
-        other = differs(proof.own, problem)
-        if other is not None:
-            raise InputError(f"the proof is about {other}")
-        return exactly(proof.own, problem), CheckedBound(proof.own.bound, proof.boxes)
-    if suits_integers(data.lifted, data.lifted[:, :1]):  # boxes lose digits that rows nearly alike need
-        with suppress(ValueError):  # moving the dual leaves no sum of floats
+        proof = None
+    if proof is None and suits_integers(data.lifted, data.lifted[:, :1]):
+        with suppress(
+            ValueError
+        ):  # no sum of floats where the dual is moved; boxes lose what rows nearly alike need
             return problem, check_by_faces(problem, dual)
-    found = cover(problem, dual, neurons=solution.network.hidden_weights)
-    own, about = found.own, found.problem
-    value = dual_value(about, [Fraction(L) for L in own.multipliers], own.x_unit * own.H)
-    return about, CheckedBound(value, check_cover(own))
+    proof = proof or prove(problem, dual, network=solution.network)
+    other = differs(proof.own, problem)
+    if other is not None:
+        raise InputError(f"the proof is about {other}")
+    return exactly(proof.own, problem), CheckedBound(proof.own.bound, proof.boxes)
 
 
 def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:

@@ -2,9 +2,9 @@
 
 All of it is advice, for :mod:`covopt.proofs.closing`: what is chosen here only decides how many boxes a file needs.
 
-**Lines** (:func:`advise`). The reader accepts any slope a in [0, 1] and any |p| ≤ 1. On a box the best lines meet the
-concave rest at the maximiser of the sum (:mod:`covopt.oracles.cones.leaf`): of slopes that answer one maximiser after
-the other the best are kept, rounded, and p is chosen for what they are then.
+**Lines** (:class:`Advisor`). The reader accepts any slope a in [0, 1] and any |p| ≤ 1. On a box the best lines meet
+the concave rest at the maximiser of the sum (:mod:`covopt.oracles.cones.leaf`): of slopes that answer one maximiser
+after the other the best are kept, rounded, and p is chosen for what they are then.
 
 **Quadratics** (:class:`Curves`), the worst box cut first: the game of :mod:`covopt.oracles.cones.quadratic` with the
 moves alone that a file has leaves for, σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count positively, σ(t) ≥ (c + k·w) t,
@@ -33,18 +33,66 @@ from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
 from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
-from covopt.proofs.closing import Node, packed, planted, raise_until
+from covopt.proofs.closing import FALSE, Choice, Node, packed, planted, raise_until
 
 TURNS = 60  # answers to maximisers, of which the best is kept
 MANTISSA = 16  # bits of a multiplier in a file
 SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
 
 
-def advise(
-    real: np.ndarray, count: np.ndarray, row: np.ndarray, weight: np.ndarray, lo: np.ndarray, hi: np.ndarray,
-    linear: np.ndarray, low: np.ndarray, high: np.ndarray, width: np.ndarray, one: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:  # fmt: skip
-    """Return a for every undecided row, of every box where p points, a coordinate to cut and a bound, a value of G.
+class Advisor:
+    """Slopes, normals and cuts for boxes that are to be closed with the H of ``own``.
+
+    Parameters
+    ----------
+    own : namespace
+        As :func:`covopt.proofs.checker.covopt_check.read` returns it.
+    rows : list of list of int
+        In its coordinates.
+    """
+
+    def __init__(self, own: Any, rows: list[list[int]]):
+        self.own, self.rows = own, rows
+        self.place = {id(r): i for i, r in enumerate(rows)}
+        largest = float(max(abs(x) for column in own.basis for x in column))
+        basis = np.array([[x / largest for x in column] for column in own.basis])
+        length = float(np.sqrt((basis**2).sum() / len(basis)))
+        self.unit, self.basis = largest * length, basis / length
+
+    def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
+        """Return what is chosen for each box, and the largest value met of σG/(H|u|): above 1 H is too small."""
+        own, D, unit = self.own, len(self.basis), self.unit
+        states = [node.state for node in nodes]
+        count = np.array([len(rows) for _, rows, _ in states])
+        entries = [row for _, rows, _ in states for row in rows]
+        sigma = np.array([sign for sign, _, _, _ in entries], dtype=float)
+        place = np.array([self.place[id(r)] for _, r, _, _ in entries], dtype=np.int64)
+        # integers of any length have a quotient in doubles
+        real = np.array([[x / own.H for x in r] for r in self.rows]) / unit
+        lo, hi = (np.array([row[k] / (own.H * own.corner) for row in entries]) / unit for k in (2, 3))
+        linear = np.array([[x / own.H for x in line] for _, _, line in states]).reshape(-1, D) / unit
+        low, high = (
+            np.array([[pair[k] / own.corner for pair in box] for box, _, _ in states]) for k in (0, 1)
+        )
+        width = np.array([[(high - low) / own.corner for low, high in box] for box, _, _ in states])
+        slopes, points, bounds = np.zeros(len(place)), np.zeros(low.shape), np.zeros(len(count))
+        axes = np.zeros(len(count), dtype=np.int64)
+        value = _advise(
+            real, count, place, sigma, lo, hi, linear, low, high, width, float(own.one), slopes, points, axes, bounds,
+        )  # fmt: skip
+        normals = points @ self.basis
+        normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
+        whole = np.rint(slopes * own.one).astype(np.int64).tolist()
+        short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
+        lasts = np.cumsum(count).tolist()
+        parts = [whole[end - size : end] for end, size in zip(lasts, count.tolist(), strict=True)]
+        may = (bounds <= FALSE).tolist()
+        return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slopes, points, axes, bounds):
+    """Set a for every undecided row, and where p points, a coordinate to cut, a bound of σG(u) − |u| for every box.
 
     Parameters
     ----------
@@ -56,34 +104,22 @@ def advise(
         Undecided rows: their places, σ s_i, and between which numbers they are on the box.
     linear, low, high, width : ndarray of shape (boxes, r)
         Of each box: the sum of the rows that are decided, its corners and widths.
-    one : int
+    one : float
         Slopes are to be multiples of its inverse.
-
-    Returns
-    -------
     slopes : ndarray of shape (entries,)
+        Set here, as all that follow.
     points : ndarray of shape (boxes, r)
         In the direction of p.
     axes : ndarray of shape (boxes,) of int
         −1 for a box that is too small to be cut.
-    value : float
-        The largest σG(u)/|u| at a centre: above 1 the statement is false.
     bounds : ndarray of shape (boxes,)
-        Of σG(u) − |u|, but for rounding.
+        But for rounding.
+
+    Returns
+    -------
+    float
+        The largest σG(u)/|u| at a centre.
     """
-    slopes, points, bounds = np.zeros(len(row)), np.zeros(low.shape), np.zeros(len(count))
-    axes = np.zeros(len(count), dtype=np.int64)
-    # of one kind, compiled once
-    real, linear, low, high, width = map(np.ascontiguousarray, (real, linear, low, high, width))
-    value = _advise(
-        real, count.astype(np.int64), row.astype(np.int64), weight, lo, hi, linear, low, high, width, float(one),
-        slopes, points, axes, bounds,
-    )  # fmt: skip
-    return slopes, points, axes, value, bounds
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slopes, points, axes, bounds):
     D, H, best, end = low.shape[1], 1.0, 0.0, 0
     room, q = make_room(max(1, count.max()), D), np.empty(D)
     for box in range(len(count)):

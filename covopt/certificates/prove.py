@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.leaves import Curves, advise, curve
+from covopt.certificates.leaves import Advisor, Curves, curve
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
@@ -118,7 +118,7 @@ def prove(
     if reason is not None:
         raise InputError(f"there is no exact proof of this bound: {reason}")
     neurons = None if network is None else network.hidden_weights
-    content, own, _ = cover(
+    content, own = cover(
         problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads, rtol=0.5 * tol
     )
     try:
@@ -194,18 +194,10 @@ def prove_in_time(
     return best
 
 
-class Covered(NamedTuple):
-    """What a file says before it has a bound and a network; the same as read; and the problem in its rationals."""
-
-    content: dict[str, Any]
-    own: Any
-    problem: Problem
-
-
 def cover(
     problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
     n_threads: int = 1, rtol: float = 0.5 * PROVES,
-) -> Covered:  # fmt: skip
+) -> tuple[dict[str, Any], Any]:  # fmt: skip
     """Round a dual point to few bits, and close a cover of all directions for it.
 
     Parameters
@@ -222,6 +214,13 @@ def cover(
         Of the search.
     rtol : float
         Of H, above the best value found. No rounding costs more than a quarter of it.
+
+    Returns
+    -------
+    content : dict
+        Of a file that has no bound and no network yet.
+    own : namespace
+        The same as :func:`covopt.proofs.checker.covopt_check.read` returns it.
 
     Raises
     ------
@@ -259,7 +258,7 @@ def cover(
         content["proof"] = _proof(multipliers, H, basis, (1, FIELD_BITS, 1))
         own = read(sealed(content))
         if curve(own, curves):
-            return _filled(content, own, about)
+            return _filled(content, own)
     V, wanted = _whole(found.basis), best * (1.0 + rtol) or 1.0
     multipliers, H = _shortened(about, moved, Fraction(wanted), theorem)
     lengths = np.linalg.norm(rows @ V, axis=0)
@@ -272,16 +271,16 @@ def cover(
     content["proof"] = _proof(multipliers, H, basis, (1, min(slope, FIELD_BITS), normal))
     own = read(sealed(content))
     known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))
-    close(own, known, max_boxes, advise)
-    return _filled(content, own, about)
+    close(own, known, max_boxes, Advisor)
+    return _filled(content, own)
 
 
-def _filled(content: dict[str, Any], own: Any, about: Problem) -> Covered:
+def _filled(content: dict[str, Any], own: Any) -> tuple[dict[str, Any], Any]:
     content["proof"] |= {
         "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, own.normal_bits - 1)),
         "tree": encoded(own.tree),
     }  # fmt: skip
-    return Covered(content, own, about)
+    return content, own
 
 
 def _proof(multipliers: Sequence[int], H: int, basis: list[list[int]], bits: Sequence[int]) -> dict[str, Any]:

@@ -44,12 +44,12 @@ def integer_table(rows: Sequence[Sequence[Any]] | np.ndarray) -> tuple[list[list
     return [[x * (scale // own) for x in row] for row, own in table], scale
 
 
-def negative_direction(matrix: Sequence[Sequence[Fraction]] | np.ndarray) -> list[Fraction] | None:
+def negative_direction(matrix: Sequence[Sequence[Any]] | np.ndarray) -> list[Fraction] | None:
     """Return v with vᵀMv < 0 exactly, or None where M is positive semidefinite (symmetric Gaussian elimination).
 
     Parameters
     ----------
-    matrix : sequence of sequences of Fraction
+    matrix : sequence of sequences of Fraction or int
         Symmetric.
 
     Examples

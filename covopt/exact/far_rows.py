@@ -305,13 +305,8 @@ def frame(first: np.ndarray) -> np.ndarray:
     side = math.copysign(1.0, first[largest])
     mirror = side * first
     mirror[largest] += 1.0
-    columns = [first]
-    for j in range(len(first)):
-        if j != largest:
-            column = (-side * first[j] / mirror[largest]) * mirror
-            column[j] += 1.0
-            columns.append(column)
-    return np.array(columns).T.copy()
+    others = np.eye(len(first)) - np.outer(mirror, side * first / mirror[largest])
+    return np.column_stack([first, np.delete(others, largest, axis=1)])
 
 
 def whole(high: np.ndarray, low: np.ndarray) -> np.ndarray:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from covopt.proofs.checker.covopt_check import (
     DEEPEST,
     check_cover,
@@ -69,7 +67,7 @@ class Node:
         return True
 
 
-def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
+def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> None:
     """Give ``own`` a tree that closes, and an H that may have to be larger.
 
     Boxes are cut depth first, so many at a time that their undecided rows do not fill the memory.
@@ -82,12 +80,12 @@ def close(own: Any, known: int, most: int, advise: Callable[..., Any]) -> None:
         An H that is known to suffice: where cuts run out it is the next one to be tried.
     most : int
         Cuts for each of the two. Where they run out again H is raised to what closes then.
-    advise : callable
-        :func:`covopt.certificates.leaves.advise`.
+    advisor_of : callable
+        :class:`covopt.certificates.leaves.Advisor`.
     """
     own.corner = 1 << CORNER
     rows = rows_of(own)
-    advisor, roots = Advisor(own, [r for _, r in rows], advise), planted(own, rows)
+    advisor, roots = advisor_of(own, [r for _, r in rows]), planted(own, rows)
     open_, spent = roots[::-1], 0
     loose: list[Node] = []  # closed, but perhaps not with a larger H
 
@@ -156,45 +154,6 @@ def outward(own: Any, node: Node) -> list[int]:
     size = math.isqrt(sum(x * x for x in own.basis[facet])) + 1
     side = own.unit if box[facet][0] > 0 else -own.unit
     return [side * x // size if side * x > 0 else -(-side * x // size) for x in own.basis[facet]]
-
-
-class Advisor:
-    """Slopes, normals and cuts for boxes."""
-
-    def __init__(self, own: Any, rows: list[list[int]], advise: Callable[..., Any]):
-        self.advise = advise
-        self.own, self.place = own, {id(r): i for i, r in enumerate(rows)}
-        self.rows = rows
-        largest = float(max(abs(x) for column in own.basis for x in column))
-        basis = np.array([[x / largest for x in column] for column in own.basis])
-        length = float(np.sqrt((basis**2).sum() / len(basis)))
-        self.unit, self.basis = largest * length, basis / length
-
-    def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
-        """Return what is chosen for each box, and the largest value met of σG/(H|u|)."""
-        own, D, unit = self.own, len(self.basis), self.unit
-        states = [node.state for node in nodes]
-        count = np.array([len(rows) for _, rows, _ in states])
-        entries = [row for _, rows, _ in states for row in rows]
-        sigma = np.array([sign for sign, _, _, _ in entries], dtype=float)
-        place = np.array([self.place[id(r)] for _, r, _, _ in entries], dtype=np.int64)
-        # integers of any length have a quotient in doubles
-        real = np.array([[x / own.H for x in r] for r in self.rows]) / unit
-        lo, hi = (np.array([row[k] / (own.H * own.corner) for row in entries]) / unit for k in (2, 3))
-        linear = np.array([[x / own.H for x in line] for _, _, line in states]).reshape(-1, D) / unit
-        ends = np.array([[[x / own.corner for x in pair] for pair in box] for box, _, _ in states])
-        width = np.array([[(high - low) / own.corner for low, high in box] for box, _, _ in states])
-        slopes, points, axes, value, bounds = self.advise(
-            real, count, place, sigma, lo, hi, linear, ends[..., 0], ends[..., 1], width, own.one,
-        )  # fmt: skip
-        normals = points @ self.basis
-        normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
-        whole = np.rint(slopes * own.one).astype(np.int64).tolist()
-        short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
-        lasts = np.cumsum(count).tolist()
-        parts = [whole[end - size : end] for end, size in zip(lasts, count.tolist(), strict=True)]
-        may = (bounds <= FALSE).tolist()
-        return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 
 
 def preorder(roots: Sequence[Node]) -> Iterator[Node]:

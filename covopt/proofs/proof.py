@@ -21,7 +21,7 @@ import numpy as np
 from covopt.errors import SolutionFileError
 from covopt.files import parse_json, read_json, write_atomically
 from covopt.files.formats import check_format
-from covopt.proofs.checker.arithmetic import Problem, float_below
+from covopt.proofs.checker.arithmetic import Problem, float_below, on_grid
 from covopt.proofs.checker.covopt_check import (
     LARGEST,
     LONGEST,
@@ -182,11 +182,8 @@ def on_unit(values: Sequence[Any], *, decimals: bool = True) -> tuple[list[int],
             break
         if all(n / 10**places == value for n, value in zip(whole, values, strict=True)):
             return whole, Fraction(1, 10**places)
-    ratios = [Fraction(value) for value in values]
-    bottom = math.lcm(*(ratio.denominator for ratio in ratios))
-    whole = [int(ratio * bottom) for ratio in ratios]
-    common = math.gcd(*whole) or 1
-    return [n // common for n in whole], Fraction(common, bottom)
+    (found,), unit = on_grid(np.array(values, dtype=object))
+    return found.tolist(), unit
 
 
 def text(values: Iterable[int]) -> str:

@@ -166,7 +166,7 @@ def test_columns_in_units_of_many_orders_prove_the_truth_or_less():
     for scale in (1e-12, 1e9):
         X, dual = rng.standard_normal((8, 2)) * [1.0, scale], rng.standard_normal(8)
         problem = Problem(X, rng.standard_normal((8, 1)), 1.0)
-        own = cover(problem, dual, max_boxes=3000).own
+        own = cover(problem, dual, max_boxes=3000)[1]
         w = rng.standard_normal((20_000, 3)) * [1.0, 1.0 / scale, 1.0]
         w /= np.linalg.norm(w, axis=1)[:, None]
         rows = np.column_stack([X, np.ones(8)])

@@ -32,10 +32,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
 from math import gcd, isqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.exact.elimination import negative_direction
 from covopt.proofs.checker.arithmetic import on_grid
 
 Vector = Sequence[int]
@@ -222,41 +223,18 @@ def on_cell(arc: Arc, inward: Vector, slopes: Matrix, square: Fraction) -> Fract
     return square
 
 
-def above(slopes: Matrix, square: Fraction) -> Vector | None:
+def above(slopes: Matrix, square: Fraction) -> Sequence[Any] | None:
     """Return a vector with |Gᵀw|² > H²|w|², None where there is none."""
     if len(slopes) == 1:
         return slopes[0] if _dot(slopes[0], slopes[0]) * square.denominator > square.numerator else None
     top, bottom = square.numerator, square.denominator
     columns = range(DIMENSION)
     gram = [[sum(line[a] * line[b] for line in slopes) for b in columns] for a in columns]
-    return negative([[top * (a == b) - bottom * gram[a][b] for b in columns] for a in columns])
-
-
-def negative(form: list[Vector]) -> Vector | None:
-    """Return a vector with wᵀAw < 0 for a symmetric A, None where there is none, by eliminating coordinates."""
-    size = len(form)
-    for j in range(size):
-        if form[j][j] < 0:
-            return [int(j == k) for k in range(size)]
-    for j in range(size):
-        if form[j][j] == 0 and any(form[j]):
-            k = next(k for k in range(size) if form[j][k])
-            # 2 s A_jk + A_kk < 0
-            step = -(form[k][k] + 1) * (1 if form[j][k] > 0 else -1)
-            return [step if a == j else int(a == k) for a in range(size)]
-    lead = next((j for j in range(size) if form[j][j]), None)
-    if lead is None:
+    form = [[top * (a == b) - bottom * gram[a][b] for b in columns] for a in columns]
+    across = _cross(form[0], form[1])
+    if form[0][0] > 0 and across[2] > 0 and _dot(across, form[2]) > 0:  # definite, by its minors
         return None
-    rest = [j for j in range(size) if j != lead]
-    pivot = form[lead]
-    inner = negative([[pivot[lead] * form[a][b] - pivot[a] * pivot[b] for b in rest] for a in rest])
-    if inner is None:
-        return None
-    found = [0] * size
-    for a, value in zip(rest, inner, strict=True):
-        found[a] = pivot[lead] * value
-        found[lead] -= pivot[a] * value
-    return found
+    return negative_direction(form)
 
 
 def _sum(one: Matrix, plus: Matrix, minus: Matrix | None = None) -> Matrix:
