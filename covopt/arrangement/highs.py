@@ -1,7 +1,8 @@
-"""A linear program as HiGHS takes it."""
+"""A linear or mixed-integer program as HiGHS takes it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ def linear_program(
     matrix: np.ndarray | sparse.csr_array,
     sides: tuple[np.ndarray, np.ndarray],
     bounds: tuple[np.ndarray, np.ndarray],
+    *,
+    integral: Iterable[int] = (),
     **options: Any,
 ) -> Any:
     r"""Return a silent ``highspy.Highs`` that holds a program, and that can be changed and run again.
@@ -29,6 +32,8 @@ def linear_program(
         l and u; infinite where there is none.
     bounds : (ndarray of shape (n,), ndarray of shape (n,))
         a and b; infinite where there is none.
+    integral : iterable of int
+        The x that are integers.
     **options
         Of HiGHS.
 
@@ -53,6 +58,10 @@ def linear_program(
     program.a_matrix_.start_ = table.indptr
     program.a_matrix_.index_ = table.indices
     program.a_matrix_.value_ = table.data
+    whole = set(integral)
+    if whole:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        program.integrality_ = [kinds[j in whole] for j in range(len(cost))]
     model = highspy.Highs()
     for name, value in {"output_flag": False, **options}.items():
         model.setOptionValue(name, value)

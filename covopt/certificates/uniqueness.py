@@ -7,11 +7,12 @@ a mixed-integer one that counts them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import highspy
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp, nnls
+from scipy.optimize import linprog, nnls
 
+from covopt.arrangement.highs import linear_program
 from covopt.certificates.enclosure import Enclosure
 from covopt.certificates.tight import NEAR, TightSet
 from covopt.checks.wording import counted
@@ -124,7 +125,8 @@ def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> floa
     return None if answer.status != 0 else -float(answer.fun) / (float(basic[:m].sum()) or 1.0)
 
 
-class SparseSupport(NamedTuple):
+@dataclass(frozen=True)
+class SparseSupport:
     """Fewest tight columns that interpolate.
 
     Attributes
@@ -134,6 +136,8 @@ class SparseSupport(NamedTuple):
     offset : ndarray of shape (k,)
     lower_bound : int
         No minimiser has fewer neurons (the program's proven bound).
+    proven : bool
+        Whether the number of neurons equals that bound.
     message : str
     """
 
@@ -141,6 +145,7 @@ class SparseSupport(NamedTuple):
     weights: np.ndarray
     offset: np.ndarray
     lower_bound: int
+    proven: bool
     message: str
 
 
@@ -195,24 +200,31 @@ def sparsest_support(
     upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
     equal = np.column_stack([columns, np.zeros((n, m)), shifts])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
-    answer = milp(
+    model = linear_program(
         np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
-        integrality=np.repeat([0, 1, 0], [m, m, free]),
-        bounds=Bounds(lower, upper),
-        constraints=[
-            LinearConstraint(equal, targets - slack, targets + slack),
-            LinearConstraint(link, ub=0.0),
-        ],
-        options={"mip_rel_gap": 0.0, "time_limit": time_limit_s},
+        np.concatenate([equal, link]),
+        (
+            np.concatenate([targets - slack, np.full(m, -np.inf)]),
+            np.concatenate([targets + slack, np.zeros(m)]),
+        ),
+        (lower, upper),
+        integral=range(m, 2 * m),
+        time_limit=time_limit_s,
+        mip_rel_gap=0.0,
     )
-    if answer.x is None:
+    model.run()
+    info = model.getInfo()
+    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
         return None
-    used = answer.x[m : 2 * m] > 0.5
-    bound = int(np.ceil(answer.mip_dual_bound - 1e-6))
+    values = np.asarray(model.getSolution().col_value)
+    used = values[m : 2 * m] > 0.5
+    bound = int(np.ceil(info.mip_dual_bound - 1e-6))
     return SparseSupport(
         tight.neurons[used],
-        as_columns((tight.outputs.T * answer.x[:m]).T[used]),
-        offset + answer.x[2 * m :] if free else offset,
+        as_columns((tight.outputs.T * values[:m]).T[used]),
+        offset + values[2 * m :] if free else offset,
         bound,
-        f"{answer.message}; targets matched to {slack:.1e} of max |y|",
+        int(used.sum()) <= bound,
+        f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "
+        f"targets matched to {slack:.1e} of max |y|",
     )

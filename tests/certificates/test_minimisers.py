@@ -157,7 +157,7 @@ def test_the_fewest_neurons(name):
     if most is None:
         assert found is None
         return
-    assert (len(found.neurons), found.lower_bound) == (most, most)
+    assert (len(found.neurons), found.lower_bound, found.proven) == (most, most, True)
     assert moved is None or found.offset == pytest.approx(moved, abs=2e-8)
     assert {np.sign(v) for v in found.weights[:, 0]} <= set(np.sign(values))
     fitted = problem.fitted(found.neurons, found.weights, found.offset)[:, 0]
