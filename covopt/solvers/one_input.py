@@ -96,15 +96,12 @@ class OneInput(GenerationLoop):
     def _solved(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None:
         """Return weights (m, k), offset (k,) and unknowns (N, k) of optimal duals of the restricted problem.
 
-        With one output they are vertices: a network of few neurons, a dual to the last digit. Where vertices make no
-        progress, a dual amid all that are optimal shows which neurons are missing.
+        With one output they are vertices: a network of few neurons, a dual to the last digit.
         """
         problem = self.problem
         if problem.is_scalar and not 0.0 < problem.offset_cost < np.inf:
             vertex = self._linear()
-            amid = self._conic() if vertex is not None and self._stalls() else None
-            duals = [found[2] for found in (amid, vertex) if found is not None]
-            return None if vertex is None else (*vertex[:2], duals)
+            return None if vertex is None else (*vertex[:2], [vertex[2]])
         amid = self._conic()
         if amid is None:
             return None
@@ -116,11 +113,6 @@ class OneInput(GenerationLoop):
             if vertex is not None and network is not None:
                 weights, duals = network[0], [*duals, vertex[2]]
         return weights, offset, duals
-
-    def _stalls(self) -> bool:
-        """Whether the last round has not halved the gap."""
-        gaps = [state.gap for state in self.point.history[-2:]]
-        return len(gaps) > 1 and gaps[1] > 0.5 * gaps[0]
 
     def _linear(
         self, *, price: float = 0.0, fixed: np.ndarray | None = None
