@@ -123,7 +123,7 @@ def cell_minimum(
     (True, 1)
     """
     cp = required("cvxpy", "cell_minimum", "conic")
-    from covopt.conic.backends import resolve_backend, run_backend
+    from covopt.conic.programs import resolve_backend, run_backend
 
     weighing = make_potential(potential)
     check_positive("negligible", negligible)
@@ -152,7 +152,7 @@ def cell_minimum(
         fitted = fitted + sign * (np.where(cell[:, None], rows, 0.0) @ places[s])
         sides.append((np.where(cell, 1.0, -1.0)[:, None] * rows) @ places[s] >= 0)
     program = cp.Problem(cp.Minimize(cp.sum(cp.hstack(terms))), [fitted == outputs / scale, *sides])
-    run_backend(program, resolve_backend("CLARABEL"), tol=1e-8)
+    run_backend(program, resolve_backend("CLARABEL"))
     return CellMinimum(float(shares[kept].sum()), scale * float(program.value), len(cells))
 
 

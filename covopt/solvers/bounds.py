@@ -4,7 +4,7 @@
   quadratics on boxes for as long as there is time;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
   of all, and its h involves only the arrangement of S; more and more points are taken while they are solved in time;
-- where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.relaxation`), divided likewise.
+- where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.programs`), divided likewise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.conic.relaxation import relaxed_dual
+from covopt.conic.programs import relaxed_dual
 from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now

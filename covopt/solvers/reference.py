@@ -7,7 +7,7 @@ import numpy as np
 from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
-from covopt.conic.all_cells import solve_conic
+from covopt.conic.programs import solve_conic
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.finish import EXACT, finish_network, interpolating
@@ -15,7 +15,7 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 # of a cell in the program and its factors, for each row and each dimension
-ROW_BYTES, AXIS_BYTES = 250.0, 7500.0
+ROW_BYTES, AXIS_BYTES = 2500.0, 7500.0
 INSTEAD = 'solver="auto" needs far less.'
 ROUNDS = 4
 # |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 import covopt
-from covopt.conic.backends import why_unavailable
+from covopt.conic.programs import why_unavailable
 from covopt.errors import BudgetError
 from tests.bank.checks import check_bracket, check_kkt, check_optimal, reference
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS

@@ -11,11 +11,12 @@ import cvxpy as cp
 import numpy as np
 from benchmark_utils.networks import as_result, nothing
 from benchmark_utils.stopping import ToleranceSolver
+from scipy import sparse
 
 import covopt
-from covopt.conic.all_cells import atom_matrix, cell_matrix, facets
-from covopt.conic.backends import resolve_backend, run_backend, value_of, why_unavailable
+from covopt.conic.programs import resolve_backend, run_backend, why_unavailable
 from covopt.errors import SolverError
+from covopt.exact.parallel_rows import merge_lines
 
 MOST_CELLS = 5000
 TIME_LIMIT_S = 600.0
@@ -75,11 +76,54 @@ class Solver(ToleranceSolver):
         except SolverError as error:  # the network of the looser tolerance stands
             self.result = {**self.result, "note": str(error)}
             return
-        points, signs = value_of(directions), np.repeat([1.0, -1.0], self.shape[0] // 2)
+        points, signs = directions.value, np.repeat([1.0, -1.0], self.shape[0] // 2)
         size = np.linalg.norm(points, axis=1)
         kept = size > NEGLIGIBLE * size.max(initial=0.0)
         root = np.sqrt(size[kept])
-        shift, note = 0.0 if offset is None else value_of(offset), program.status
+        shift, note = 0.0 if offset is None else float(offset.value), program.status
         self.result = as_result(
             (points[kept] / root[:, None], signs[kept] * root, shift), note="" if note == "optimal" else note
         )
+
+
+def atom_matrix(rows: np.ndarray, patterns: np.ndarray) -> sparse.csr_array:
+    """Return the matrix (N, 2Sr) of (p, q) ↦ Σ_s diag(s) Z (p_s − q_s), both stacked cell by cell."""
+    n_cells, dim = len(patterns), rows.shape[1]
+    sample, cell = np.nonzero(patterns.T)
+    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
+    indptr = np.concatenate([[0], np.cumsum(patterns.sum(axis=0) * dim)])
+    positive = sparse.csr_array((rows[sample].ravel(), columns, indptr), shape=(len(rows), n_cells * dim))
+    return sparse.hstack([positive, -positive], format="csr")
+
+
+def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray) -> sparse.csr_array:
+    """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell, by the needed rows (S, N)."""
+    n_cells, dim = len(patterns), rows.shape[1]
+    cell, sample = np.nonzero(needed)
+    signed = np.where(patterns[cell, sample], 1.0, -1.0)[:, None] * rows[sample]
+    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
+    indptr = np.arange(len(cell) + 1) * dim
+    block = sparse.csr_array((signed.ravel(), columns, indptr), shape=(len(cell), n_cells * dim))
+    return sparse.block_diag([block, block], format="csr")
+
+
+def facets(rows: np.ndarray, patterns: np.ndarray) -> np.ndarray:
+    """Return which rows bound which cells, shape (S, N), one row for each hyperplane.
+
+    A hyperplane carries a facet of a cell exactly when flipping the signs of the rows on it, and of no other
+    row, gives another cell. ``patterns`` must therefore hold all cells.
+    """
+    packed = np.packbits(patterns, axis=1)
+    key = np.dtype((np.void, packed.shape[1]))
+    known = np.sort(np.ascontiguousarray(packed).view(key).ravel())
+    needed = np.zeros(patterns.shape, dtype=bool)
+    left = np.flatnonzero(rows.any(axis=1))
+    line_of = merge_lines(rows[left])[1]
+    for number in range(line_of.max(initial=-1) + 1):
+        line = left[line_of == number]
+        mask = np.zeros(patterns.shape[1], dtype=bool)
+        mask[line] = True
+        across = np.ascontiguousarray(packed ^ np.packbits(mask)).view(key).ravel()
+        place = np.minimum(np.searchsorted(known, across), len(known) - 1)
+        needed[:, line[0]] = known[place] == across
+    return needed
