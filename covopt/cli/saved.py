@@ -44,10 +44,7 @@ def _found(given: SimpleNamespace) -> dict[str, Any]:
     model, table, out, preserve = given.model, given.table, given.out, given.preserve
     began, limit = now(), check_time_limit(given.time_limit)
     found = read_model(model)
-    if format_of(out) != found.format:
-        raise InputError(
-            f"cannot write {out}: the format of {model} is kept; give the file the extension {model.suffix}."
-        )
+    format_of(out)  # before anything is computed
     read = read_table(table, target=given.target, features=given.features, text=reading(given))
     read.check_inputs()
     X, names = read.X, read.feature_names
@@ -79,7 +76,7 @@ def _found(given: SimpleNamespace) -> dict[str, Any]:
         "largest_output": float(np.abs(before).max(initial=0.0)),
         "output_change": change(small),
         "output_change_rounded": change(written),
-        "dtypes": list(found.dtypes),
+        "dtypes": found.dtypes,
         "ended": ended,
         "note": ACTIVATIONS,
     }

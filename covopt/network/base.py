@@ -1,7 +1,7 @@
 """What networks of every depth share: outputs on tables, reduction, PyTorch modules and ONNX files in doubles.
 
-Columns of a frame are found by name. Where all neurons have one direction, points are sorted along it instead of
-being paired with every neuron.
+Columns of a frame are found by name. Where all neurons have one direction, as those of a network that is drawn up at
+once for ten thousands of rows, points are sorted along it instead of being paired with every neuron.
 """
 
 from __future__ import annotations
@@ -279,9 +279,7 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
     array([[6.],
            [0.]])
     """
-    found = None
-    if len(lifted) * len(hidden) > MANY_PAIRS:
-        found = _by_sorting(lifted, hidden, weights)
+    found = _by_sorting(lifted, hidden, weights) if len(lifted) * len(hidden) > MANY_PAIRS else None
     if found is not None:
         return found
     return in_pieces(lambda rows: np.maximum(rows @ hidden.T, 0.0) @ weights, lifted, len(hidden))
@@ -305,32 +303,22 @@ def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, wi
 
 
 def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-    """With w_j = (a_j u, b_j) the neurons that are active at x are those with their kink on one side of u·x."""
-    constant = lifted[0, -1]
-    if not (constant > 0.0 and (lifted[:, -1] == constant).all()):
+    """Add up slopes from kink to kink along the one direction of all neurons; None where there are several."""
+    constant, lengths = lifted[0, -1], np.linalg.norm(hidden[:, :-1], axis=1)
+    longest = lengths.argmax()
+    if not (lengths[longest] > 0.0 < constant and (lifted[:, -1] == constant).all()):
         return None
-    slopes = np.linalg.norm(hidden[:, :-1], axis=1)
-    direction = hidden[slopes.argmax(), :-1] / slopes.max() if slopes.any() else None
-    if direction is None:
+    direction = hidden[longest, :-1] / lengths[longest]
+    along, shift = hidden[:, :-1] @ direction, hidden[:, -1] * constant
+    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > PARALLEL * lengths[longest]:
         return None
-    along = hidden[:, :-1] @ direction
-    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > PARALLEL * slopes.max():
-        return None
-    shift = hidden[:, -1] * constant
+    bent = np.flatnonzero(along)
+    bent = bent[np.argsort(-shift[bent] / along[bent], kind="stable")]
+    kinks, bends = -shift[bent] / along[bent], np.abs(along[bent])[:, None] * weights[bent]
+    slopes = np.cumsum(np.vstack([np.minimum(along, 0.0) @ weights, bends]), axis=0)
+    first = np.maximum(along * kinks[0] + shift, 0.0) @ weights
+    heights = np.cumsum(np.vstack([first, slopes[1:-1] * np.diff(kinks)[:, None]]), axis=0)
     where = lifted[:, :-1] @ direction
-    found = np.zeros((len(lifted), weights.shape[1]))
-    for side in (1.0, -1.0):
-        chosen = side * along > 0.0
-        kinks = -shift[chosen] / along[chosen]
-        order = np.argsort(side * kinks, kind="stable")
-        terms = weights[chosen][order] * np.abs(along[chosen][order])[:, None]
-        counts = np.searchsorted((side * kinks)[order], side * where, side="right")
-        # σ(a (s − t)) = |a| (±(s − t)) for kinks t passed; summed around a middle, so that little cancels
-        middle = float(np.median(where))
-        first = np.concatenate([np.zeros((1, terms.shape[1])), np.cumsum(terms, axis=0)])
-        second = np.concatenate(
-            [np.zeros((1, terms.shape[1])), np.cumsum(terms * (kinks[order] - middle)[:, None], axis=0)]
-        )
-        found += side * ((where - middle)[:, None] * first[counts] - second[counts])
-    flat = along == 0.0
-    return found + np.maximum(shift[flat], 0.0) @ weights[flat]
+    passed = np.searchsorted(kinks, where, side="right")
+    before = np.maximum(passed - 1, 0)
+    return heights[before] + slopes[passed] * (where - kinks[before])[:, None]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,28 +24,35 @@ OF_A_BYTE = 8  # bytes that reading and writing take for one of the file
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ModelFile:
-    """A network with what its file needs to be written again.
+    """The tensors of linear layers, and what their file needs to be written again.
 
     Attributes
     ----------
-    network : DeepReLUNetwork
-        In double precision.
-    keys : tuple of (str, str or None)
+    keys : list of (str, str or None)
         Names of weight and bias of every layer.
-    dtypes : tuple of str
-        Floating-point type of every layer, a name such as ``float32``.
-    format : {"safetensors", "torch"}
+    tensors : dict of str to ndarray
     metadata : dict of str to str
         Of a safetensors file.
+    network : DeepReLUNetwork
+        In double precision.
     """
 
-    network: DeepReLUNetwork
-    keys: tuple[Keys, ...]
-    dtypes: tuple[str, ...]
-    format: str
+    keys: list[Keys]
+    tensors: dict[str, np.ndarray]
     metadata: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.network = DeepReLUNetwork(
+            [self.tensors[w] for w, _ in self.keys],
+            [None if b is None else self.tensors[b] for _, b in self.keys],
+        )
+
+    @property
+    def dtypes(self) -> list[str]:
+        """Floating-point type of every layer, a name such as ``float32``."""
+        return [str(self.tensors[weight].dtype) for weight, _ in self.keys]
 
 
 def read_model(path: str | Path) -> ModelFile:
@@ -72,13 +79,10 @@ def read_model(path: str | Path) -> ModelFile:
     >>> save_file({"0.weight": np.ones((3, 2), "float32"), "2.weight": np.ones((1, 3), "float32")}, path)
     >>> model = read_model(path)
     >>> model.network.widths, model.dtypes
-    ((3,), ('float32', 'float32'))
+    ((3,), ['float32', 'float32'])
     """
-    path = Path(path)
-    tensors, metadata = read_tensors(path)
-    keys = tuple(linear_layers(tensors, str(path)))
-    dtypes = tuple(str(tensors[weight].dtype) for weight, _ in keys)
-    return ModelFile(_network(keys, tensors), keys, dtypes, format_of(path), metadata)
+    tensors, metadata = read_tensors(Path(path))
+    return ModelFile(linear_layers(tensors, os.fspath(path)), tensors, metadata)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -114,6 +118,7 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     Parameters
     ----------
     path : str or Path
+        ``.safetensors``, or ``.pt``/``.pth`` (needs PyTorch).
     model : ModelFile
     network : DeepReLUNetwork
 
@@ -127,8 +132,7 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     InputError
         Where a weight overflows its type.
     """
-    path = Path(path)
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, np.ndarray] = {}
     for names, dtype, layer in zip(model.keys, model.dtypes, network.layers, strict=True):
         for name, values in zip(names, layer, strict=True):
             if name is not None and values is not None:
@@ -138,23 +142,16 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
                     raise InputError(
                         f"the reduced {name!r} overflows {dtype}; save the model in float32 first."
                     )
-    if model.format == "safetensors":
+    if format_of(Path(path)) == "safetensors":
         from safetensors.numpy import save
 
         data = save(tensors, model.metadata or None)
         write_atomically(path, lambda stream: stream.write(data))
     else:
-        import torch
-
+        torch = required("torch", f"{path} is no safetensors file and", "torch")
         held = {name: torch.from_numpy(values) for name, values in tensors.items()}
         write_atomically(path, lambda stream: torch.save(held, stream))
-    return _network(model.keys, tensors)
-
-
-def _network(keys: tuple[Keys, ...], tensors: dict[str, np.ndarray]) -> DeepReLUNetwork:
-    return DeepReLUNetwork(
-        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
-    )
+    return replace(model, tensors=tensors).network
 
 
 def format_of(path: Path) -> str:

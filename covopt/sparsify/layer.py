@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import lstsq, qr, svd
 
 from covopt.exact.parallel_rows import group_rays
-from covopt.exact.rank import numerical_rank, of_given, row_span
+from covopt.exact.rank import numerical_rank, row_span
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)
@@ -270,8 +270,7 @@ def merge_in_cells(layer: HiddenLayer) -> HiddenLayer:
     On a cell the layer is linear in :math:`M_s = \sum_j w_j v_j^T`. Neurons with parallel v add up,
     :math:`\|\sum_j \|v_j\| w_j\| \le \sum_j \|v_j\|\|w_j\|` (SP20 Lemma 4.5; for d = k = 1 the merge step of FL22
     Prop 15): with scalar outputs one neuron per (cell, sign) remains, at most 4N − 2 where d = 1, the
-    silent cell left out. With more outputs the singular vectors of M_s take over where they lie in the cell:
-    their cost :math:`2\|M_s\|_*` is least among all decompositions.
+    silent cell left out.
 
     Parameters
     ----------
@@ -289,8 +288,6 @@ def merge_in_cells(layer: HiddenLayer) -> HiddenLayer:
     incoming, outgoing = [], []
     for group in cells(layer):
         into, out = _add_parallel(layer.incoming[group], layer.outgoing[group])
-        if len(into) > 1 and layer.outgoing.shape[1] > 1:
-            into, out = _singular(layer.inputs, into, out)
         incoming.append(into)
         outgoing.append(out)
     if not incoming:
@@ -305,23 +302,3 @@ def _add_parallel(incoming: np.ndarray, outgoing: np.ndarray) -> tuple[np.ndarra
     added = np.zeros((len(firsts), incoming.shape[1]))
     np.add.at(added, group, lengths[:, None] * incoming)
     return added, outgoing[firsts] / lengths[firsts, None]
-
-
-def _singular(
-    inputs: np.ndarray, incoming: np.ndarray, outgoing: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    left, values, right = svd(incoming.T @ outgoing, full_matrices=False, check_finite=False)
-    rank = numerical_rank(values, 8 * of_given(left.shape))
-    left, values, right = left[:, :rank], values[:rank], right[:rank]
-    directions, members = inputs @ left, inputs @ incoming.T
-    slack = ON_PLANE * np.linalg.norm(inputs, axis=1)
-    reach = slack[:, None] * np.linalg.norm(incoming, axis=1)
-    high, low = (members > reach).any(axis=1), (members < -reach).any(axis=1)
-
-    def inside(z: np.ndarray) -> bool:
-        return bool((z[high] >= -slack[high]).all() and (z[low] <= slack[low]).all())
-
-    signs = np.array([1.0 if inside(z) else -1.0 if inside(-z) else 0.0 for z in directions.T])
-    if not signs.all() or rank > len(incoming):
-        return incoming, outgoing
-    return (left * (signs * values)).T, signs[:, None] * right

@@ -28,7 +28,6 @@ from covopt.sparsify.layer import (
 PRESERVES = ("covariances", "outputs")
 PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
 FEWER = "Give it fewer rows: a sample of the table."
-_LOOSE = 1e-8  # dependent up to the error of ill-conditioned output weights: they are solved for again
 
 Smaller = TypeVar("Smaller")
 
@@ -185,8 +184,7 @@ def _keep_outputs(layer: HiddenLayer) -> Iterator[HiddenLayer]:
             merge_in_cells,
             merge_planar,
             lambda x: balance(least_outgoing(x, outputs)),
-            lambda x: _spend_contributions(x, outputs),
-            lambda x: balance(least_outgoing(_spend_contributions(x, outputs, _LOOSE), outputs)),
+            lambda x: balance(least_outgoing(_spend_contributions(x, outputs), outputs)),
         ):
             found = step(best)
             if is_better(found):
@@ -194,7 +192,7 @@ def _keep_outputs(layer: HiddenLayer) -> Iterator[HiddenLayer]:
                 yield best
 
 
-def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = ATOMS) -> HiddenLayer:
+def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
     if len(layer) == 0:
         return layer
     costs = (layer.incoming**2).sum(axis=1) + (layer.outgoing**2).sum(axis=1)
@@ -205,7 +203,7 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: floa
     into, out = np.linalg.norm(activations, axis=0), np.linalg.norm(layer.outgoing, axis=1)
     into, out = np.where(into > 0, into, 1.0), np.where(out > 0, out, 1.0)
     atoms = _products(activations / into, layer.outgoing.T / out, 2 * len(layer) + 20)
-    masses = _vertex(atoms, costs / (into * out), into * out, rank_tol)
+    masses = _vertex(atoms, costs / (into * out), into * out)
     chosen = np.flatnonzero(masses)
     root = np.sqrt(masses[chosen])[:, None]
     fewer = layer.with_neurons(root * layer.incoming[chosen], root * layer.outgoing[chosen])
@@ -215,9 +213,9 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: floa
     return replace(fewer, offset=offset)
 
 
-def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: float = ATOMS) -> np.ndarray:
+def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Return α ≥ 0 with Σ α_j start_j atom_j = Σ start_j atom_j on independent atoms, the cost no larger."""
-    masses = caratheodory(atoms / costs, costs * start, rank_tol=rank_tol) / costs
+    masses = caratheodory(atoms / costs, costs * start) / costs
     chosen = np.flatnonzero(masses)
     target = atoms @ start
     for _ in range(3):
@@ -246,7 +244,7 @@ def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
-def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = ATOMS) -> np.ndarray:
+def caratheodory(atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Reduce the support of signed weights without changing the output or raising the cost.
 
     Moves along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
@@ -257,8 +255,6 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     ----------
     atoms : ndarray of shape (N, m)
     weights : ndarray of shape (m,)
-    rank_tol : float
-        Singular value, relative to the largest, that counts as zero.
 
     Returns
     -------
@@ -277,21 +273,21 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     kept, step = order[:n], max(32, n // 2)
     for start in range(n, len(order), step):
         batch = np.concatenate([kept, order[start : start + step]])
-        masses[batch] = _spend(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
+        masses[batch] = _spend(atoms[:, batch] * sign[batch], masses[batch])
         kept = batch[masses[batch] > 0]
-    masses[kept] = _spend(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
+    masses[kept] = _spend(atoms[:, kept] * sign[kept], masses[kept])
     return sign * masses
 
 
-def _spend(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
+def _spend(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Spend the null vectors of some columns."""
     scale = np.linalg.norm(signed, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    null = _null_rows(signed / scale, rank_tol) if signed.size else np.zeros((0, 0))
+    null = _null_rows(signed / scale) if signed.size else np.zeros((0, 0))
     return _eliminate(null, masses * scale, 1.0 / scale) / scale if len(null) else masses
 
 
-def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
+def _null_rows(unit: np.ndarray) -> np.ndarray:
     """Null vectors of unit columns as rows, one for each column that depends on the pivots.
 
     An orthonormal basis of the null space is any rotation of any other, and which one an SVD returns depends on its
@@ -301,7 +297,7 @@ def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
     m = unit.shape[1]
     tilt = 1.0 + np.arange(m, 0, -1) / m
     upper, pivots = qr(unit * tilt, mode="r", pivoting=True, check_finite=False)
-    rank = numerical_rank(np.abs(np.diag(upper)), rank_tol)
+    rank = numerical_rank(np.abs(np.diag(upper)), ATOMS)
     null = np.zeros((m - rank, m))
     null[:, pivots[rank:]] = np.eye(m - rank)
     null[:, pivots[:rank]] = -solve_triangular(upper[:rank, :rank], upper[:rank, rank:], check_finite=False).T

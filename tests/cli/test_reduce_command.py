@@ -69,6 +69,11 @@ def test_safetensors_keep_prefix_metadata_and_types(points):
     assert {k: v.dtype.name for k, v in small.items()} == {k: v.dtype.name for k, v in state.items()}
     assert read_model("s.safetensors").metadata == {"made": "here"} and len(small["net.0.bias"]) <= 6 * 3 - 3
 
+    other = run(
+        "reduce", "model.safetensors", "t.csv", "--features", "a,b", "--out", "s.pt"
+    )  # in another format
+    assert other.exit_code == 0 and set(torch.load("s.pt", weights_only=True)) == set(state)
+
     def forward(s):
         hidden = np.maximum(points @ s["net.0.weight"].T.astype(float) + s["net.0.bias"], 0)
         return hidden @ s["net.2.weight"].T
