@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("covopt")
 _FIGURES = re.compile(r"\W*\d")  # text that begins as a number does, whatever stands before it
 _DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # what pandas may be asked about
-_DATES = ("date", "time", "period", "duration")
+# what pandas calls values: numbers, where they need no look at each; dates and spans of time
+_NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "complex", "boolean", "empty"})
+_DATES = ("date", "time", "period")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 _SAMPLE = 1000  # texts of which all must be dates
 _COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
@@ -45,20 +47,14 @@ class Content:
         A value that is no number.
     row : int
         Where it stands first.
+    reason : str
+        Why the column is no feature.
     """
 
     kind: str
     example: str = ""
     row: int = 0
-
-    @property
-    def reason(self) -> str:
-        """Why the column is no feature."""
-        return {
-            "dates": f"dates or times, as in {self.example}",
-            "two": f"two words, {self.example}: write 0 and 1 to use it",
-            "text": f"text, as in {self.example}",
-        }.get(self.kind, "")
+    reason: str = ""
 
 
 def content_of(series: pd.Series) -> Content:
@@ -81,56 +77,44 @@ def content_of(series: pd.Series) -> Content:
     "two words, 'no' and 'yes': write 0 and 1 to use it"
     """
     pd = required("pandas", "reading a table", "tables")
-    if pd.api.types.is_numeric_dtype(series.dtype):
+    inferred = pd.api.types.infer_dtype(series, skipna=True)
+    if inferred in _NUMBERS:
         return Content("numbers")
-    present = series.dropna()
-    first = present.iloc[0] if len(present) else None
-    if str(series.dtype).lower().startswith(_DATES) or type(first).__name__ in ("date", "time"):
-        return _content("dates", series, first)
-    try:
-        distinct = pd.Series(present.astype(object).unique(), dtype=object)
-    except TypeError:  # lists, arrays: nothing that could be compared
-        return _content("text", series, first)
-    numbers = _is_number(distinct)
-    if numbers.all():
+    texts = series.astype(object).map(str, na_action="ignore")
+    distinct = texts.dropna().drop_duplicates()
+    numbers = pd.to_numeric(distinct, errors="coerce").notna()
+    words = distinct[~numbers].tolist()
+    if not words:
         return Content("numbers")
-    texts = distinct[~numbers].astype(str).tolist()
-    return _content("mixed", series, texts[0]) if numbers.any() else _of_texts(texts, series, len(present))
+    kind = "text"
+    if inferred.startswith(_DATES) or (not numbers.any() and _are_dates(words[:_SAMPLE])):
+        kind = "dates"
+    elif numbers.any():
+        kind = "mixed"
+    elif inferred != "mixed" and all(map(_FIGURES.match, words)):
+        kind = "odd"
+    elif len(words) == 2 < texts.count():
+        kind = "two"
+    example, both = _shown(words[0]), " and ".join(sorted(map(_shown, words[:2])))
+    reasons = {
+        "dates": f"dates or times, as in {example}", "text": f"text, as in {example}",
+        "two": f"two words, {both}: write 0 and 1 to use it",
+    }  # fmt: skip
+    return Content(kind, example, int((texts == words[0]).to_numpy().argmax()), reasons.get(kind, ""))
 
 
-def _content(kind: str, series: pd.Series, example: Any) -> Content:
-    row = int(np.argmax(series.astype(object).map(lambda value: str(value) == str(example)).to_numpy()))
-    return Content(kind, _shown(example), row)
-
-
-def _shown(value: Any) -> str:
-    """Quote a value with every letter visible, blanks that are not spaces too."""
-    text = str(value)
+def _shown(text: str) -> str:
+    """Quote a text with every letter visible, blanks that are not spaces too."""
     return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
 
 
-def _is_number(values: pd.Series) -> np.ndarray:
+def _are_dates(texts: list[str]) -> bool:
     pd = required("pandas", "reading a table", "tables")
-    try:
-        parsed = pd.to_numeric(values, errors="coerce")
-    except OverflowError:  # a whole number above the doubles
-        parsed = pd.to_numeric(values.astype(str), errors="coerce")
-    return parsed.notna().to_numpy(dtype=bool)
-
-
-def _of_texts(texts: list[str], series: pd.Series, n_values: int) -> Content:
-    pd = required("pandas", "reading a table", "tables")
-    sample = texts[:_SAMPLE]
-    if all(map(_DATE.search, sample)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if pd.to_datetime(pd.Series(sample), errors="coerce", format="mixed").notna().all():
-                return _content("dates", series, texts[0])
-    if all(map(_FIGURES.match, texts)):
-        return _content("odd", series, texts[0])
-    if len(texts) == 2 and n_values > 2:
-        return Content("two", " and ".join(sorted(map(_shown, texts))))
-    return _content("text", series, texts[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return all(map(_DATE.search, texts)) and bool(
+            pd.to_datetime(pd.Series(texts), errors="coerce", format="mixed").notna().all()
+        )
 
 
 def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
@@ -158,14 +142,13 @@ def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np
     """
     found, at, called = content_of(series), RowNames.of(series).all, f"{where}: column {name!r}"
     if found.kind != "numbers":
-        value = _shown(series.iloc[found.row])
         why = "Write the numbers alone" if found.kind == "odd" else "Convert it to numbers"
-        if "," in value:
+        if "," in found.example:
             why = "Read decimal commas with --decimal , (decimal=','), or take them out"
-        raise InputError(f"{called} is not numeric: {at(found.row)} holds {value}. {why}{remedy}.")
+        raise InputError(f"{called} is not numeric: {at(found.row)} holds {found.example}. {why}{remedy}.")
     values = series.to_numpy()
     if values.dtype.kind == "O":
-        values = np.array([as_double(v) if isinstance(v, str | bytes) else v for v in values], dtype=object)
+        values = np.array([as_double(v) if isinstance(v, str) else v for v in values], dtype=object)
     return to_doubles(values, called, lambda position: f"{called}, {at(position[0])}")
 
 
@@ -262,11 +245,9 @@ def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[s
     left_out = {c: content.reason for c, content in found.items() if content.reason}
     chosen = [c for c in columns if c not in left_out]
     nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(frame[c].to_numpy())]
-    if len(nameless) < len(chosen):
-        left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
-        chosen = [c for c in chosen if c not in nameless]
-    else:
-        nameless = []
+    nameless = nameless if len(nameless) < len(chosen) else []
+    left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
+    chosen = [c for c in chosen if c not in nameless]
     told = [c for c in left_out if c in found and found[c].kind in ("dates", "two")]
     which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
     for names, sentence in (

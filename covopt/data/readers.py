@@ -235,7 +235,7 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
     check_archive(path)
     with np.load(path, allow_pickle=False) as archive:
-        arrays = dict(archive)
+        arrays = {name: a.astype(str) if a.dtype.kind == "S" else a for name, a in archive.items()}
     if any(a.ndim not in (1, 2) for a in arrays.values()) or len({len(a) for a in arrays.values()}) > 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(

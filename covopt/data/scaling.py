@@ -219,21 +219,18 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
         As for :func:`standardise`.
     """
     _, found = standardise(data, weights, targets=targets)
-    constant = np.ptp(data.X, axis=0) == 0.0 if data.bias > 0 else ~data.X.any(axis=0)
+    if (data.bias == 0 and scaling.centre.any()) or (
+        not (targets and data.bias > 0) and scaling.target_centre.any()
+    ):
+        return "is centred where nothing may be: classes, and what a network without bias cannot undo"
     far = np.abs(found.centre) > MOVED + ROUNDING * np.abs(scaling.centre) / scaling.scale
     # about a mean that rounding moved the spread is √(1 − mean²)
-    apart = np.abs(found.scale - 1.0) > MOVED + found.centre**2
-    wide = np.where(constant, scaling.scale != 1.0, apart)
-    if data.bias == 0 and (scaling.centre.any() or scaling.target_centre.any()):
-        return "is centred, which a network without bias cannot undo"
-    if (far | wide).any():
-        j = int(np.argmax(far | wide))
+    wide = np.abs(found.scale - 1.0) > MOVED + found.centre**2
+    for j in np.flatnonzero(far | wide)[:1]:
         return f"{data.feature_names[j]} has mean {found.centre[j]:.3g} and spread {found.scale[j]:.6g}, not 0 and 1"
     size = np.abs(data.Y).max(initial=0.0) + np.abs(scaling.target_centre).max(initial=0.0)
-    if data.bias > 0 and targets and (np.abs(found.target_centre) > MOVED * size).any():
+    if (np.abs(found.target_centre) > MOVED * size).any():
         return f"the targets have mean {found.target_centre[0]:.3g}, not 0"
-    if not targets and scaling.target_centre.any():
-        return "classes are centred"
     return ""
 
 

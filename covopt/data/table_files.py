@@ -188,10 +188,8 @@ def read_table(
     frame, targets, chosen, weighing, left_out = _roles(
         frame, groups | words_of, path, target, features, weight
     )
-    missing = frame[[*chosen, *targets, *weighing]].isna()
+    missing = frame[[*chosen, *targets, *weighing]].isna() & drop_missing
     whole, lacking = ~missing.any(axis=1), missing.sum()
-    if not drop_missing:
-        whole, lacking = whole | True, lacking[:0]
     if not whole.any():
         raise InputError(
             f"{path}: every row lacks a value in a column that is used; name fewer with --features."

@@ -15,10 +15,10 @@ from sklearn.utils.validation import validate_data
 from covopt.api.interpolation import min_norm
 from covopt.api.lambdas import DEFAULT_LAMBDA
 from covopt.checks.validation import check_choice
-from covopt.data.labels import codes_of
 from covopt.errors import InputError
 from covopt.estimators.base import CertifiedEstimator, LossEstimator, check_weights
 from covopt.losses import Huber, Loss
+from covopt.losses.classification import codes_of
 
 LOSSES, OF_CLASSES = ("squared", "huber"), ("logistic", "hinge", "squared-hinge")
 

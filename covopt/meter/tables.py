@@ -13,10 +13,10 @@ from covopt.api.task import aligned
 from covopt.checks.validation import check_choice, check_positive
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
-from covopt.data.labels import codes_of
 from covopt.data.scaling import Scaling, standardise
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss, make_loss
+from covopt.losses.classification import codes_of
 from covopt.meter.networks import Given
 from covopt.network import DeepReLUNetwork
 

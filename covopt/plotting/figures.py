@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covopt.checks.optional import required
-from covopt.data.labels import codes_of
 from covopt.errors import InputError
 from covopt.files import write_atomically
+from covopt.losses.classification import codes_of
 from covopt.plotting.dual import plot_dual
 from covopt.plotting.function import curve, heights, plane_of, surface, targets
 from covopt.plotting.history import cost_of, plot_history

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted
-from covopt.data.labels import codes_of
+from covopt.losses.classification import codes_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
     GREY,

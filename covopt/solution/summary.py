@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.wording import counted, listed, one_line
-from covopt.data.labels import codes_of
 from covopt.data.scaling import differing_units
+from covopt.losses.classification import codes_of
 from covopt.status import Status
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from covopt.checks.validation import (
     check_random_state,
 )
 from covopt.checks.wording import Brief
-from covopt.data.labels import codes_of
 from covopt.depth.layers import Layout, as_chain, as_shallow, check_kind
 from covopt.errors import BudgetError, InputError
 from covopt.losses import Loss
+from covopt.losses.classification import codes_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.training.loop import COPIES, Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.data.labels import encode_binary, encode_classes
 from covopt.losses import (
     LOSSES,
     loss_from_dict,
     make_loss,
 )
+from covopt.losses.classification import encode_binary, encode_classes
 from tests.cases import cases
 
 NAMES = tuple(LOSSES)

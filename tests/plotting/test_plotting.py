@@ -11,9 +11,9 @@ import pytest
 
 import covopt
 from covopt.data import Data
-from covopt.data.labels import codes_of
 from covopt.datasets import make_random_plane, make_smooth
 from covopt.errors import BudgetError
+from covopt.losses.classification import codes_of
 from covopt.network import ReLUNetwork
 from covopt.plotting import (
     draw,
