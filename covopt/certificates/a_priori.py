@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from covopt.certificates.conjugate import NOTHING, Moved, dual_bound
+from covopt.certificates.conjugate import balanced, dual_bound, moving_up
 from covopt.checks.validation import check_choice
 from covopt.data import Data
 from covopt.exact.definite import product_error_up, singular_values_between
 from covopt.exact.far_rows import blocks
-from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import below, gamma, lengths_up, operator_norm_up, root_down, up
 from covopt.losses import Interpolation
@@ -143,11 +142,14 @@ def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
     """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
     loss = Interpolation.of(problem.targets)
     free = problem.has_offset and problem.offset_cost == 0
-    moved = Moved.to_one_row(lengths_up(problem.rows), problem.targets, point) if free else NOTHING
+    if free:
+        given, point = point, balanced(point)
+        every, reach = np.arange(len(point)), lengths_up(problem.rows)
+        gauge = up(gauge + moving_up((given, None), 1.0, (point, None), every, reach))
     bias = 0.0
     if problem.has_offset and not free:
         bias = up(float(1.0 / np.sqrt(problem.offset_cost)) * (1.0 + gamma(8)))
-    return below(2 * dual_bound(loss, point, 1.0, up(gauge + moved.gauge), bias=bias, moved=moved))
+    return below(2 * dual_bound(loss, point, 1.0, gauge, bias=bias))
 
 
 def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> APrioriBound:
@@ -172,7 +174,7 @@ def _squared_apart(one: np.ndarray, other: np.ndarray) -> Fraction:
 
 
 def _one_point(problem: Problem, kept: np.ndarray) -> APrioriBound:
-    lengths, sizes = (np.ldexp(*scaled_norms(table)[1:]) for table in (problem.rows, problem.targets))
+    lengths, sizes = (np.linalg.norm(table, axis=1) for table in (problem.rows, problem.targets))
     with np.errstate(all="ignore"):  # chosen in floats; what it proves is computed below
         steps = 1.0 / lengths
         if problem.has_offset:

@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.certificates.conjugate import (
-    NOTHING,
-    Moved,
     balanced,
     dual_bound,
     dual_point,
@@ -211,7 +209,7 @@ def certify(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     outputs = outputs_of(data, network) if outputs is None else outputs
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
-    through, rest = isinstance(loss, Interpolation), None
+    through, rest, beside = isinstance(loss, Interpolation), None, None
     if low is not None:
         full, beside = two_sum(full, low.reshape(full.shape))
         rest = beside[gauge.keep] if through else None
@@ -223,19 +221,16 @@ def certify(
     # through points at λ = 1/κ, of the cost over κ; −Λ is as good as Λ
     allowed, shares = (1.0, int(gauge.per_cost)) if through else (gauge.per_cost * lam, 1)
     factor = 1.0 if through else -allowed
-    point = dual_point(part, factor * full[gauge.keep], free=free, low=rest)
-    moved = NOTHING
-    if free and through:
-        parts = point if rest is None else np.concatenate([point, rest])
-        moved = Moved.to_one_row(gauge.reach(), part.targets, parts)
+    point, rest = dual_point(part, factor * full[gauge.keep], free=free, low=rest)
     found = gauge.bound(point, effort=effort, goal=None if goal is None else goal * allowed, low=rest)
-    height = up(found.value + moved.gauge)
-    value = dual_bound(part, point, allowed, height, bias=bias, moved=moved, low=rest)
+    value = dual_bound(part, point, allowed, found.value, bias=bias, low=rest)
     lower = below(shares * value)
     loss_value = 0.0 if through else loss.value(outputs)
     objective = cost if through else loss_value + lam * cost
     words = _in_words(found, point if through else None) + gauge.suffix
-    stated = up(up(height + moving_up(full, factor, point, gauge.keep, gauge.reach())) / allowed)
+    more = moving_up((full, beside), factor, (point, rest), gauge.keep, gauge.reach())
+    stated = up(found.value + more) if more else found.value
+    stated = stated if through else up(stated / allowed)
     gap = relative_gap(objective, lower)
     return Certificate(cost, lower, gap, residual, stated, found.exact, words, objective, loss_value)
 

@@ -10,17 +10,27 @@ exact), inside the domain by comparison, and what their sum still differs from z
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.exact.rounding import UNIT, allowance, dot_bounds, down, lengths_up, moved_up, sum_bounds, up
+from covopt.exact.far_rows import whole
+from covopt.exact.rounding import (
+    UNIT,
+    above,
+    allowance,
+    dot_bounds,
+    down,
+    lengths_up,
+    sum_bounds,
+    total_up,
+    up,
+)  # fmt: skip
 from covopt.losses import Interpolation, Loss
 
-ALTERNATIONS = 30
 GRID_BITS = 50  # of the largest entry: a few of them add up exactly
+Pair = tuple[np.ndarray, np.ndarray | None]  # two doubles for each number
 FUNCTION = 64  # units in the last place that a logarithm and the operations around it may lose
 
 
@@ -83,7 +93,7 @@ def balanced(dual: np.ndarray) -> np.ndarray:
     support = np.flatnonzero(found.any(axis=1))
     for column in found.T:
         values = column[support]
-        if values.any():
+        if math.fsum(values):  # zero is not rounded again
             free = np.full(len(values), np.inf)
             column[support] = _balanced(values, -free, free)
     return found.reshape(dual.shape)
@@ -116,14 +126,6 @@ def _on_grid(values: np.ndarray, terms: int = 1) -> tuple[np.ndarray, float]:
 def _into_simplices(loss: Loss, slope: np.ndarray, balanced: bool) -> np.ndarray:
     """Of the softmax: e_y + U/s is a vector of chances in every row."""
     inside = loss.project(slope)
-    if balanced:
-        for _ in range(ALTERNATIONS):
-            sums = inside.sum(axis=0)
-            if np.abs(sums).max() <= 8 * UNIT * len(inside) * float(np.abs(inside).max()):
-                break
-            room = loss.room(inside).min(axis=1, keepdims=True)
-            share = room / room.sum() if room.sum() > 0 else np.full_like(room, 1.0 / len(room))
-            inside = loss.project(inside - share * sums)
     own = loss.targets.argmax(axis=1)[:, None]
     k = slope.shape[1]
     gains, grid = _on_grid(np.maximum(inside, 0.0), k)
@@ -181,43 +183,13 @@ def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> flo
     return up(value + up(allowance(slope.size + FUNCTION, size) + roundings * FUNCTION * UNIT * moved))
 
 
-@dataclass(frozen=True)
-class Moved:
-    """What it costs to move the exact sum s = Uᵀ1 to one row, U' = U − e_k sᵀ, which then has U'ᵀ1 = 0.
+def dual_point(
+    loss: Loss, slope: np.ndarray, *, free: bool, low: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a point near U = ``slope`` (+ ``low``) that the bound may be read from.
 
-    Attributes
-    ----------
-    gauge : float
-        At least ‖s‖ max σ(x̃_k·w)/ω(w): h(U') ≤ h(U) + that.
-    value : float
-        At least |⟨s, y_k⟩|: ⟨U', Y⟩ ≥ ⟨U, Y⟩ − that.
-    """
-
-    gauge: float
-    value: float
-
-    @classmethod
-    def to_one_row(cls, reach: np.ndarray, targets: np.ndarray, point: np.ndarray) -> Moved:
-        """Bound both for the row whose gauge costs least; ``reach`` is max over neurons of σ(x̃_i·w)/ω(w)."""
-        sums = np.array([[max(abs(end) for end in sum_bounds(column)) for column in point.T]])
-        size = float(lengths_up(sums)[0])
-        if size == 0.0:
-            return NOTHING
-        with np.errstate(over="ignore"):
-            gauges = np.nextafter(size * reach, np.inf)
-            values = np.nextafter(size * lengths_up(targets), np.inf)
-        k = int(gauges.argmin())
-        return cls(float(gauges[k]), float(values[k]))
-
-
-NOTHING = Moved(0.0, 0.0)
-
-
-def dual_point(loss: Loss, slope: np.ndarray, *, free: bool, low: np.ndarray | None = None) -> np.ndarray:
-    """Return a point near U = ``slope`` that the bound may be read from.
-
-    It is in the domain of C*, and with a free output bias Uᵀ1 = 0: exactly, but for interpolation to rounding, with
-    :class:`Moved` for the rest (no row of zeros becomes another one then).
+    It is in the domain of C*, and with a free output bias Uᵀ1 = 0, exactly; with interpolation no row of zeros
+    becomes another one then.
 
     Parameters
     ----------
@@ -226,19 +198,14 @@ def dual_point(loss: Loss, slope: np.ndarray, *, free: bool, low: np.ndarray | N
     slope : ndarray of shape (n, k)
     free : bool
     low : ndarray of shape (n, k), optional
-        What the multipliers are beside their doubles: a point of interpolation stays where it is then.
+        What the multipliers are beside their doubles, for interpolation.
     """
     if not isinstance(loss, Interpolation):
-        return into_domain(loss, slope, balanced=free)
-    if low is not None:
-        return slope
-    support = slope.any(axis=1)
-    if not free or not any(math.fsum(column) for column in slope.T):
-        return slope  # with the right sums already, which are not rounded again
-    kept = np.zeros_like(slope)
-    kept[support] = slope[support] - slope[support].mean(axis=0)
-    # equal numbers on the support leave nothing: then the zeros have to move
-    return kept if np.abs(kept).max() > 1e-12 * np.abs(slope).max() else slope - slope.mean(axis=0)
+        return into_domain(loss, slope, balanced=free), None
+    if not free:
+        return slope, low
+    found = balanced(slope)
+    return found, None if low is None else balanced(low + (slope - found))
 
 
 def settled_dual(loss: Loss, dual: np.ndarray, keep: np.ndarray, allowed: float, *, free: bool) -> np.ndarray:
@@ -265,34 +232,48 @@ def settled_dual(loss: Loss, dual: np.ndarray, keep: np.ndarray, allowed: float,
     array([-0.5,  0.5])
     """
     found = np.zeros((len(dual), dual.size // max(len(dual), 1)))
-    found[keep] = dual_point(loss, -allowed * dual.reshape(found.shape)[keep], free=free) / -allowed
+    found[keep] = dual_point(loss, -allowed * dual.reshape(found.shape)[keep], free=free)[0] / -allowed
     return found.reshape(dual.shape)
 
 
-def moving_up(
-    dual: np.ndarray, factor: float, point: np.ndarray, keep: np.ndarray, reach: np.ndarray
-) -> float:
-    """Bound h(cΛ) − h(U) from above, U the point that a certificate is about: what a stated gauge of Λ has to add.
+def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach: np.ndarray) -> float:
+    """Bound h(cΛ) − h(U) from above, U the point that a bound is about: what a stated gauge of Λ has to add.
 
     Parameters
     ----------
-    dual : ndarray of shape (N, k)
-        Λ as it is given; where it is not zero on rows that do not count, there is no bound.
+    before : pair of ndarrays of shape (N, k)
+        Λ as it is given, the second may be None; where it is not zero on rows that do not count, there is no bound.
     factor : float
         c.
-    point : ndarray of shape (n, k)
+    after : pair of ndarrays of shape (n, k)
         U on the rows that count.
     keep : ndarray of int
     reach : ndarray of shape (n,)
         max over neurons of σ(x̃_i·w)/ω(w), an upper bound for each of them.
+
+    Examples
+    --------
+    >>> before, after, rows = np.array([[1.0], [2.0]]), np.array([[-5.0]]), np.array([0])
+    >>> moving_up((before, None), -4.0, (after, None), rows, np.array([3.0]))
+    inf
+    >>> 9.0 <= moving_up((before[1:], None), -4.0, (after, None), rows, np.array([3.0])) < 9.1
+    True
     """
-    after, lengths = np.zeros_like(dual), np.full(len(dual), np.inf)
-    after[keep], lengths[keep] = point, reach
-    return moved_up(dual, factor, after, lengths)
+    lengths = np.full(len(before[0]), np.inf)
+    try:
+        moved = Fraction(factor) * whole(*before)
+        moved[keep], lengths[keep] = moved[keep] - whole(*after), reach
+    except (OverflowError, ValueError):  # no numbers
+        return math.inf
+    change = np.array([above(abs(value)) for value in moved.ravel()]).reshape(moved.shape)
+    live = change.any(axis=1)
+    if not np.isfinite(change).all() or np.isinf(lengths[live]).any():
+        return math.inf
+    return total_up(lengths_up(change[live]), lengths[live])
 
 
 def dual_bound(
-    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0, moved: Moved = NOTHING,
+    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0,
     low: np.ndarray | None = None,
 ) -> Fraction:  # fmt: skip
     r"""Return the largest dual value over the multiples tU with t·gauge ≤ allowed; every rounding makes it smaller.
@@ -309,10 +290,9 @@ def dual_bound(
     allowed : float
         What h(U) may be: κλ where networks cost λκ Σ‖v_j‖ω(w_j).
     gauge : float
-        An upper bound on h(U), with what moving the sum costs.
+        An upper bound on h(U).
     bias : float
         β of a penalised output bias, 0 without one.
-    moved : Moved
     low : ndarray of shape (n, k), optional
         What the multipliers are beside their doubles, for interpolation.
     """
@@ -325,16 +305,14 @@ def dual_bound(
         )
     if isinstance(loss, Interpolation):
         targets = loss.targets if low is None else np.concatenate([loss.targets, loss.targets])
-        return _of_linear(dot_bounds(parts, targets), allowed, gauge, bend, moved)
+        return _of_linear(dot_bounds(parts, targets), allowed, gauge, bend)
     return _of_convex(loss, point, allowed, gauge, bend)
 
 
-def _of_linear(
-    ends: tuple[float, float], allowed: float, gauge: float, bend: Fraction, moved: Moved
-) -> Fraction:
+def _of_linear(ends: tuple[float, float], allowed: float, gauge: float, bend: Fraction) -> Fraction:
     """C* is linear: ⟨U, Y⟩ is between two ends, and the best multiple is a rational number."""
     low, high = ends
-    linear = Fraction(max(low, -high)) - Fraction(moved.value)
+    linear = Fraction(max(low, -high))
     if linear <= 0 or not 0.0 < gauge < np.inf:
         return Fraction(0)
     step = Fraction(allowed) / Fraction(gauge)

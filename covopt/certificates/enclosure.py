@@ -37,25 +37,20 @@ than that, there is one minimiser.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.certificates.tight import NEAR, TightSet, tight_set
-from covopt.exact.elimination import integer_table
+from covopt.certificates.tight import NEAR, Face, TightSet, tight_set
 from covopt.exact.rank import FOUND, exact_rank, null_space
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.master.columns import ON_PLANE
 
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
-ROUNDS = 60
-MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
 INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
@@ -79,78 +74,6 @@ class Enclosure:
     error: float
     independent: bool
     needed: int
-
-
-@dataclass(frozen=True)
-class _Face:
-    """A unit neuron with the face in whose relative interior it lies."""
-
-    neuron: np.ndarray
-    sign: float
-    active: np.ndarray
-    silent: np.ndarray
-    inner: np.ndarray  # orthonormal basis of the span of the face, as columns
-    angle: float  # to the nearest row that is not silent
-
-    @classmethod
-    def of(cls, rows: np.ndarray, neuron: np.ndarray, sign: float) -> _Face:
-        lengths = np.linalg.norm(rows, axis=1)
-        heights = rows @ neuron / lengths
-        silent = np.abs(heights) <= ON_PLANE
-        inner = np.eye(rows.shape[1])
-        if silent.any():
-            inner = null_space(rows[silent] / lengths[silent, None], FOUND)
-        snapped = inner @ (inner.T @ neuron)
-        size = float(np.linalg.norm(snapped))
-        if size < 0.5:  # not a face in doubles
-            return cls(neuron, sign, heights > 0, silent, inner, 0.0)
-        angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * ON_PLANE
-        return cls(snapped / size, sign, heights > ON_PLANE, silent, inner, angle)
-
-    def same(self, other: _Face) -> bool:
-        return (
-            self.sign == other.sign
-            and bool((self.active == other.active).all())
-            and bool((self.silent == other.silent).all())
-        )
-
-    def ways_out(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray | None:
-        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided.
-
-        Rays on which the slope is zero whatever λ is are left out: on them F is at most the cosine of the angle.
-        """
-        silent = np.flatnonzero(self.silent)
-        codim = rows.shape[1] - self.inner.shape[1]
-        if len(silent) > MOST_SILENT:
-            return None
-        if codim == 0:
-            return np.zeros((0, len(rows)))
-        beside = _orthogonal(given[self.active], given[silent])
-        outer = rows @ np.linalg.svd(self.inner, full_matrices=True)[0][:, self.inner.shape[1] :]
-        sizes = np.linalg.norm(outer[silent], axis=1)
-        found = []
-        for chosen in itertools.combinations(silent.tolist(), codim - 1):
-            _, singular, right = np.linalg.svd(outer[list(chosen)].reshape(codim - 1, codim))
-            if len(singular) and singular.min() <= FOUND * sizes.max():
-                continue  # dependent: no extreme ray
-            for ray in (right[-1], -right[-1]):
-                heights = outer @ ray
-                heights[list(chosen)] = 0.0
-                others = ~np.isin(silent, chosen)
-                if beside and (heights[silent] < -FOUND * sizes)[others].all():
-                    continue
-                found.append(
-                    self.sign * np.where(self.silent, np.maximum(heights, 0.0), self.active * heights)
-                )
-        return np.array(found).reshape(-1, len(rows))
-
-
-def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether all rows of the one are orthogonal to all of the other, without rounding."""
-    if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
-        return False
-    left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
-    return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
 
 
 def enclose(
@@ -177,7 +100,7 @@ def enclose(
     """
     rows, neurons, weights, offset = problem.rows, network[0], network[1][:, 0], float(network[2][0])
     reach = float(np.linalg.norm(rows, 2))
-    faces = [_Face.of(rows, w, float(np.sign(c))) for w, c in zip(neurons, weights, strict=True)]
+    faces = [Face.of(rows, w, float(np.sign(c))) for w, c in zip(neurons, weights, strict=True)]
     targets = problem.targets[:, 0]
     masses, cost = np.abs(weights), problem.network_value(*network[1:])
     moved = np.array([face.neuron for face in faces]).reshape(len(faces), rows.shape[1])
@@ -207,7 +130,7 @@ def enclose(
     if not tight.isolated:
         return "the tight neurons found may not be all"
     for neuron, sign in zip(tight.neurons, tight.outputs, strict=True):
-        face = _Face.of(rows, neuron, float(sign))
+        face = Face.of(rows, neuron, float(sign))
         ways = face.ways_out(rows, given[0])
         descent = -np.inf if ways is None else float((-ways @ dual).min(initial=np.inf))
         if not descent > 4.0 * reach * error + 1e-12:
@@ -250,7 +173,7 @@ class _Known:
 
     error: float
     everything: bool
-    faces: list[_Face]
+    faces: list[Face]
     stack: np.ndarray
 
 
@@ -271,7 +194,7 @@ def _inside(
         return dual
     tight = tight_set(problem, oracle, dual[:, None], slack=NEAR)
     signed = problem.atoms(tight.neurons).T * tight.outputs[:, None]
-    faces = [_Face.of(rows, w, float(sign)) for w, sign in zip(tight.neurons, tight.outputs, strict=True)]
+    faces = [Face.of(rows, w, float(sign)) for w, sign in zip(tight.neurons, tight.outputs, strict=True)]
     others = signed[[not any(face.same(own) for own in known.faces) for face in faces]]
     # the least descent, of a move of at most one in each direction
     answer = linprog(
@@ -289,7 +212,7 @@ def _inside(
 
 def _error(
     problem: Problem,
-    faces: list[_Face],
+    faces: list[Face],
     masses: np.ndarray,
     excess: float,
     short: float,
@@ -299,7 +222,7 @@ def _error(
     n = len(problem.rows)
     room = np.array([1.0 - math.cos(min(face.angle, 1.0)) if face.angle > 0 else 0.0 for face in faces])
     missing, use = excess, np.arange(len(faces))
-    for _ in range(ROUNDS):  # G grows with e until it holds
+    while missing < np.inf:  # it grows with e until it holds
         use = use[masses[use] * room[use] > missing]
         if not len(use) and not problem.offset_cost < np.inf:
             return "no neuron has enough mass to fix the dual"
@@ -323,11 +246,11 @@ def _error(
     return "the dual is determined too weakly for what the network misses"
 
 
-def _stack(problem: Problem, faces: list[_Face], masses: np.ndarray, excess: float) -> tuple[np.ndarray, int]:
+def _stack(problem: Problem, faces: list[Face], masses: np.ndarray, excess: float) -> tuple[np.ndarray, int]:
     """Return M of step 2 and its number of blocks."""
     blocks = []
     for face, mass in zip(faces, masses, strict=True):
-        gradient = face.inner @ face.inner.T @ (problem.rows * face.active[:, None]).T
+        gradient = face.gradient(problem.rows)
         along = face.neuron @ gradient
         across = gradient - face.neuron[:, None] * along
         blocks += [mass / excess * along[None, :], math.sqrt(mass / (8.0 * excess)) * across]
@@ -339,7 +262,7 @@ def _stack(problem: Problem, faces: list[_Face], masses: np.ndarray, excess: flo
     return np.concatenate(blocks), len(blocks)
 
 
-def _dimension(problem: Problem, faces: list[_Face], rows: np.ndarray, targets: np.ndarray) -> int | None:
+def _dimension(problem: Problem, faces: list[Face], rows: np.ndarray, targets: np.ndarray) -> int | None:
     """Return the dimension of R in exact arithmetic, None where y is not in it.
 
     R is the image of all (w_j) with x_i·w_j = 0 for the silent rows i of face j under Σ_j diag(active_j) Z w_j.

@@ -13,6 +13,7 @@ from covopt.certificates.stated import SAME
 from covopt.checks.wording import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
+from covopt.exact.rounding import above
 from covopt.losses.regression import INTERPOLATES
 from covopt.oracles.support import BY_BOXES, suits_integers
 from covopt.proofs import (
@@ -119,7 +120,7 @@ def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> 
         text = f"through (X, Y + r), max |r| = {size:.2e} of max |y|; "
         cost = "the cost of repairing r is not bounded"
         if network.repair is not None:
-            cost = f"neurons of ‖W‖² ≤ {_above(network.repair):.2e} repair r"
+            cost = f"neurons of ‖W‖² ≤ {above(network.repair):.2e} repair r"
         text += cost
     return Check("exact interpolation", size <= INTERPOLATES or solution.status is not Status.CERTIFIED, text)
 
@@ -133,7 +134,7 @@ def _loss(solution: Any, network: CheckedNetwork) -> Check:
         )
     objective = network.loss + Fraction(solution.lam or 0.0) * network.cost
     ok = abs(objective - Fraction(solution.objective)) <= Fraction(AGREES) * objective
-    return Check("exact objective", ok, f"at most {_above(objective):.16g}, stated {solution.objective:.16g}")
+    return Check("exact objective", ok, f"at most {above(objective):.16g}, stated {solution.objective:.16g}")
 
 
 def _bound(
@@ -169,12 +170,8 @@ def _bound(
         return
     known = solution.loss is not None or network.repair is not None
     what = "R₂(X, Y)" if solution.loss is None else "the minimum"
-    text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {_above(repaired):.16g}" if known else "")
+    text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {above(repaired):.16g}" if known else "")
     closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
     contradicted = known and proved > repaired
     text = f"{text}, relative gap {float_below(gap):.2e}"
     yield Check("exact bracket", closed and not contradicted, text)
-
-
-def _above(value: Fraction) -> float:
-    return -float_below(-value)

@@ -144,11 +144,7 @@ class Minimisers:
         else:
             oracle, dual = self._oracle(), reduction.apply_dual(self.dual)
             slack = min(0.1, max(slack, 10.0 * self.gap))
-        tight = tight_set(problem, oracle, dual, slack=slack)
-        outputs = tight.outputs
-        if reduction.outputs is not None:
-            outputs = reduction.raise_outputs(as_columns(outputs))
-        return TightSet(tight.neurons @ reduction.basis.T, tight.values, outputs, tight.isolated)
+        return _raised(tight_set(problem, oracle, dual, slack=slack), reduction)
 
     @cached_property
     def _enclosed(self) -> Enclosure | str:
@@ -253,7 +249,12 @@ def tight_set_of_fit(
         return TightSet(np.zeros((0, width)), np.zeros(0), np.zeros((0, *own_dual.shape[1:])))
     oracle = exact_oracle(rows, problem.vector_outputs)
     tight = tight_set(Problem.through(rows, dual, problem.offset_cost), oracle, dual, slack=slack)
-    outputs = (
-        tight.outputs if reduction.outputs is None else reduction.raise_outputs(as_columns(tight.outputs))
-    )
+    return _raised(tight, reduction)
+
+
+def _raised(tight: TightSet, reduction: Reduction) -> TightSet:
+    """Return a tight set of a reduced problem in the user's coordinates."""
+    outputs = tight.outputs
+    if reduction.outputs is not None:
+        outputs = reduction.raise_outputs(as_columns(outputs))
     return replace(tight, neurons=tight.neurons @ reduction.basis.T, outputs=outputs)

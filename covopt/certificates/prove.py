@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.leaves import Advisor, Curves, curve
+from covopt.certificates.rechecks import AGREES
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # where time is limited the first search is too small for quadratics, and each next one so many times as large
 FIRST_BOXES, MORE_BOXES = 80, 4
-PROVES = 1e-9  # of a bound, by which a proved one may be below it where nothing else is asked
 NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
 TURNED = 10  # bits of a basis of quadratics
 INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
@@ -84,7 +84,7 @@ def prove(
     network: ReLUNetwork | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
-    tol: float = PROVES,
+    tol: float = AGREES,
 ) -> Proof:
     """Make a closed proof, and let the reader check it.
 
@@ -196,7 +196,7 @@ def prove_in_time(
 
 def cover(
     problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
-    n_threads: int = 1, rtol: float = 0.5 * PROVES,
+    n_threads: int = 1, rtol: float = 0.5 * AGREES,
 ) -> tuple[dict[str, Any], Any]:  # fmt: skip
     """Round a dual point to few bits, and close a cover of all directions for it.
 
@@ -314,7 +314,7 @@ def _shortened(
     wanted = [rows / h**2, (4 * t * e) ** 2]
     if linear:
         wanted.append(sum(y * y for y in targets) / linear**2)
-    finest = max(wanted) / Fraction(0.5 * PROVES) ** 2  # its root is the number of units in 1
+    finest = max(wanted) / Fraction(0.5 * AGREES) ** 2  # its root is the number of units in 1
     scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
     reach, found = scale / t, []
     ends = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]

@@ -13,16 +13,19 @@ used only where the oracle and the outputs confirm that it is better than what w
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.optimize import linprog
+from scipy.optimize import LinearConstraint, milp
 
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import stage
 from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
+from covopt.exact.elimination import integer_table
 from covopt.exact.rank import FOUND, null_space
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
@@ -33,6 +36,7 @@ NEAR = (
     1e-7  # slack of a tight neuron, which no gap may exceed, and distance below which two are one maximiser
 )
 LARGEST_SYSTEM = 700
+MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
 STEPS = 3  # enough where they converge quadratically from a gap of 1e-9; what takes more is singular
 SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as converged
 
@@ -131,6 +135,82 @@ def _vector_set(problem, dual, neurons, values) -> TightSet:
     return TightSet(neurons[kept], values[kept], outputs, isolated=False)
 
 
+@dataclass(frozen=True)
+class Face:
+    """A unit neuron with the face in whose relative interior it lies."""
+
+    neuron: np.ndarray
+    sign: float
+    active: np.ndarray
+    silent: np.ndarray
+    inner: np.ndarray  # orthonormal basis of the span of the face, as columns
+    angle: float  # to the nearest row that is not silent
+
+    @classmethod
+    def of(cls, rows: np.ndarray, neuron: np.ndarray, sign: float) -> Face:
+        """Return the face of a neuron that an iteration has found."""
+        lengths = np.linalg.norm(rows, axis=1)
+        heights = rows @ neuron / lengths
+        silent = np.abs(heights) <= ON_PLANE
+        inner = null_space(rows[silent] / lengths[silent, None], FOUND)
+        snapped = inner @ (inner.T @ neuron)
+        size = float(np.linalg.norm(snapped))
+        if size < 0.5:  # not a face in doubles
+            return cls(neuron, sign, heights > 0, silent, inner, 0.0)
+        angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * ON_PLANE
+        return cls(snapped / size, sign, heights > ON_PLANE, silent, inner, angle)
+
+    def same(self, other: Face) -> bool:
+        """Whether it is this face, with this sign."""
+        return (
+            self.sign == other.sign
+            and bool((self.active == other.active).all())
+            and bool((self.silent == other.silent).all())
+        )
+
+    def gradient(self, rows: np.ndarray) -> np.ndarray:
+        """λ ↦ the gradient of F within the face, (r, N)."""
+        return self.inner @ self.inner.T @ (rows * self.active[:, None]).T
+
+    def ways_out(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray | None:
+        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided.
+
+        Rays on which the slope is zero whatever λ is are left out: on them F is at most the cosine of the angle.
+        """
+        silent = np.flatnonzero(self.silent)
+        codim = rows.shape[1] - self.inner.shape[1]
+        if len(silent) > MOST_SILENT:
+            return None
+        if codim == 0:
+            return np.zeros((0, len(rows)))
+        beside = _orthogonal(given[self.active], given[silent])
+        outer = rows @ np.linalg.svd(self.inner, full_matrices=True)[0][:, self.inner.shape[1] :]
+        sizes = np.linalg.norm(outer[silent], axis=1)
+        found = []
+        for chosen in itertools.combinations(silent.tolist(), codim - 1):
+            _, singular, right = np.linalg.svd(outer[list(chosen)].reshape(codim - 1, codim))
+            if len(singular) and singular.min() <= FOUND * sizes.max():
+                continue  # dependent: no extreme ray
+            for ray in (right[-1], -right[-1]):
+                heights = outer @ ray
+                heights[list(chosen)] = 0.0
+                others = ~np.isin(silent, chosen)
+                if beside and (heights[silent] < -FOUND * sizes)[others].all():
+                    continue
+                found.append(
+                    self.sign * np.where(self.silent, np.maximum(heights, 0.0), self.active * heights)
+                )
+        return np.array(found).reshape(-1, len(rows))
+
+
+def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether all rows of the one are orthogonal to all of the other, without rounding."""
+    if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
+        return False
+    left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
+    return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
+
+
 @stage("finishing")
 def sharpen(
     problem: Problem, oracle: Oracle, dual: np.ndarray, offset: np.ndarray
@@ -177,14 +257,9 @@ def sharpen(
 def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
     rows, targets = problem.rows, problem.targets[:, 0]
     n, rank = rows.shape
-    lengths = np.linalg.norm(rows, axis=1)
     sign = np.sign(tight.values)
-    maps = np.empty((len(tight), rank, n))  # λ ↦ gradient of F within the face
-    for s, neuron in enumerate(tight.neurons):
-        height = rows @ neuron / lengths
-        silent = np.abs(height) <= ON_PLANE
-        inner = null_space(rows[silent] / lengths[silent, None], FOUND)
-        maps[s] = inner @ inner.T @ (rows * (height > ON_PLANE)[:, None]).T
+    faces = [Face.of(rows, *each) for each in zip(tight.neurons, sign, strict=True)]
+    maps = np.array([face.gradient(rows) for face in faces])
     free = problem.offset_cost == 0
     kappa = 1.0 / problem.offset_cost if problem.has_offset and not free else 0.0
     extra = np.ones((n, 1)) if free else np.zeros((n, 0))
@@ -221,11 +296,7 @@ def _vertex(problem: Problem, neurons, sign, offset) -> np.ndarray | None:
     """Nonnegative masses of a vertex of {Σ ± m_s a_s = y − B·1}, by the simplex method."""
     columns = problem.atoms(neurons) * sign
     targets = problem.targets[:, 0] - (offset if problem.has_offset else 0.0)
-    slack = 1e-9
-    result = linprog(
-        np.ones(len(neurons)),
-        A_ub=np.concatenate([columns, -columns]),
-        b_ub=np.concatenate([targets + slack, slack - targets]),
-        method="highs-ds",
+    result = milp(
+        np.ones(len(neurons)), constraints=LinearConstraint(columns, targets - 1e-9, targets + 1e-9)
     )
-    return np.asarray(result.x) if result.status == 0 else None
+    return result.x if result.status == 0 else None

@@ -309,7 +309,7 @@ def frame(first: np.ndarray) -> np.ndarray:
     return np.column_stack([first, np.delete(others, largest, axis=1)])
 
 
-def whole(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+def whole(high: np.ndarray, low: np.ndarray | None = None) -> np.ndarray:
     """Return the sums as fractions, an array of objects.
 
     Examples
@@ -317,8 +317,10 @@ def whole(high: np.ndarray, low: np.ndarray) -> np.ndarray:
     >>> whole(np.array([1.0]), np.array([2.0**-60]))[0] - 1 == Fraction(1, 2**60)
     True
     """
-    pairs = zip(np.ravel(high).tolist(), np.ravel(low).tolist(), strict=True)
-    found = np.array([Fraction(a) + Fraction(b) for a, b in pairs] + [None], dtype=object)[:-1]
+    parts = [np.ravel(part).tolist() for part in (high, low) if part is not None]
+    found = np.array([*(sum(map(Fraction, pair)) for pair in zip(*parts, strict=True)), None], dtype=object)[
+        :-1
+    ]
     return found.reshape(high.shape)
 
 
@@ -355,7 +357,7 @@ def rounded_with_sums(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray,
     >>> abs(float(found - wanted)) < 1e-9
     True
     """
-    z, goal = whole(rows, np.zeros_like(rows)), values.copy()
+    z, goal = whole(rows), values.copy()
     for column in goal.T:
         live = np.flatnonzero(column != 0)
         if len(live) > 1:

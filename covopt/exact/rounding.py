@@ -340,43 +340,6 @@ def transfer_up(vectors: np.ndarray, sizes: np.ndarray, basis: np.ndarray, coord
     return total_up(sizes, misses_up(vectors, basis, coordinates))
 
 
-def moved_up(before: np.ndarray, factor: float, after: np.ndarray, lengths: np.ndarray) -> float:
-    """Bound Σ_i ‖cΛ_i − M_i‖ l_i from above: what h(cΛ) and h(M) differ by at most, where l_i = ‖x_i‖.
-
-    fl(cΛ) is off by u|fl(cΛ)|(1 + 2u), or by 2⁻¹⁰⁷⁵ where it underflows, and by nothing when c is a power of two; the
-    difference of two doubles by u of itself, which never underflows.
-
-    Parameters
-    ----------
-    before : ndarray of shape (n, k)
-        Λ.
-    factor : float
-        c.
-    after : ndarray of shape (n, k)
-        M.
-    lengths : ndarray of shape (n,)
-        Upper bounds on ‖x_i‖; infinite ones are good for rows that did not move.
-
-    Examples
-    --------
-    >>> 9.0 <= moved_up(np.array([[1.0], [2.0]]), -4.0, np.array([[-4.0], [-5.0]]), np.array([np.inf, 3.0])) < 9.1
-    True
-    """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        product = factor * before
-        change = np.abs(product - after)
-        change = np.where(change > 0.0, np.nextafter(change, np.inf), change)
-        if abs(math.frexp(factor)[0]) != 0.5 or np.abs(product[before != 0.0]).min(initial=1.0) < TINY:
-            lost = 2.0 * UNIT * np.abs(product) + 2.0**-1074
-            change = np.where(before != 0.0, np.nextafter(change + lost, np.inf), change)
-    if not np.isfinite(change).all():
-        return math.inf
-    sizes = lengths_up(change)
-    if np.isinf(lengths[sizes > 0.0]).any():
-        return math.inf
-    return total_up(sizes, np.where(sizes > 0.0, lengths, 0.0))
-
-
 def relative_gap(upper: float, lower: float) -> float:
     """Return |upper − lower| / max(upper, lower), zero when both vanish, infinite without an upper bound.
 

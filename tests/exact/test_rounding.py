@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covopt.certificates.conjugate import moving_up
 from covopt.exact.rounding import (
     allowance,
     dot_bounds,
     lengths_up,
     misses_up,
-    moved_up,
     operator_norm_up,
     relative_gap,
     sum_bounds,
@@ -112,7 +112,7 @@ def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, sprea
     if seed % 3:
         after = after * (1 + rng.integers(-2, 3, after.shape) * 2.0**-52)
     lengths = np.abs(nasty(rng, 5, min(spread, 100)))
-    found = moved_up(before, factor, after, lengths)
+    found = moving_up((before, None), factor, (after, None), np.arange(5), lengths)
     squares = ((Fraction(factor) * objects(before) - objects(after)) ** 2).sum(axis=1)
     total = sum(
         Fraction(math.isqrt(int(s * 2**4300)), 2**2150) * Fraction(x)
