@@ -26,7 +26,7 @@ from numba import njit
 
 from covopt.exact.rounding import TINY
 from covopt.limits import now, seconds_left
-from covopt.oracles.ascent import inner, make_room
+from covopt.oracles.ascent import inner, make_room, put
 from covopt.oracles.cones.kernel import SMALLEST
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
@@ -76,9 +76,10 @@ class Advisor:
         )
         width = np.array([[(high - low) / own.corner for low, high in box] for box, _, _ in states])
         slopes, points, bounds = np.zeros(len(place)), np.zeros(low.shape), np.zeros(len(count))
-        axes = np.zeros(len(count), dtype=np.int64)
+        axes = np.full(len(count), -1)
         value = _advise(
-            real, count, place, sigma, lo, hi, linear, low, high, width, float(own.one), slopes, points, axes, bounds,
+            real[place], count, sigma, 0.5 * (lo + hi), 0.5 * (hi - lo), linear, 0.5 * (low + high), 0.5 * width,
+            float(own.one), slopes, points, axes, bounds,
         )  # fmt: skip
         normals = points @ self.basis
         normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
@@ -91,19 +92,19 @@ class Advisor:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slopes, points, axes, bounds):
+def _advise(real, count, weight, middle, reach, linear, centres, half, one, slopes, points, axes, bounds):
     """Set a for every undecided row, and where p points, a coordinate to cut, a bound of σG(u) − |u| for every box.
 
     Parameters
     ----------
-    real : ndarray of shape (n, r)
-        The rows, in coordinates that are orthonormal but for rounding; H is one.
+    real : ndarray of shape (entries, r)
+        The undecided rows of all boxes, in coordinates that are orthonormal but for rounding; H is one.
     count : ndarray of shape (boxes,)
-        How many of the entries of the next four arrays belong to each box.
-    row, weight, lo, hi : ndarray of shape (entries,)
-        Undecided rows: their places, σ s_i, and between which numbers they are on the box.
-    linear, low, high, width : ndarray of shape (boxes, r)
-        Of each box: the sum of the rows that are decided, its corners and widths.
+        How many of them belong to each box.
+    weight, middle, reach : ndarray of shape (entries,)
+        Their σ s_i, about which numbers they are on the box, and how far from these.
+    linear, centres, half : ndarray of shape (boxes, r)
+        Of each box: the sum of the rows that are decided, its centre and half-widths.
     one : float
         Slopes are to be multiples of its inverse.
     slopes : ndarray of shape (entries,)
@@ -111,7 +112,7 @@ def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slo
     points : ndarray of shape (boxes, r)
         In the direction of p.
     axes : ndarray of shape (boxes,) of int
-        −1 for a box that is too small to be cut.
+        Left at −1 for a box that is too small to be cut.
     bounds : ndarray of shape (boxes,)
         But for rounding.
 
@@ -120,24 +121,34 @@ def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slo
     float
         The largest σG(u)/|u| at a centre.
     """
-    D, H, best, end = low.shape[1], 1.0, 0.0, 0
-    room, q = make_room(max(1, count.max()), D), np.empty(D)
+    # loops, for anything else compiles for seconds
+    D, H, best, end, most = linear.shape[1], 1.0, 0.0, 0, count[0]
+    for box in range(len(count)):
+        most = max(most, count[box])
+    room, q = make_room(most + 1, D), np.empty(D)
+    every_theta, every_index = np.empty(most), np.empty(most, np.int32)
     for box in range(len(count)):
         begin, end = end, end + count[box]
-        rows, weights, index = real[row[begin:end]], weight[begin:end], np.arange(count[box])
-        centre, radius = 0.5 * (lo[begin:end] + hi[begin:end]), 0.5 * (hi[begin:end] - lo[begin:end])
-        u0, s, g, u = 0.5 * (low[box] + high[box]), 0.5 * width[box], linear[box], points[box]
-        chosen, theta, least = slopes[begin:end], np.full(count[box], 0.5), np.inf
+        rows, weights, chosen = real[begin:end], weight[begin:end], slopes[begin:end]
+        centre, radius = middle[begin:end], reach[begin:end]
+        u0, s, g, u = centres[box], half[box], linear[box], points[box]
+        theta, index, least = every_theta[: count[box]], every_index[: count[box]], np.inf
+        for k in range(len(index)):
+            theta[k], index[k] = 0.5, k
+        chart = D - 1
+        for j in range(D):
+            if s[j] < s[chart]:
+                chart = j
         for turn in range(TURNS):
             f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
             bound = affine_bound(f, q, u0, s, H, u, touch(q, u0, s, H, u))
             if bound < least:
                 least = bound
-                chosen[:] = theta
+                put(theta, chosen)
             if least <= 0.0:
                 break
             if turn == 0:
-                tighten(rows, weights, index, theta, f, q, u0, s.argmin(), H, room)
+                tighten(rows, weights, index, theta, f, q, u0, chart, H, room)
             else:
                 for k in range(len(index)):
                     theta[k] += ((1.0 if inner(rows[k], u) > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
@@ -147,13 +158,16 @@ def _advise(real, count, row, weight, lo, hi, linear, low, high, width, one, slo
             chosen[k] = np.rint(chosen[k] * one) / one
         f = relax(rows, weights, index, centre, radius, chosen, g, u0, q)
         bounds[box] = affine_bound(f, q, u0, s, H, u, touch(q, u0, s, H, u))
-        wanted, value = np.zeros(D), inner(g, u0)
+        value, most_wanted = inner(g, u0), 0.0
         for k in range(len(index)):
             value += weights[k] * max(inner(rows[k], u0), 0.0)
-            wanted += np.abs(rows[k])
         best = max(best, value / np.sqrt(inner(u0, u0)))
-        wanted = np.where(s > SMALLEST, s * (wanted + s), -1.0)
-        axes[box] = wanted.argmax() if wanted.max() > 0.0 else -1
+        for j in range(D):
+            wanted = s[j]
+            for k in range(len(index)):
+                wanted += abs(rows[k, j])
+            if s[j] > SMALLEST and s[j] * wanted > most_wanted:
+                axes[box], most_wanted = j, s[j] * wanted
     return best
 
 

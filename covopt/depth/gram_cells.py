@@ -176,7 +176,8 @@ def cheapest(at: np.ndarray, cells: np.ndarray, above: float) -> float:
     best = above
     ends = np.empty(8)
     stack, costs = np.empty(256, dtype=np.int64), np.empty(256)
-    stack[0], costs[0] = 0, step(at, cells, 0, ends)
+    stack[0] = 0  # a literal would compile the call below once more
+    costs[0] = step(at, cells, stack[0], ends)
     size = 1
     while size > 0:
         size -= 1

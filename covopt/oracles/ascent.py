@@ -44,6 +44,13 @@ def inner(x, y):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def put(values, vector):
+    """Write values to a vector: the assignment of a slice takes seconds to compile."""
+    for j in range(len(vector)):
+        vector[j] = values[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_column(column, basis, triangle, count):
     """Orthogonalise ``column`` against the basis; append it unless it depends on the earlier ones."""
     r = len(column)

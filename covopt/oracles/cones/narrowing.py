@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from covopt.oracles.ascent import inner
-from covopt.oracles.cones.sphere_form import factor, proved_on_sphere, shift, solve
+from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
 
 FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
 SURE = 1.02  # how far the ellipsoid has to be missed before it is shown
@@ -44,7 +44,7 @@ def missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch):
     for j in range(len(b)):
         height += y[j] * w[j]
         z[j] = y[j]
-    solve(A, z, True)
+    forward(A, z)
     square = inner(z, z)
     if not height * height > SURE * (nu + mu + rest - H) * square:
         return 0

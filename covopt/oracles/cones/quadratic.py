@@ -45,7 +45,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS, TINY
-from covopt.oracles.ascent import inner
+from covopt.oracles.ascent import inner, put
 from covopt.oracles.cones.kernel import PRECISE, SMALLEST
 from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
@@ -156,7 +156,7 @@ def bound_box(
     best_M, best_b = np.empty((r, r)), np.empty(r)
     for turn in range(rounds):
         const, corner, edge, size = 0.0, 0.0, 0.0, 0.0
-        b[:] = g
+        put(g, b)
         x0, X00 = x[a] * side, X[a, a]
         Z = np.dot(Y, X)
         for q in range(m):
@@ -256,8 +256,9 @@ def bound_box(
         if nu + mu + const < best:
             best = nu + mu + const
             best_nu, best_mu, best_const, best_size = nu, mu, const, size
-            best_M[:] = M
-            best_b[:] = b
+            put(b, best_b)
+            for j in range(r):
+                put(M[j], best_M[j])
         if best <= H:
             break
         # the moments of this round's maximiser join the average, the multipliers follow its violations

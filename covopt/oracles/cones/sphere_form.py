@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import EPS, TINY
-from covopt.oracles.ascent import inner
+from covopt.oracles.ascent import inner, put
 
 STEPS = 60
 UNIT = 1e-7  # how long s has to be, but for this
@@ -38,16 +38,20 @@ def factor(M, nu, least, A):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve(A, x, is_half):
-    """Multiply x by (ν − M)⁻¹ in place, or by half of that: the forward substitution alone."""
-    r = len(A)
-    for j in range(r):
+def forward(A, x):
+    """Multiply x by the inverse of the factor in place: half of the way to (ν − M)⁻¹x."""
+    for j in range(len(A)):
         t = x[j]
         for i in range(j):
             t -= A[j, i] * x[i]
         x[j] = t * A[j, j]
-    if is_half:
-        return
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve(A, x):
+    """Multiply x by (ν − M)⁻¹ in place."""
+    r = len(A)
+    forward(A, x)
     for j in range(r - 1, -1, -1):
         t = x[j]
         for i in range(j + 1, r):
@@ -60,7 +64,7 @@ def shift(A, b, s):
     """Write (ν − M)⁻¹b/2 to s, and return its length."""
     for j in range(len(b)):
         s[j] = 0.5 * b[j]
-    solve(A, s, False)
+    solve(A, s)
     return np.sqrt(inner(s, s))
 
 
@@ -91,7 +95,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
     scale = size + length
     if scale == 0.0:
         w[:] = 0.0
-        v[:] = z
+        put(z, v)
         return 0.0, 0.0
     high = size + 0.5 * length + 1e-13 * scale
     nu = start if low < start < high else high
@@ -105,8 +109,8 @@ def on_sphere(M, b, w, v, z, start, A, y):
         done = abs(norm - 1.0) <= UNIT
         if done:
             break
-        y[:] = w
-        solve(A, y, True)
+        put(w, y)
+        forward(A, y)
         square = inner(y, y)
         step = norm * norm / square * (norm - 1.0) if square > 0.0 else -np.inf
         if norm > 1.0:
@@ -115,8 +119,8 @@ def on_sphere(M, b, w, v, z, start, A, y):
             done = nu - low <= 1e-13 * scale
         else:
             high = min(high, nu)
-            y[:] = z
-            solve(A, y, False)
+            put(z, y)
+            solve(A, y)
             square = inner(y, y)
             low = max(low, nu - inner(y, z) / square)  # a value of zᵀMz, none above the top eigenvalue
             square = 1.0 / np.sqrt(square)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.oracles.ascent import MOST_SWEEPS, inner, least_norm
+from covopt.oracles.ascent import MOST_SWEEPS, inner, least_norm, put
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 
 CONCAVE = 3  # beside FREE, ON and OFF
@@ -113,7 +113,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
     chol, moved, ell, best_w, gram, w, low, high, lengths, best_c, best_t, newton = work
     if _limit(state, mu, low, high, coef) == 0:
         bound = _leaf(rows, squares, low, high, coef, target, share, ell, newton)
-        best_w[:] = ell
+        put(ell, best_w)
         return bound, nu, -1
     best, best_nu = np.inf, nu
     branch = -1
@@ -162,9 +162,9 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
         slope -= spread * inverse_square
         if bound < best:
             best, best_nu = bound, nu
-            best_c[:] = coef
-            best_t[:] = tau
-            best_w[:] = w
+            put(coef, best_c)
+            put(tau, best_t)
+            put(w, best_w)
             most = -1.0
             for i in range(n):
                 if state[i] == FREE:
@@ -184,8 +184,8 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
                 tau[i] = max(floor, np.sqrt(tau[i] * second) if turn < 2 else 0.5 * (tau[i] + second))
         if slope < 0.0:
             nu = max(0.3 * nu, min(3.0 * nu, nu + 2.0 * total * (1.0 - np.sqrt(total)) / slope))
-    coef[:] = best_c
-    tau[:] = best_t
+    put(best_c, coef)
+    put(best_t, tau)
     return best, best_nu, branch
 
 
