@@ -54,7 +54,7 @@ def _top_level(problem, level, output, keep):
                 out[count, w] ^= problem.masks[j, w]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
@@ -150,38 +150,35 @@ def _sweep(problem, low, high, prefix, test, keep):
     stack, line = make_stack(n_columns, n), make_line(n)
     none = np.int64(0)
     # an explicit stack of arrangements within arrangements (compiled recursion cannot be cached on disk)
-    problems = [problem]
-    outputs: list = []
+    problems, outputs = [problem], [_sweep_levels(problem, low, high, prefix, stack, line, test, keep)]
     done = np.zeros(n_columns + 1, dtype=np.int64)
     at = 0
     while True:
-        if len(outputs) == at:
-            outputs.append(_sweep_levels(problems[at], low, high, prefix, stack, line, test, keep or at > 0))
-        output = outputs[at]
-        i = done[at]
+        problem, output, i = problems[at], outputs[at], done[at]
         if i < output.counters[LATER]:
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
-            local = _restrict(problems[at], inner, output.levels[i])
-            problems.append(local)
-            low, high, prefix = local.first, n_columns, prefix[:0]
+            local = _restrict(problem, inner, output.levels[i])
             at += 1
+            # not True: a literal would compile the call once more
+            found = _sweep_levels(local, local.first, n_columns, prefix[:0], stack, line, test, at > 0)
+            problems.append(local)
+            outputs.append(found)
             done[at] = 0
             continue
         if at == 0:
             return output
-        tops = wholly_opposite(output.out[: output.counters[CELLS]], problems[at].base)
+        tops = wholly_opposite(output.out[: output.counters[CELLS]], problem.base)
         problems.pop()
         outputs.pop()
         at -= 1
-        i = done[at]
+        problem, output, i = problems[at], outputs[at], done[at]
         done[at] = i + 1
-        output = outputs[at]
         count = output.counters[CELLS]
         if keep or at > 0:
             output = room(output, len(tops), none, none)
             outputs[at] = output
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
-            _write_inner(output.out, count, output.cells[i], tops, inner, problems[at].masks)
+            _write_inner(output.out, count, output.cells[i], tops, inner, problem.masks)
         output.counters[CELLS] = count + len(tops)
 
 
