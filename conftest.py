@@ -23,6 +23,10 @@ collect_ignore = ["docs/conf.py", "docs/check_links.py"]  # what builds the site
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # read when numpy and torch are loaded, here and in notebooks' kernels
 
+# what is compiled to bytecode is kept as kernels are: else every process that a test starts compiles the package anew
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 os.environ.setdefault("COVOPT_NOTEBOOKS", "quick")  # fewer steps; their own sizes are run every night
 
 # one worker compiles most kernels in the first file; beside it the other one has what needs none, and does not wait

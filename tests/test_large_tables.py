@@ -40,7 +40,7 @@ def kernels():
     """Kernels that are loaded, so that their seconds are not those of an answer."""
     for d in (2, 3, 12):
         for question in ("solve", "fit"):
-            asked(question, *table(40, d), time_limit_s=0.1)
+            asked(question, *table(40, d), time_limit_s=0.05)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def compiled(kernels, processor_clock):
 @pytest.mark.parametrize(
     ("question", "d", "n", "limit"),
     [
-        ("solve", 3, 2000, 0.5),
+        ("solve", 3, 2000, 0.25),
         *(pytest.param(question, d, 3000, 1.0, marks=SLOW) for question in ("solve", "fit") for d in (3, 12)),
     ],
 )
@@ -95,7 +95,7 @@ class Interrupting:
 @pytest.mark.parametrize(
     ("question", "n", "d", "signals", "hurry"),
     [
-        ("solve", 120, 6, 1, 0.4), ("fit", 120, 6, 2, 0.4),
+        ("solve", 120, 6, 1, 0.2), ("fit", 120, 6, 2, 0.2),
         *(pytest.param(question, n, d, signals, HURRY_S, marks=SLOW) for question in ("solve", "fit")
           for n, d in ((120, 6), (300, 10), (3000, 12)) for signals in (1, 2)),
     ],
@@ -106,7 +106,7 @@ def test_a_signal_leaves_two_seconds_and_another_one_none(
     """120 × 6 went on for 33 to 42 seconds; 3000 × 12 for 4.3, with a bound of 0 for a fit."""
     monkeypatch.setattr("covopt.limits.HURRY_S", hurry)
     X, y = table(n, d)
-    with Interrupting(1.5 if n > 1000 else 0.3, signals) as interrupting:
+    with Interrupting(1.5 if n > 1000 else 0.2, signals) as interrupting:
         found = asked(question, X, y, tol=1e-9)
     assert now() - interrupting.last < BUSY * (2.0 if signals == 1 else 1.0)
     assert found.status.code == "interrupted"

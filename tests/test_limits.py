@@ -45,7 +45,7 @@ from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import quick_network
 from tests.cases import cases
 
-LIMIT, NIGHT = 0.3, 1.0
+LIMIT, NIGHT = 0.15, 1.0
 LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of it where nothing else runs
 
 

@@ -8,7 +8,7 @@ import pytest
 import covopt
 
 RNG = np.random.default_rng(5)
-X, Y = RNG.standard_normal((24, 2)), RNG.standard_normal(24)
+X, Y = RNG.standard_normal((16, 2)), RNG.standard_normal(16)
 SIGNS = np.where(Y > 0, 1.0, -1.0)
 PAIRS = RNG.standard_normal((10, 2))
 WIDE = RNG.standard_normal((12, 5)), RNG.standard_normal(12)

@@ -82,6 +82,7 @@ def changed(content, place, change):
     return with_value(content, place, lambda old: str(change(7)) if isinstance(old, str) else change(old))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", [*KNOWN, *EXCLUDED])
 def test_a_changed_number_is_refused_or_harmless(name, solved):
     """What still verifies claims nothing wrong of its matrix."""

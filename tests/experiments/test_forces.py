@@ -202,7 +202,7 @@ def test_moving_along_descends_where_the_plain_projection_is_stuck():
     problem = RepresentationProblem(X, np.abs(X[:, :2]) - X[:, 1:], lam=1e-2)
     Z = problem.to_representations(random_weights(problem, (3, 3), 2, 3))
     start = problem.objective(Z)
-    along = projected_gradient_descent(problem, Z, max_iter=60)
+    along = projected_gradient_descent(problem, Z, max_iter=25)
     plain = projected_gradient_descent(problem, Z, direction="plain", max_iter=60)
     assert along.objective < 0.5 * start
     assert plain.stop == "no_descent"

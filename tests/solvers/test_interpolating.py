@@ -43,6 +43,7 @@ def test_a_wide_table_is_met_by_few_neurons():
     assert problem.missed(*point.network) <= 1e-9
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_corrections_miss_is_met_by_few_more_neurons(seed):
     """Pixels of the digits 0 and 1: twelve neurons do not meet them, and neurons at every point cost far more."""
@@ -65,7 +66,7 @@ def test_duals_of_fits_bound_networks_through_points(monkeypatch):
     found = []
     monkeypatch.setattr(bounds, "FITS", (0.1,))
     for way in (Bounds.by_few_points, Bounds.by_relaxed_dual):
-        raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=1.0)
+        raised = Bounds(problem, replace(point), point.dual, tol=1e-6, time_s=0.3)
         way(raised)
         found.append(raised.point)
     few, relaxed = found

@@ -75,7 +75,7 @@ def test_the_best_constant(name, output_bias):
 
 
 @given(seed=st.integers(0, 10**6), delta=st.floats(1e-4, 10.0), price=st.sampled_from([0.0, 0.1, 10.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
     """With weights, or a small delta, no sample need be near the median, and the curvature vanishes there."""
     rng = np.random.default_rng(seed)
@@ -87,7 +87,7 @@ def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
     def value(b):
         return problem.primal_value(np.full((n, 1), b), np.zeros((0, 1)), np.array([b]))
 
-    ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 401)]
+    ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 101)]
     least = min(value(b) for b in np.concatenate([np.ravel(e) for e in ends]))
     assert value(problem.best_constant()[0]) <= least + 1e-12 * max(1.0, least)
 
