@@ -68,18 +68,16 @@ class Advisor:
         sigma = np.array([sign for sign, _, _, _ in entries], dtype=float)
         place = np.array([self.place[id(r)] for _, r, _, _ in entries], dtype=np.int64)
         # integers of any length have a quotient in doubles
-        real = np.array([[x / own.H for x in r] for r in self.rows]) / unit
-        lo, hi = (np.array([row[k] / (own.H * own.corner) for row in entries]) / unit for k in (2, 3))
+        real = np.array([[x / own.H for x in r] for r in self.rows])[place] / unit
+        middle = np.array([(row[3] + row[2]) / (2 * own.H * own.corner) for row in entries]) / unit
+        reach = np.array([(row[3] - row[2]) / (2 * own.H * own.corner) for row in entries]) / unit
         linear = np.array([[x / own.H for x in line] for _, _, line in states]).reshape(-1, D) / unit
-        low, high = (
-            np.array([[pair[k] / own.corner for pair in box] for box, _, _ in states]) for k in (0, 1)
-        )
-        width = np.array([[(high - low) / own.corner for low, high in box] for box, _, _ in states])
-        slopes, points, bounds = np.zeros(len(place)), np.zeros(low.shape), np.zeros(len(count))
+        centres = np.array([[(high + low) / (2 * own.corner) for low, high in box] for box, _, _ in states])
+        half = np.array([[(high - low) / (2 * own.corner) for low, high in box] for box, _, _ in states])
+        slopes, points, bounds = np.zeros(len(place)), np.zeros(half.shape), np.zeros(len(count))
         axes = np.full(len(count), -1)
         value = _advise(
-            real[place], count, sigma, 0.5 * (lo + hi), 0.5 * (hi - lo), linear, 0.5 * (low + high), 0.5 * width,
-            float(own.one), slopes, points, axes, bounds,
+            real, count, sigma, middle, reach, linear, centres, half, float(own.one), slopes, points, axes, bounds,
         )  # fmt: skip
         normals = points @ self.basis
         normals *= (1.0 - 1e-15) / np.linalg.norm(normals, axis=1, keepdims=True)
@@ -121,10 +119,8 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
     float
         The largest σG(u)/|u| at a centre.
     """
-    # loops, for anything else compiles for seconds
-    D, H, best, end, most = linear.shape[1], 1.0, 0.0, 0, count[0]
-    for box in range(len(count)):
-        most = max(most, count[box])
+    # loops where a slice or an expression of arrays would compile for seconds
+    D, H, best, end, most = linear.shape[1], 1.0, 0.0, 0, count.max()
     room, q = make_room(most + 1, D), np.empty(D)
     every_theta, every_index = np.empty(most), np.empty(most, np.int32)
     for box in range(len(count)):
@@ -135,10 +131,6 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
         theta, index, least = every_theta[: count[box]], every_index[: count[box]], np.inf
         for k in range(len(index)):
             theta[k], index[k] = 0.5, k
-        chart = D - 1
-        for j in range(D):
-            if s[j] < s[chart]:
-                chart = j
         for turn in range(TURNS):
             f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
             bound = affine_bound(f, q, u0, s, H, u, touch(q, u0, s, H, u))
@@ -148,7 +140,7 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
             if least <= 0.0:
                 break
             if turn == 0:
-                tighten(rows, weights, index, theta, f, q, u0, chart, H, room)
+                tighten(rows, weights, index, theta, f, q, u0, s.argmin(), H, room)
             else:
                 for k in range(len(index)):
                     theta[k] += ((1.0 if inner(rows[k], u) > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
