@@ -67,7 +67,6 @@ BACKENDS: dict[str, Callable[[float, float | None], Options]] = {
     "CLARABEL": _clarabel, "SCS": _scs, "MOSEK": _mosek,
 }  # fmt: skip
 LICENSED, FALLBACK = "MOSEK", "CLARABEL"  # the first needs a licence: installed does not mean usable
-TIGHTEST = 1e-12  # tolerances below this one are raised to it: backends would only stop with an error
 
 
 @cache
@@ -142,7 +141,7 @@ def run_backend(
     """
     cp = required("cvxpy", "a cone program", "conic")
     seconds = None if time_limit_s is None else float(time_limit_s)
-    options = BACKENDS[backend](max(tol, TIGHTEST), seconds) | cvxpy_options
+    options = BACKENDS[backend](tol, seconds) | cvxpy_options
     with warnings.catch_warnings():
         # The status says the same, and is kept.
         warnings.filterwarnings("ignore", message=".*[Ss]olution may be inaccurate.*")
@@ -164,7 +163,6 @@ def run_backend(
 
 
 # ---------------------------------------------------------------------- every cell at once
-DROP = 1e-7  # share of the sum of all weights that the smallest neurons, which are left out, have together
 
 
 class ConicPoint(NamedTuple):
@@ -249,8 +247,8 @@ def solve_conic(
     >>> from covopt.problems.problem import Problem
     >>> problem = Problem.through(np.array([[2.0]]), np.array([3.0]))
     >>> point = solve_conic(problem, np.array([[True], [False]]))
-    >>> point.neurons.round(6), point.weights.round(6), point.dual.round(6)
-    (array([[1.]]), array([1.5]), array([0.5]))
+    >>> (point.weights @ point.neurons).round(6), point.dual.round(6)
+    (array([1.5]), array([0.5]))
     """
     chosen = resolve_backend(backend)
 
@@ -272,9 +270,7 @@ def solve_conic(
 
     points = directions.value
     sizes = np.linalg.norm(points, axis=1)
-    order = np.argsort(sizes)
-    few = np.searchsorted(np.cumsum(sizes[order]), DROP * sizes.sum(), side="right")
-    kept = np.sort(order[few:])
+    kept = np.flatnonzero(sizes)
     # cvxpy's Lagrangian has +ν(output − y); λ is the sensitivity of the value to y.
     return ConicPoint(
         neurons=points[kept] / sizes[kept, None],

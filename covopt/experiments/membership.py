@@ -32,12 +32,13 @@ from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
 from covopt.checks.wording import Brief
+from covopt.completely_positive.matrix import ASYMMETRY
 from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
 from covopt.exact.rounding import UNIT, allowance, gamma, up
 from covopt.oracles.base import settle_doubts
-from covopt.widths.sigma_rank import ASYMMETRY, descend
+from covopt.widths.sigma_rank import descend
 
 DEFAULT_BUDGET = 300_000
 ROUNDING = 64 * UNIT  # of an entry, relative to N

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from covopt.checks.memory import SMALL, room
 from covopt.checks.optional import required
 from covopt.checks.wording import listed
 from covopt.data.tabular import check_finite, to_matrix
@@ -25,8 +24,7 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 # Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
 OPSET = 17
 FORMAT_VERSION = 8
-PAIR = 16  # bytes, of a point and a neuron
-PAIRS_PER_PIECE = 5_000_000
+PAIRS_PER_PIECE = 1_000_000  # of a point and a neuron, 16 bytes each
 MANY_PAIRS = 200_000_000  # from which points are sorted where neurons have one direction
 PARALLEL = 1e-14
 
@@ -286,7 +284,7 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, width: int) -> np.ndarray:
-    """Return a function of rows, of as many at a time as the cache, or memory, holds.
+    """Return a function of rows, of as many at a time as the cache holds.
 
     Parameters
     ----------
@@ -295,9 +293,7 @@ def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, wi
     width : int
         Numbers that are held for a row.
     """
-    small = PAIR * len(rows) * width <= SMALL
-    most = PAIRS_PER_PIECE if small else room(PAIR * PAIRS_PER_PIECE) // PAIR
-    length = max(1, most // max(1, width))
+    length = max(1, PAIRS_PER_PIECE // max(1, width))
     pieces = [function(rows[start : start + length]) for start in range(0, max(1, len(rows)), length)]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import lstsq, qr, svd
 
 from covopt.exact.parallel_rows import group_rays
-from covopt.exact.rank import numerical_rank, row_span
+from covopt.exact.rank import COMPUTED, numerical_rank, row_span
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)
@@ -162,7 +162,6 @@ def _least_norm(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------------- merges of a few neurons into fewer
 ON_PLANE = 64 * EPS  # |z_i| ≤ ON_PLANE ‖A_i‖‖w‖: the neuron's kink passes through the point
-FLAT = 1e-13  # singular value, relative to the largest, at which a group of neurons spans a plane
 
 
 def drop_silent(layer: HiddenLayer, *, keep_negative: bool) -> HiddenLayer:
@@ -242,7 +241,7 @@ def merge_planar(layer: HiddenLayer) -> HiddenLayer:
         if len(group) <= 2:
             continue
         _, values, right = svd(z[:, group], full_matrices=False, check_finite=False)
-        if numerical_rank(values, FLAT) != 2:
+        if numerical_rank(values, COMPUTED) != 2:
             continue
         flat = values[:2, None] * right[:2]  # coordinates of the group in its plane
         mean = flat.sum(axis=1)

@@ -12,15 +12,13 @@ from scipy.optimize import least_squares
 from covopt.checks.validation import check_bias, check_time_limit, check_tol
 from covopt.checks.wording import Brief
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound
-from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import ASYMMETRY, SymmetricMatrix, support_pattern
 from covopt.completely_positive.rank import cp_rank
 from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
-from covopt.exact.rounding import gamma
+from covopt.exact.rounding import EPS, gamma
 
-ASYMMETRY = 1e-12
-EPS = 1e-15
 FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these stay zero from then on: minima lie on kinks
 
 
