@@ -12,8 +12,7 @@ from covopt.api.selection import HeldOut
 from covopt.checks.optional import required
 from covopt.checks.wording import counted, html_table
 from covopt.errors import SolutionFileError
-from covopt.files import write_json
-from covopt.files.formats import check_format
+from covopt.files.formats import Saved, check_format
 from covopt.files.schema import check_content, each, finite, maybe
 from covopt.solution import Solution
 
@@ -26,7 +25,7 @@ SCHEMA = 1
 COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound", "gap", "status")
 
 
-class SolutionPath(list[Solution]):
+class SolutionPath(list[Solution], Saved):
     """A list of solutions, largest λ first.
 
     Attributes
@@ -93,15 +92,6 @@ class SolutionPath(list[Solution]):
         """
         pd = required("pandas", "to_frame()", "tables")
         return pd.DataFrame(self._rows(), columns=list(self._columns()))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file with every solution, atomically; :func:`covopt.load` reads it.
-
-        Parameters
-        ----------
-        path : path-like
-        """
-        write_json(path, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Brief:
@@ -14,6 +14,22 @@ class Brief:
     def __repr__(self) -> str:
         said = (f"{f.name}={_brief(getattr(self, f.name))}" for f in fields(self) if f.repr)  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(said)})"
+
+
+class Rows:
+    """What says itself in rows, each a name and a text: lines for people, a table in notebooks."""
+
+    _WIDTH: ClassVar[int] = 14
+
+    def _rows(self) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        return "\n".join(f"{name:<{self._WIDTH}} {text}" for name, text in self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
 
 
 def _brief(value: Any) -> str:

@@ -15,8 +15,7 @@ from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import LOOSEST_TOL, SymmetricMatrix, support_pattern, symmetric
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
-from covopt.files import write_json
-from covopt.files.formats import check_format, damaged, read_any
+from covopt.files.formats import Saved, check_format, damaged, read_any
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
@@ -25,7 +24,7 @@ REASONS = (lower, moments, face, upper, exclusion)  # each registers the kinds t
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CPRankCertificate(Brief):
+class CPRankCertificate(Brief, Saved):
     r"""A bracket on the CP-rank with its proof: all that is claimed follows from the reasons.
 
     .. math::
@@ -219,15 +218,6 @@ class CPRankCertificate(Brief):
             if content.get(name) != value:
                 raise ValueError(f"{name} is {shown(content.get(name))}, the reasons say {value}")
         return certificate
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, atomically.
-
-        Parameters
-        ----------
-        path : path-like
-        """
-        write_json(path, self.to_dict())
 
 
 def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from covopt.certificates.stated import same_table
 from covopt.checks.validation import check_output_bias
-from covopt.checks.wording import Check, counted, html_table, listed
+from covopt.checks.wording import Check, counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
@@ -18,7 +17,6 @@ from covopt.depth.layers import from_content, stationarity, to_content
 from covopt.depth.linear import check_depth
 from covopt.errors import CovoptError
 from covopt.exact.rounding import relative_gap
-from covopt.files import write_json
 from covopt.files.formats import check_format, damaged
 from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
@@ -114,10 +112,6 @@ class DeepSolution(Predicts):
         """
         return stationarity(self.network, self.data.X, self.output_bias)
 
-    def summary(self) -> str:
-        """Return a few lines for people."""
-        return "\n".join(f"{name:<14} {text}" for name, text in self._rows())
-
     def _rows(self) -> list[tuple[str, str]]:
         data, slope = self.data, self.stationarity
         best = max(self.bounds, key=lambda bound: bound.value, default=None)
@@ -156,9 +150,6 @@ class DeepSolution(Predicts):
             f"DeepSolution({self.status.code}, depth {self.depth}, cost {self.cost:.8g}, lower bound "
             f"{self.lower_bound:.8g}, gap {self.gap:.1e}, {counted(self.data.n_samples, 'point')})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows())
 
     # ------------------------------------------------------------------ checking
     def claims(self, X: Any = None, Y: Any = None) -> list[Check]:
@@ -281,12 +272,3 @@ class DeepSolution(Predicts):
                     f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
                 )
         return found
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, atomically: a reader sees the old file or the whole new one.
-
-        Parameters
-        ----------
-        path : path-like
-        """
-        write_json(path, self.to_dict())

@@ -332,3 +332,20 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """
     text = json.dumps(content, allow_nan=False, check_circular=False)
     write_atomically(path, lambda stream: stream.write(f"{text}\n".encode()))
+
+
+class Saved:
+    """What stands in one JSON file, which :func:`covopt.load` reads back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types; floats survive the round trip exactly."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file, atomically: a reader sees the old file or the whole new one.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        write_json(path, self.to_dict())

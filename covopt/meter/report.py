@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.wording import Check, counted, html_table
+from covopt.checks.wording import Check, Rows, counted
 from covopt.depth.layers import from_content, to_content
 from covopt.depth.solution import AGREES
 from covopt.exact.rounding import relative_gap
-from covopt.files import write_json
-from covopt.files.formats import check_format, damaged, find_reader
+from covopt.files.formats import Saved, check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
 from covopt.limits import seconds_left
 from covopt.losses import Interpolation, Loss
@@ -47,7 +46,7 @@ RUNGS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gap:
+class Gap(Rows, Saved):
     """How far a network is from the best one: what :func:`covopt.gap` returns.
 
     ``objective`` is your network's. No network of any width is below ``lower_bound``; ``excess`` is the first over
@@ -185,9 +184,7 @@ class Gap:
         return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(gauge))[1])
 
     # ------------------------------------------------------------------ for people
-    def summary(self) -> str:
-        """Return a few lines for people."""
-        return "\n".join(f"{name:<17} {text}" for name, text in self._rows())
+    _WIDTH = 17
 
     def _rows(self) -> list[tuple[str, str]]:
         given, data = self.networks["as given"], self.best.data
@@ -249,9 +246,6 @@ class Gap:
             f"Gap({self.status.code}, objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "
             f"best {self.ladder[BEST]:.8g}, gap {self.gap:.1e})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows())
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each rung: ``rung``, ``objective``, ``excess`` over the lower bound, ``what``.
@@ -375,15 +369,6 @@ class Gap:
             networks, best, content["formula"], tuple(content["notes"]), content["what"],
             float(content["tol"]), float(content["time_s"]), stated,
         )  # fmt: skip
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON; :func:`covopt.load` reads it back.
-
-        Parameters
-        ----------
-        path : path-like
-        """
-        write_json(path, self.to_dict())
 
 
 def _directions(layer: HiddenLayer) -> np.ndarray:

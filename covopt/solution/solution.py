@@ -15,11 +15,10 @@ from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fi
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.validation import check_number, check_time_limit
-from covopt.checks.wording import counted, html_table
+from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
-from covopt.files import write_json
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.potentials import make_potential
@@ -148,9 +147,8 @@ class Solution(Predicts):
             rows = rows[self.sample_weight > 0]
         return make_potential(self.potential).undetermined(rows, self.network.hidden_weights)
 
-    def summary(self) -> str:
-        """Return a few lines for people."""
-        return "\n".join(f"{name:<14} {text}" for name, text in summary_rows(self))
+    def _rows(self) -> list[tuple[str, str]]:
+        return summary_rows(self)
 
     def __repr__(self) -> str:
         of = "" if self.lam is None else f"λ {self.lam:.6g}, objective {self.objective:.8g}, "
@@ -159,9 +157,6 @@ class Solution(Predicts):
             f"gap {self.gap:.1e}, {counted(len(self.network), 'neuron')}, "
             f"{counted(self.data.n_samples, 'point')} × {counted(self.data.n_features, 'feature')})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_table(summary_rows(self))
 
     # ------------------------------------------------------------------ structure of the set of minimisers
     @cached_property
@@ -327,15 +322,6 @@ class Solution(Predicts):
             Where the content is something else, of another schema, or damaged.
         """
         return from_content(cls, content)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, atomically: a reader sees the old file or the whole new one.
-
-        Parameters
-        ----------
-        path : path-like
-        """
-        write_json(path, self.to_dict())
 
     def plot(self, path: str | os.PathLike[str] | None = None):
         """Draw the function and the certificate.

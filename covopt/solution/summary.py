@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.wording import counted, listed, one_line
+from covopt.checks.wording import Rows, counted, listed, one_line
 from covopt.data.scaling import differing_units
+from covopt.files.formats import Saved
 from covopt.losses.classification import codes_of
 from covopt.status import Status
 
@@ -204,7 +205,7 @@ def _potential_rows(solution: Solution) -> list[tuple[str, str]]:
     return [("potential", solution.potential), ("undetermined", said)]
 
 
-class Predicts:
+class Predicts(Rows, Saved):
     """What every solution can say of rows that it may not have seen."""
 
     network: Any
