@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.validation import check_choice
 from covopt.checks.wording import listed
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
@@ -37,6 +38,10 @@ class Network:
         """The layers as other frameworks have them, and the slope."""
         raise NotImplementedError
 
+    def _reduced(self, X: Any, preserve: str) -> Iterator[Self]:
+        """Yield what :meth:`reductions` does."""
+        raise NotImplementedError
+
     def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[Self]:
         """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
 
@@ -44,8 +49,30 @@ class Network:
         ----------
         X : array_like of shape (N, d)
         preserve : {"covariances", "outputs"}
+
+        Yields
+        ------
+        ReLUNetwork or DeepReLUNetwork
+            As the network itself.
+
+        Raises
+        ------
+        InputError
+            When X does not fit or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> import covopt
+        >>> [len(n) for n in covopt.ReLUNetwork(np.ones((9, 2)), np.ones((9, 1))).reductions([[1.0], [2.0]])][-1]
+        1
+        >>> deep = covopt.DeepReLUNetwork([np.ones((9, 2)), np.ones((1, 9))])
+        >>> [n.widths for n in deep.reductions([[1.0, 0.0], [2.0, 1.0]])][-1]
+        (1,)
         """
-        raise NotImplementedError
+        from covopt.sparsify.reduction import PRESERVES
+
+        check_choice("preserve", preserve, PRESERVES)
+        yield from self._reduced(X, preserve)
 
     def reduce(self, X: Any, *, preserve: str = "covariances") -> Self:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.

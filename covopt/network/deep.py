@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_positive, check_slope
+from covopt.checks.validation import check_positive, check_slope
 from covopt.errors import InputError
 from covopt.network.base import Layers, Network, check_inputs, in_pieces
 
@@ -165,32 +165,7 @@ class DeepReLUNetwork(Network):
         )
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
-    def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[DeepReLUNetwork]:
-        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
-
-        Parameters
-        ----------
-        X : array_like of shape (N, d)
-        preserve : {"covariances", "outputs"}
-
-        Yields
-        ------
-        DeepReLUNetwork
-
-        Raises
-        ------
-        InputError
-            When X does not fit or ``preserve`` is unknown.
-
-        Examples
-        --------
-        >>> net = DeepReLUNetwork([np.ones((9, 2)), np.ones((1, 9))])
-        >>> [n.widths for n in net.reductions([[1.0, 0.0], [2.0, 1.0]])][-1]
-        (1,)
-        """
-        from covopt.sparsify.reduction import PRESERVES
-
-        check_choice("preserve", preserve, PRESERVES)
+    def _reduced(self, X: Any, preserve: str) -> Iterator[DeepReLUNetwork]:
         features = check_inputs(X, self.n_inputs)
         found = self
         for found in self._sweep(features, preserve):

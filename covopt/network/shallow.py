@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
@@ -257,32 +256,9 @@ class ReLUNetwork(Network):
     def _exported(self) -> tuple[Layers, float]:
         return self.layers, 0.0
 
-    def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[ReLUNetwork]:
-        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
+    def _reduced(self, X: Any, preserve: str) -> Iterator[ReLUNetwork]:
+        from covopt.sparsify.reduction import reductions
 
-        Parameters
-        ----------
-        X : array_like of shape (N, d)
-        preserve : {"covariances", "outputs"}
-
-        Yields
-        ------
-        ReLUNetwork
-
-        Raises
-        ------
-        InputError
-            When X does not fit or ``preserve`` is unknown.
-
-        Examples
-        --------
-        >>> net = ReLUNetwork(np.ones((9, 2)), np.ones((9, 1)))
-        >>> [len(n) for n in net.reductions([[1.0], [2.0]])][-1]
-        1
-        """
-        from covopt.sparsify.reduction import PRESERVES, reductions
-
-        check_choice("preserve", preserve, PRESERVES)
         yield from map(self.with_layer, reductions(self.hidden_layer(X), preserve=preserve))
 
     def merge(self, X: np.ndarray) -> ReLUNetwork:
