@@ -21,7 +21,7 @@ from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.moments import LOW, quadratic_limit
 from covopt.proofs import Problem, Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
-from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple
+from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple, within
 from covopt.proofs.closing import close, encoded
 from covopt.proofs.coq import FIELD_BITS
 from covopt.proofs.proof import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of
@@ -316,18 +316,12 @@ def _shortened(
         wanted.append(sum(y * y for y in targets) / linear**2)
     finest = max(wanted) / Fraction(0.5 * AGREES) ** 2  # its root is the number of units in 1
     scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
-    reach, found = scale / t, []
-    ends = [[end if end is None else end * reach for end in pair] for pair in domain(problem)]
-
-    def clipped(value: int, low: Fraction | None, high: Fraction | None) -> int:
-        value = value if low is None else max(value, math.ceil(low))
-        return value if high is None else min(value, math.floor(high))
-
-    whole = [clipped(round(u * scale), *pair) for u, pair in zip(dual.tolist(), ends, strict=True)]
-    rest = -sum(whole) if problem.output_bias == "free" else 0
-    for value, pair in zip(whole, ends, strict=True):
-        found.append(clipped(value + rest, *pair))
-        rest += value - found[-1]
+    reach = scale / t
+    ends = [
+        (None if low is None else math.ceil(low * reach), None if high is None else math.floor(high * reach))
+        for low, high in domain(problem)
+    ]
+    found = within(problem, [round(u * scale) for u in dual.tolist()], ends)
     return found, max(1, math.ceil(reach / e))
 
 

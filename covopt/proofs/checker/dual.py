@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,15 +36,25 @@ def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
     What this changes is not lost: h is bounded for the point that is returned.
     Raises ValueError when no such point was found: outside the domain the bound is −∞.
     """
-    bounds = domain(problem)
     whole = [sum(parts, ZERO) for parts in fractions(dual.reshape(len(dual), -1))]
-    moved = [_clip(value, bound) for value, bound in zip(whole, bounds, strict=True)]
-    rest = -sum(moved, ZERO) if problem.output_bias == "free" else ZERO
-    for i in np.argsort(np.abs(problem.X).sum(axis=1), kind="stable").tolist():
-        new = _clip(moved[i] + rest, bounds[i])
-        rest, moved[i] = rest + moved[i] - new, new
-    if rest:
+    moved = within(problem, whole, domain(problem))
+    if problem.output_bias == "free" and sum(moved):
         raise ValueError("the dual point cannot be moved to sum zero within the domain of the loss")
+    return moved
+
+
+def within(problem: Problem, values: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Clip multipliers; with a free output bias move short rows first until the sum is zero, or as near as may be."""
+
+    def clip(value: Any, low: Any, high: Any) -> Any:
+        value = value if low is None else max(value, low)
+        return value if high is None else min(value, high)
+
+    moved = [clip(value, *pair) for value, pair in zip(values, ends, strict=True)]
+    rest = -sum(moved) if problem.output_bias == "free" else 0
+    for i in np.argsort(np.abs(problem.X).sum(axis=1), kind="stable").tolist():
+        new = clip(moved[i] + rest, *ends[i])
+        rest, moved[i] = rest + moved[i] - new, new
     return moved
 
 
@@ -61,12 +71,6 @@ def domain(problem: Problem) -> list[tuple[Bound, Bound]]:
             low, high = (ZERO, high) if y > 0 else (low, ZERO)
         bounds.append((low, high))
     return bounds
-
-
-def _clip(value: Fraction, bound: tuple[Bound, Bound]) -> Fraction:
-    low, high = bound
-    value = value if low is None else max(value, low)
-    return value if high is None else min(value, high)
 
 
 def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
