@@ -15,10 +15,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.exact.far_rows import whole
 from covopt.exact.rounding import (
+    TINY,
     UNIT,
-    above,
     allowance,
     dot_bounds,
     down,
@@ -259,17 +258,24 @@ def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach:
     >>> 9.0 <= moving_up((before[1:], None), -4.0, (after, None), rows, np.array([3.0])) < 9.1
     True
     """
-    lengths = np.full(len(before[0]), np.inf)
-    try:
-        moved = Fraction(factor) * whole(*before)
-        moved[keep], lengths[keep] = moved[keep] - whole(*after), reach
-    except (OverflowError, ValueError):  # no numbers
-        return math.inf
-    change = np.array([above(abs(value)) for value in moved.ravel()]).reshape(moved.shape)
+    lengths, change = np.full(len(before[0]), np.inf), np.zeros(before[0].shape)
+    lengths[keep] = reach
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for here, there in zip(before, after, strict=True):
+            if here is not None and there is not None:
+                product, end = factor * here, np.zeros(here.shape)
+                end[keep] = there
+                part = np.abs(product - end)
+                exact = abs(math.frexp(factor)[0]) == 0.5
+                if not (
+                    exact and np.abs(product[here != 0.0]).min(initial=1.0) >= TINY
+                ):  # off by u, or 2⁻¹⁰⁷⁵
+                    part = np.where(here != 0.0, part + (2.0 * UNIT * np.abs(product) + 2.0**-1074), part)
+                change += np.where(part > 0.0, part * (1.0 + 4.0 * UNIT) + 2.0**-1074, 0.0)
     live = change.any(axis=1)
     if not np.isfinite(change).all() or np.isinf(lengths[live]).any():
         return math.inf
-    return total_up(lengths_up(change[live]), lengths[live])
+    return total_up(lengths_up(change[live] * (1.0 + 4.0 * UNIT)), lengths[live])
 
 
 def dual_bound(
