@@ -59,7 +59,7 @@ def labelled(n, d, k, seed=0):
 
 def test_no_neuron_serves_all_classes():
     """The root of the sum of squares of each output's bound was 2.9 times h on digits of ten classes."""
-    rows, dual = labelled(200, 12, 8)
+    rows, dual = labelled(120, 12, 8)
     best = climb_outputs(rows, dual, np.eye(12))[1].max()
     relaxation = Relaxation(rows)
     apart = np.linalg.norm([gauge_bound(rows, column) for column in dual.T])
