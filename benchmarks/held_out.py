@@ -14,14 +14,8 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn import datasets
+from sklearn import datasets, ensemble
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -66,11 +60,8 @@ def tables() -> Iterator[Table]:
     yield (
         "made classes", *datasets.make_classification(400, 20, n_informative=5, flip_y=0.05, random_state=0), True
     )  # fmt: skip
-    yield (
-        "made linear",
-        *datasets.make_regression(200, 15, n_informative=6, noise=30.0, random_state=0),
-        False,
-    )
+    X, y = datasets.make_regression(200, 15, n_informative=6, noise=30.0, random_state=0)
+    yield "made linear", X, y, False
 
 
 def by_share() -> None:
@@ -85,12 +76,8 @@ def by_share() -> None:
         quality = seen.qualities.mean(axis=1)
         lost.append(quality.max() - quality)
         print(f"{name:<22}" + "".join(f"{value:8.3f}" for value in quality), flush=True)
-    summaries = {
-        "mean": np.mean(lost, axis=0),
-        "median": np.median(lost, axis=0),
-        "ninth decile": np.quantile(lost, 0.9, axis=0),
-    }
-    for name, values in summaries.items():
+    lost = [np.mean(lost, axis=0), *np.quantile(lost, [0.5, 0.9], axis=0)]
+    for name, values in zip(("mean", "median", "ninth decile"), lost, strict=True):
         print(f"{'lost, ' + name:<22}" + "".join(f"{value:8.4f}" for value in values))
 
 
@@ -103,8 +90,8 @@ def models(of_classes: bool) -> dict[str, object]:
             "covopt": ReLUClassifierCV(scoring="neg_log_loss", **options),
             "linear": LogisticRegressionCV(cv=3, max_iter=2000),
             "kernel": GridSearchCV(SVC(), grid, cv=3),
-            "forest": RandomForestClassifier(random_state=0),
-            "boosting": GradientBoostingClassifier(random_state=0),
+            "forest": ensemble.RandomForestClassifier(random_state=0),
+            "boosting": ensemble.GradientBoostingClassifier(random_state=0),
             "MLP": MLPClassifier(max_iter=1000, random_state=0),
         }
 
@@ -115,8 +102,8 @@ def models(of_classes: bool) -> dict[str, object]:
         "covopt": ReLURegressorCV(output_bias="free", **options),
         "linear": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
         "kernel": scaled(GridSearchCV(SVR(), grid, cv=3)),
-        "forest": RandomForestRegressor(random_state=0),
-        "boosting": GradientBoostingRegressor(random_state=0),
+        "forest": ensemble.RandomForestRegressor(random_state=0),
+        "boosting": ensemble.GradientBoostingRegressor(random_state=0),
         "MLP": scaled(MLPRegressor(max_iter=2000, random_state=0)),
     }
 

@@ -262,7 +262,7 @@ def cover(
     V, wanted = _whole(found.basis), best * (1.0 + rtol) or 1.0
     multipliers, H = _shortened(about, moved, Fraction(wanted), theorem)
     lengths = np.linalg.norm(rows @ V, axis=0)
-    uneven = lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900)
+    uneven = max(1.0, lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900))
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
     # rounding a slope is felt in second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))

@@ -3,8 +3,7 @@
     min  C(Σ_s diag(s) X̃ (p_s − q_s) + β b) + λ (2 Σ_s ‖p_s‖ + ‖q_s‖ + b²)   s.t.  p_s, q_s ∈ C_s
 
 (Pilanci and Ergen 2020, with every cell instead of a sample of them), or the price alone, through the points. Only
-the rows that bound a cell are written,
-the smallest exact form. Enumerating the cells is not timed; building the program is.
+the rows that bound a cell are written, the smallest exact form. Cells and matrices are not timed, the program is.
 """
 
 import cvxpy as cp
@@ -41,10 +40,8 @@ class Solver(ToleranceSolver):
         lifted = np.column_stack([X, np.full(len(X), bias)])
         patterns = covopt.enumerate_cells(X, bias=bias).patterns
         self.shape = (2 * len(patterns), lifted.shape[1])
-        self.atoms, self.cone = (
-            atom_matrix(lifted, patterns),
-            cell_matrix(lifted, patterns, facets(lifted, patterns)),
-        )
+        self.atoms = atom_matrix(lifted, patterns)
+        self.cone = cell_matrix(lifted, patterns, facets(lifted, patterns))
 
     def warm_up(self):
         point = cp.Variable(2)
@@ -88,23 +85,16 @@ class Solver(ToleranceSolver):
 
 def atom_matrix(rows: np.ndarray, patterns: np.ndarray) -> sparse.csr_array:
     """Return the matrix (N, 2Sr) of (p, q) ↦ Σ_s diag(s) Z (p_s − q_s), both stacked cell by cell."""
-    n_cells, dim = len(patterns), rows.shape[1]
-    sample, cell = np.nonzero(patterns.T)
-    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
-    indptr = np.concatenate([[0], np.cumsum(patterns.sum(axis=0) * dim)])
-    positive = sparse.csr_array((rows[sample].ravel(), columns, indptr), shape=(len(rows), n_cells * dim))
-    return sparse.hstack([positive, -positive], format="csr")
+    active = [sparse.csr_array(pattern[:, None] * rows) for pattern in patterns]
+    return sparse.hstack([*active, *(-each for each in active)], format="csr")
 
 
 def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray) -> sparse.csr_array:
     """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell, by the needed rows (S, N)."""
-    n_cells, dim = len(patterns), rows.shape[1]
-    cell, sample = np.nonzero(needed)
-    signed = np.where(patterns[cell, sample], 1.0, -1.0)[:, None] * rows[sample]
-    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
-    indptr = np.arange(len(cell) + 1) * dim
-    block = sparse.csr_array((signed.ravel(), columns, indptr), shape=(len(cell), n_cells * dim))
-    return sparse.block_diag([block, block], format="csr")
+    signed = [
+        (np.where(s, 1.0, -1.0)[:, None] * rows)[kept] for s, kept in zip(patterns, needed, strict=True)
+    ]
+    return sparse.block_diag([*signed, *signed], format="csr")
 
 
 def facets(rows: np.ndarray, patterns: np.ndarray) -> np.ndarray:
@@ -113,17 +103,11 @@ def facets(rows: np.ndarray, patterns: np.ndarray) -> np.ndarray:
     A hyperplane carries a facet of a cell exactly when flipping the signs of the rows on it, and of no other
     row, gives another cell. ``patterns`` must therefore hold all cells.
     """
-    packed = np.packbits(patterns, axis=1)
-    key = np.dtype((np.void, packed.shape[1]))
-    known = np.sort(np.ascontiguousarray(packed).view(key).ravel())
-    needed = np.zeros(patterns.shape, dtype=bool)
+    known, needed = {pattern.tobytes() for pattern in patterns}, np.zeros(patterns.shape, dtype=bool)
     left = np.flatnonzero(rows.any(axis=1))
     line_of = merge_lines(rows[left])[1]
-    for number in range(line_of.max(initial=-1) + 1):
-        line = left[line_of == number]
-        mask = np.zeros(patterns.shape[1], dtype=bool)
-        mask[line] = True
-        across = np.ascontiguousarray(packed ^ np.packbits(mask)).view(key).ravel()
-        place = np.minimum(np.searchsorted(known, across), len(known) - 1)
-        needed[:, line[0]] = known[place] == across
+    for number in np.unique(line_of):
+        line, flipped = left[line_of == number], patterns.copy()
+        flipped[:, line] ^= True
+        needed[:, line[0]] = [pattern.tobytes() in known for pattern in flipped]
     return needed
