@@ -226,7 +226,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
 def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None) -> GaugeBound:
     """One output: faces, signs, boxes or quadratics, by the sizes of the table."""
     r, near = rows.shape[1], None
-    more = SHOWN if goal is not None and goal > 0.0 else 1
+    goal = max(goal or 0.0, 0.0)
+    more, met = SHOWN if goal > 0.0 else 1, (1.0 + CLOSE) * goal  # all that a solve has shown
     if r <= MOST_FACED:
         with contextlib.suppress(BudgetError):
             oracle = oracle_for(rows, 0, effort)
@@ -236,27 +237,23 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
                 return GaugeBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons
     known = GaugeBound(_relaxed(rows, dual), False, VALID)
-    if known.value <= (goal or 0.0):  # all that a solve has shown
+    if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):
         known = _least(sign_gauge(rows, dual, effort), known)
     if r <= MOST_DIMENSIONS and not known.exact:
         limit = int(more * BOXES * effort)
-        boxes = box_gauge(
-            rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=max(goal or 0.0, 0.0)
-        )
+        boxes = box_gauge(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=goal)
         exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
         known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
-    if known.exact:
+    if known.exact or known.value <= met:
         return known
     if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several
         return in_integers(rows, dual)
     limit = more * quadratic_limit(len(rows), r, effort)
     if limit == 0:
         return known
-    quadratics = quadratic_gauge(
-        rows, dual, rtol=CLOSE, max_nodes=limit, goal=max(goal or 0.0, 0.0), n_threads=2
-    )
+    quadratics = quadratic_gauge(rows, dual, rtol=CLOSE, max_nodes=limit, goal=goal, n_threads=2)
     exact = quadratics.upper_bound <= (1.0 + ATTAINED) * abs(quadratics.best_value)
     return _least(known, GaugeBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
 
@@ -287,7 +284,7 @@ def fan_bound(
     # what a solve has proved is recalled where there is little time
     relaxed = _relaxed(rows, dual, max(int(ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
     calls = fan_limit(len(rows), rows.shape[1], more * effort)
-    if calls < dual.shape[1] or relaxed <= (goal or 0.0):
+    if calls < dual.shape[1] or relaxed <= (1.0 + CLOSE) * (goal or 0.0):
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
     shares, deadline = more * FAN_SHARE, now() + UNPROVED * seconds_left()

@@ -16,7 +16,7 @@ X, y = make_smooth(12)
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized"])
-@pytest.mark.parametrize("shape", [(40, 4, 2), (60, 12, 1)])
+@pytest.mark.parametrize("shape", [(20, 3, 2), (30, 9, 1)])
 def test_a_share_is_of_what_is_met_whatever_the_limit(shape, output_bias):
     n, d, k = shape
     rng = np.random.default_rng(0)
