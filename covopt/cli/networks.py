@@ -48,7 +48,7 @@ def _found(
     with progress(given, "reading the table", given.out) as shown:
         table, options, said = read_for_loss(given) if by_loss else (read_plain(given), {}, [])
         if units:
-            given.standardise, why = settle_units(given, table)
+            given.standardise, why = settle_units(given, table, options.get("loss"))
             said = [*said, *why]
         X, Y = table.features, table.targets
         if 2 * more.get("folds", 0) > len(X):  # a small table has none to leave out

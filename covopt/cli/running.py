@@ -200,16 +200,19 @@ def _loss_of(table: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def settle_units(given: SimpleNamespace, table: Any) -> tuple[bool, list[str]]:
+def settle_units(given: SimpleNamespace, table: Any, loss: Any = None) -> tuple[bool, list[str]]:
     """Return whether to standardise, and the line that says why where nobody asked for it.
 
-    Without a bias nothing is centred: then it has to be asked for.
+    Without a bias nothing is centred: then it has to be asked for. The offset of targets matters where a loss and the
+    norm are weighed against each other, and no output bias takes it.
     """
     if given.standardise is not None or given.bias == 0:
         return bool(given.standardise), []
-    from covopt.data.scaling import differing_units
+    from covopt.data.scaling import differing_units, paid_offset
 
     why = differing_units(table.X, table.feature_names)
+    if not (why or loss is None or loss.is_classification or given.output_bias != "none"):
+        why = paid_offset(table.Y, table.target_names)
     return bool(why), [f"{'units':<14} {why}; --no-standardise solves them as they are"] if why else []
 
 

@@ -47,7 +47,7 @@ def train(given: SimpleNamespace) -> Answer:
         if given.lam is None and given.loss is None:
             given.loss = "squared"  # without λ points are interpolated
         table, options, said = read_for_loss(given)
-        given.standardise, why = settle_units(given, table)
+        given.standardise, why = settle_units(given, table, options["loss"] if given.lam else None)
         X, Y, scaled = table.features, table.targets, None
         if given.standardise:
             X, Y, scaled = _standardised(X, Y, given.bias, options)

@@ -179,6 +179,28 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
     return ""
 
 
+def paid_offset(Y: np.ndarray, names: Sequence[str]) -> str:
+    """Say which target lies farther from zero than it spreads; nothing where none does.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (N, k)
+    names : sequence of str
+
+    Examples
+    --------
+    >>> paid_offset(np.array([[5000.0], [6000.0]]), ["price"])
+    'the offset of price (mean 5.5e+03, spread 500) has to be paid by neurons'
+    """
+    with np.errstate(all="ignore"):
+        middle, spread = Y.mean(axis=0), Y.std(axis=0)
+    j = int(np.argmax(np.abs(middle) - spread))
+    if not np.abs(middle[j]) > spread[j]:
+        return ""
+    numbers = f"mean {middle[j]:.3g}, spread {spread[j]:.3g}"
+    return f"the offset of {one_line(names[j], 30)} ({numbers}) has to be paid by neurons"
+
+
 def check_spans(data: Data) -> None:
     """Refuse a column that spans next to nothing beside its distance from zero, where there are others beside it.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.wording import Rows, counted, listed, one_line
-from covopt.data.scaling import differing_units
+from covopt.checks.wording import Rows, counted, listed
+from covopt.data.scaling import differing_units, paid_offset
 from covopt.files.formats import Saved
 from covopt.losses.classification import codes_of
 from covopt.status import Status
@@ -117,13 +117,7 @@ def _units(solution: Solution, *, offset: bool) -> list[str]:
     said = [apart] if apart else []
     loss = solution.loss
     if offset and solution.output_bias == "none" and loss is not None and not loss.is_classification:
-        middle, spread = data.Y.mean(axis=0), data.Y.std(axis=0)
-        j = int(np.argmax(np.abs(middle) - spread))
-        if np.abs(middle[j]) > spread[j]:
-            name = one_line(data.target_names[j], 30)
-            said.append(
-                f"the offset of {name} (mean {middle[j]:.3g}, spread {spread[j]:.3g}) has to be paid by neurons"
-            )
+        said += filter(None, [paid_offset(data.Y, data.target_names)])
     return said
 
 
