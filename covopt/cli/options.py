@@ -226,8 +226,8 @@ OPTIONS = (
            "What neurons cost: variation (their norm), label-noise or label-noise-exact.", "NAME"),
     Option("solve fit path train", "standardise", bool | None, None,
            "Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
-           "is made of it take the columns as they stand in the table. By default where their units differ, or targets "
-           "are far from zero.",
+           "is made of it take the columns as they stand in the table. By default where their units differ, or where "
+           "targets are far from zero.",
            flags=("--standardise/--no-standardise", "--standardize/--no-standardize")),
     Option("gap", "standardise", bool, False, "The network was trained on columns of mean 0 and variance 1.",
            flags=("--standardise", "--standardize")),

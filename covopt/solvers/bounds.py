@@ -42,7 +42,7 @@ from covopt.solvers.searching import search
 from covopt.status import Status
 
 FEW, MORE = 8, 1.5  # points at first, and times as many that come next
-SUBSET_TOL = 1e-3
+SUBSET_TOL = 1e-3  # of duals of fewer points, and of columns through points that nothing will prove
 RELAXED_SHARE, CLOSING_SHARE = 0.5, 0.4  # of the time that is left, one after the other
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.01  # relative rise of the bound that is told

@@ -20,7 +20,7 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
-from covopt.solvers.bounds import Bounds, more_and_more_points
+from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
@@ -268,6 +268,9 @@ class Improvement:
         by_boxes = self.problem.is_scalar and suits_boxes(rank)
         wide = self.problem.is_scalar and not (by_boxes or (self.problem.interpolates and closes))
         limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
+        # nothing will prove the last digits, which take as long as all before
+        if wide and problem.interpolates and rank > MOST_FACED:
+            options["tol"] = max(tol, SUBSET_TOL)
         self.rounds = f"{COLUMNS} with local search"
         found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)
         is_proved = found.status is Status.CERTIFIED

@@ -388,3 +388,16 @@ def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
         assert met.upper_bound <= gauge
         values.append(problem.scale_dual(dual, gauge)[1])
     assert values[0] < max(values) <= point.upper_bound
+
+
+@pytest.mark.parametrize("rows, rank, tol", [(72, 9, 1e-3), (63, 9, 1e-6), (72, 8, 1e-6)])
+def test_columns_through_points_that_nothing_proves_end_early(monkeypatch, rows, rank, tol):
+    seen = []
+
+    def ends(problem, *, tol, **options):
+        seen.append(tol)
+        raise TimeUp
+
+    monkeypatch.setattr(improve, "search", ends)
+    Improvement(instance(rows, rank, 0), lambda: None, tol=1e-6, proves=True).run()
+    assert seen == [tol]
