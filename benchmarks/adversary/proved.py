@@ -24,7 +24,7 @@ from benchmarks.adversary.solves import (
     verifies,
 )
 from covopt.certificates.prove import problem_of
-from covopt.proofs.checker.arithmetic import float_below
+from covopt.exact.rounding import below
 from covopt.proofs.checker.covopt_check import canonical, read
 from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
 from covopt.proofs.proof import Proof, differs, ratio, sealed, text
@@ -50,7 +50,7 @@ def troubled(rng: np.random.Generator) -> Outcome:
     bound = _checked(solution, proof)
     if bound is None:
         return refuted("the checker does not accept the solution's own proof")
-    return worst([bound_holds(solution, rng, float_below(bound)), verifies(solution)])
+    return worst([bound_holds(solution, rng, below(bound)), verifies(solution)])
 
 
 def _provable(solution: Any) -> bool:
@@ -134,7 +134,7 @@ def forged(rng: np.random.Generator) -> Outcome:
     bound = _checked(solution, proof)
     if bound is None:
         return held()
-    return bound_holds(solution, rng, float_below(bound))
+    return bound_holds(solution, rng, below(bound))
 
 
 def overstated(rng: np.random.Generator) -> Outcome:

@@ -13,19 +13,17 @@ from covopt.certificates.stated import SAME
 from covopt.checks.wording import NOT_EXACT, Check
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
-from covopt.exact.rounding import above
+from covopt.exact.rounding import above, below
 from covopt.losses.regression import INTERPOLATES
 from covopt.oracles.support import BY_BOXES, suits_integers
-from covopt.proofs import (
+from covopt.proofs import Proof
+from covopt.proofs.checker.dual import (
     CheckedBound,
     CheckedNetwork,
-    FirstProof,
     Problem,
-    Proof,
     check_by_faces,
     check_network,
-)  # fmt: skip
-from covopt.proofs.checker.arithmetic import float_below
+)
 from covopt.proofs.proof import differs, exactly
 from covopt.status import Status
 
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from covopt.data import Data
 
 
-def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Check]:
+def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[Check]:
     """Check residual, norm, objective and lower bound of a solution in exact arithmetic.
 
     Parameters
@@ -43,7 +41,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
     data : Data
         Its table; with a loss the targets are those that the loss uses.
     proof : Proof, optional
-        Of the lower bound; one is searched for when it is not given, or is of version 1.
+        Of the lower bound; one is searched for when it is not given.
     """
     try:
         return list(_checks(solution, data, proof))
@@ -51,7 +49,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
         return [Check("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
 
 
-def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iterator[Check]:
+def _checks(solution: Any, data: Data, proof: Proof | None) -> Iterator[Check]:
     problem, net = problem_of(solution, data), solution.network
     reason = float_link(problem, solution.potential)
     about, bound, said = problem, None, Check("", False, "")
@@ -72,18 +70,12 @@ def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iter
         yield said
     else:
         far = bound.boxes > 0 and FarRows.of(data.lifted) is not None
-        yield from _bound(solution, network, proof, bound, far=far)
+        yield from _bound(solution, network, bound, far=far)
 
 
-def _proved(
-    problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None
-) -> tuple[Problem, CheckedBound]:
+def _proved(problem: Problem, solution: Any, data: Data, proof: Proof | None) -> tuple[Problem, CheckedBound]:
     """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
     dual = multipliers_of(solution)
-    if isinstance(proof, FirstProof):
-        if proof.digest != problem.digest(dual):
-            raise InputError("the proof is about another table or another dual point: their digests differ")
-        proof = None
     if proof is None and suits_integers(data.lifted, data.lifted[:, :1]):
         with suppress(
             ValueError
@@ -109,12 +101,12 @@ def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:
 
 def _norm(solution: Any, network: CheckedNetwork) -> Check:
     ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(SAME) * network.cost
-    return Check("exact norm", ok, f"‖W‖² = {float_below(network.cost):.16g}, stated {solution.cost:.16g}")
+    return Check("exact norm", ok, f"‖W‖² = {below(network.cost):.16g}, stated {solution.cost:.16g}")
 
 
 def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> Check:
     largest = max(abs(float(v)) for v in problem.Y.ravel()) or 1.0
-    size = float_below(network.residual / Fraction(largest))
+    size = below(network.residual / Fraction(largest))
     text = "through (X, Y) exactly"
     if network.residual:
         text = f"through (X, Y + r), max |r| = {size:.2e} of max |y|; "
@@ -140,7 +132,6 @@ def _loss(solution: Any, network: CheckedNetwork) -> Check:
 def _bound(
     solution: Any,
     network: CheckedNetwork,
-    proof: Proof | FirstProof | None,
     bound: CheckedBound,
     *,
     far: bool,
@@ -151,7 +142,7 @@ def _bound(
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
     ok = Fraction(solution.lower_bound) <= proved * (1 + Fraction(AGREES))
     how = f"by {bound.boxes} boxes in integers" if bound.boxes else "by all faces in integers"
-    text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
+    text = f"{below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     repaired = upper if upper is None or network.repair is None else upper + network.repair
     gap = (repaired - proved) / repaired if repaired else Fraction(0)
     allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(AGREES)
@@ -164,14 +155,12 @@ def _bound(
         )
         text = f"{stated}; {text}"
     yield Check("exact lower bound", ok or bool(rests), text)
-    if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > proved:
-        yield Check("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
     if repaired is None:
         return
     known = solution.loss is not None or network.repair is not None
     what = "R₂(X, Y)" if solution.loss is None else "the minimum"
-    text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {above(repaired):.16g}" if known else "")
+    text = f"{below(proved):.16g} ≤ {what}" + (f" ≤ {above(repaired):.16g}" if known else "")
     closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
     contradicted = known and proved > repaired
-    text = f"{text}, relative gap {float_below(gap):.2e}"
+    text = f"{text}, relative gap {float(gap):.2e}"
     yield Check("exact bracket", closed and not contradicted, text)

@@ -19,9 +19,9 @@ from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.moments import LOW, quadratic_limit
-from covopt.proofs import Problem, Proof
+from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
-from covopt.proofs.checker.dual import LOSSES, domain, move_into_domain, multiple, within
+from covopt.proofs.checker.dual import LOSSES, Problem, domain, move_into_domain, multiple, within
 from covopt.proofs.closing import close, encoded
 from covopt.proofs.coq import FIELD_BITS
 from covopt.proofs.proof import DIGITS, counted, exactly, network_of, ratio, sealed, text, theorem_of

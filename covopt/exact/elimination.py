@@ -44,6 +44,20 @@ def integer_table(rows: Sequence[Sequence[Any]] | np.ndarray) -> tuple[list[list
     return [[x * (scale // own) for x in row] for row, own in table], scale
 
 
+def integer_array(values: Any) -> tuple[np.ndarray, Fraction]:
+    """Return an array of doubles or fractions as one of integers without a common factor, and their unit.
+
+    Examples
+    --------
+    >>> integer_array(np.array([0.5, 1.5]))
+    (array([1, 3], dtype=object), Fraction(1, 2))
+    """
+    whole, scale = integer_row(np.ravel(values).tolist())
+    common = math.gcd(*whole) or 1
+    found = np.array([*(n // common for n in whole), None], dtype=object)[:-1]
+    return found.reshape(np.shape(values)), Fraction(common, scale)
+
+
 def negative_direction(matrix: Sequence[Sequence[Any]] | np.ndarray) -> list[Fraction] | None:
     """Return v with vᵀMv < 0 exactly, or None where M is positive semidefinite (symmetric Gaussian elimination).
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
-from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
+from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import now, seconds_left
 from covopt.oracles.bounds import UNPROVED, gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -41,7 +41,6 @@ from covopt.oracles.faces import ATTAINED as BY_FACES
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
-from covopt.proofs.checker.arithmetic import float_below, sqrt_above
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
@@ -173,7 +172,7 @@ def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
     """Look at all faces in integers: no choice of units and no rows that nearly depend on each other spoil them."""
-    return GaugeBound(-float_below(-sqrt_above(square_above(rows, dual))), True, EXACT)
+    return GaugeBound(root_up(square_above(rows, dual), 2), True, EXACT)
 
 
 def bound_far(

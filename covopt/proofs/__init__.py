@@ -4,16 +4,6 @@
 which are not trusted. :mod:`covopt.proofs.proof` is the file. None of them imports a solver or an oracle.
 """
 
-from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network
-from covopt.proofs.checker.arithmetic import Problem
-from covopt.proofs.proof import FirstProof, Proof
+from covopt.proofs.proof import Proof
 
-__all__ = [
-    "CheckedBound",
-    "CheckedNetwork",
-    "FirstProof",
-    "Problem",
-    "Proof",
-    "check_by_faces",
-    "check_network",
-]
+__all__ = ["Proof"]

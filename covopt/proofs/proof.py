@@ -1,27 +1,25 @@
 """What a closed proof says, and the file that it travels in: format ``covopt-proof``, version 2.
 
-A theorem is a table in integers and rational units, and the question asked about it. Of files of version 1 it is read
-what they claim.
+A theorem is a table in integers and rational units, and the question asked about it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from covopt.errors import SolutionFileError
+from covopt.exact.elimination import integer_array
+from covopt.exact.rounding import below
 from covopt.files import parse_json, read_json, write_atomically
 from covopt.files.formats import check_format
-from covopt.proofs.checker.arithmetic import Problem, float_below, on_grid
 from covopt.proofs.checker.covopt_check import (
     LARGEST,
     LONGEST,
@@ -32,6 +30,7 @@ from covopt.proofs.checker.covopt_check import (
     double,
     read,
 )
+from covopt.proofs.checker.dual import Problem
 
 DIGITS = 15  # decimals of so many are found again by the nearest double
 
@@ -59,7 +58,7 @@ class Proof:
     @property
     def lower_bound(self) -> float:
         """What it claims to prove, rounded down."""
-        return float_below(self.own.bound)
+        return below(self.own.bound)
 
     @property
     def digest(self) -> str:
@@ -88,8 +87,8 @@ class Proof:
         return parse_json(self.text)
 
     @classmethod
-    def from_dict(cls, content: Any) -> Proof | FirstProof:
-        """Return the proof that parsed JSON holds; one of version 1 is a :class:`FirstProof`.
+    def from_dict(cls, content: Any) -> Proof:
+        """Return the proof that parsed JSON holds.
 
         Parameters
         ----------
@@ -100,9 +99,7 @@ class Proof:
         SolutionFileError
             When the content is no proof, of another version, or damaged.
         """
-        if check_format(content, "covopt-proof") == 1:
-            return FirstProof.from_dict(content)
-        content.pop("resume", None)  # of a checkpoint
+        check_format(content, "covopt-proof")
         found = cls(canonical(content))
         found.own  # noqa: B018
         return found
@@ -117,7 +114,7 @@ class Proof:
         write_atomically(path, lambda stream: stream.write(self.text.encode()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Proof | FirstProof:
+    def load(cls, path: str | os.PathLike[str]) -> Proof:
         """Read what :meth:`save` wrote.
 
         Parameters
@@ -139,33 +136,6 @@ class Proof:
         return cls.from_dict(read_json(path))
 
 
-class FirstProof(NamedTuple):
-    """What a file of version 1 claims, which is proved anew, for nothing in a file is believed.
-
-    Attributes
-    ----------
-    digest : str
-        Of the table and the dual point that it is about, :meth:`covopt.proofs.checker.arithmetic.Problem.digest`.
-    lower_bound : float
-    """
-
-    digest: str
-    lower_bound: float
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> FirstProof:
-        """Read the content of a file of version 1; raise SolutionFileError where it is damaged."""
-        digest, bound = content.get("digest"), content.get("lower_bound")
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            bound = math.nan
-        if not isinstance(digest, str) or not abs(bound) <= sys.float_info.max:
-            raise SolutionFileError(
-                f"the proof is damaged: its digest must be text and its lower bound a finite number, they are "
-                f"{digest!r:.40} and {content.get('lower_bound')!r:.40}"
-            )
-        return cls(digest, float(bound))
-
-
 def on_unit(values: Sequence[Any], *, decimals: bool = True) -> tuple[list[int], Fraction]:
     """Write doubles as integers of one unit, a power of ten where all of them are short decimals, else of two.
 
@@ -182,7 +152,7 @@ def on_unit(values: Sequence[Any], *, decimals: bool = True) -> tuple[list[int],
             break
         if all(n / 10**places == value for n, value in zip(whole, values, strict=True)):
             return whole, Fraction(1, 10**places)
-    (found,), unit = on_grid(np.array(values, dtype=object))
+    found, unit = integer_array(np.array(values, dtype=object))
     return found.tolist(), unit
 
 

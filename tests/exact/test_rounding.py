@@ -19,6 +19,8 @@ from covopt.exact.rounding import (
     misses_up,
     operator_norm_up,
     relative_gap,
+    root_down,
+    root_up,
     sum_bounds,
     transfer_up,
     two_product,
@@ -33,6 +35,13 @@ def dot(a, b):
 
 def nasty(rng, shape, spread):
     return rng.standard_normal(shape) * 10.0 ** rng.uniform(-spread, spread, shape)
+
+
+def test_roots_are_rounded_to_their_side():
+    for value in [*np.random.default_rng(0).uniform(1e-12, 50, 60).tolist(), 1.0, 2.0, 1 - 1e-15]:
+        below, above, exact = (*(root(Fraction(value), 2) for root in (root_down, root_up)), Fraction(value))
+        assert Fraction(below) ** 2 <= exact <= Fraction(above) ** 2
+        assert above - below <= math.ulp(above)
 
 
 @settings(max_examples=30)

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.certificates.prove import cover
-from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import check_cover, largest_bound
+from covopt.proofs.checker.dual import Problem
 
 
 def make_problem(X, Y, bias=1.0, **options) -> Problem:
@@ -19,8 +19,3 @@ def proved(problem: Problem, dual) -> Fraction:
     own = cover(problem, np.asarray(dual, dtype=float))[1]
     assert check_cover(own) > 0
     return max(Fraction(0), largest_bound(own))
-
-
-def content_of(digest: str, lower_bound: float) -> dict:
-    """What of a file of version 1 is still read."""
-    return {"format": "covopt-proof", "version": 1, "digest": digest, "lower_bound": lower_bound}

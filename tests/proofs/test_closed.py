@@ -18,8 +18,8 @@ from covopt.datasets import make_smooth
 from covopt.errors import InputError
 from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
-from covopt.proofs import Problem
 from covopt.proofs.checker.covopt_check import MAGNITUDE, check_cover, magnitude
+from covopt.proofs.checker.dual import Problem
 
 CHECKER = Path(__file__).parents[2] / "checkers" / "covopt_check.py"
 BEGINNING = '{"digest":"' + 64 * "0" + '","format":"covopt-proof","network":'

@@ -9,18 +9,60 @@ costs at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.proofs.checker.arithmetic import ZERO, Problem, dot, fractions, norm_above, on_grid, sqrt_above
+from covopt.exact.elimination import integer_array
+from covopt.exact.rounding import root_up
 from covopt.proofs.checker.covopt_check import SHARES
 from covopt.proofs.checker.faces import square_above
 
 LOSSES = (None, *SHARES)  # those with a proof
+ZERO = Fraction(0)
 Bound = Fraction | None  # None is infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A table and the question asked about it: minimise ‖W‖² through the points, or C(f) + lam ‖W‖² with a loss.
+
+    Attributes
+    ----------
+    X, Y : ndarray of shape (N, d), (N, k)
+        Y is ±1 for a loss of two classes.
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+    loss : str or None
+        A name of :mod:`covopt.losses`; None for interpolation.
+    lam, delta : float
+        Strength, and the parameter of the huber loss.
+    sample_weight : ndarray of shape (N,) or None
+        C is the mean with these weights.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    bias: float
+    output_bias: str = "none"
+    loss: str | None = None
+    lam: float = 0.0
+    delta: float = 1.0
+    sample_weight: np.ndarray | None = None
+
+
+def fractions(values: Any) -> Any:
+    """Return nested lists or an array of floats as nested lists of fractions."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    return [fractions(value) for value in values] if isinstance(values, list) else Fraction(values)
+
+
+def dot(first: Iterable[Any], second: Iterable[Any]) -> Any:
+    """Σ a b."""
+    return sum((a * b for a, b in zip(first, second, strict=True)), ZERO)
 
 
 def weights_of(problem: Problem) -> list[Fraction]:
@@ -142,8 +184,8 @@ def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
     moved = move_into_domain(problem, dual)
     if any(value.denominator & (value.denominator - 1) for value in moved):
         raise ValueError("the dual point that was moved into its domain is not one of sums of floats")
-    gauge = sqrt_above(square_above(lift(problem), np.array([*moved, None], dtype=object)[:-1]))
-    return CheckedBound(dual_value(problem, moved, gauge), 0)
+    square = square_above(lift(problem), np.array([*moved, None], dtype=object)[:-1])
+    return CheckedBound(dual_value(problem, moved, Fraction(root_up(square, 2))), 0)
 
 
 class CheckedNetwork(NamedTuple):
@@ -162,9 +204,9 @@ def check_network(
     problem: Problem, hidden_weights: np.ndarray, output_weights: np.ndarray, output_bias: np.ndarray
 ) -> CheckedNetwork:
     """Evaluate f(x) = Σ_j max(w_j·(x, β), 0) v_j + β b on all rows in integers; the rows of arrays are w_j, v_j."""
-    (rows,), first = on_grid(lift(problem))
-    (hidden,), second = on_grid(hidden_weights)
-    (output,), third = on_grid(output_weights)
+    rows, first = integer_array(lift(problem))
+    hidden, second = integer_array(hidden_weights)
+    output, third = integer_array(output_weights)
     heights = np.maximum(rows.dot(hidden.T), 0) if len(hidden) else np.zeros((len(rows), 0), dtype=object)
     values = heights.dot(output) if len(hidden) else np.zeros(problem.Y.shape, dtype=object)
     unit, shift = first * second * third, fractions(output_bias)
@@ -209,7 +251,7 @@ def repair_above(problem: Problem, residual: Sequence[Sequence[Fraction]]) -> Fr
     cost, slope, square = ZERO, none, Fraction(dot(direction, direction))
     for (left, low), (right, high) in zip([(start, none), *placed[:-1]], placed, strict=True):
         steeper = [(b - a) / (right - left) for a, b in zip(low, high, strict=True)]
-        kink = norm_above(b - a for a, b in zip(slope, steeper, strict=True))
-        cost += 2 * kink * sqrt_above(square + (left / Fraction(problem.bias)) ** 2)
+        kink = sum(((b - a) ** 2 for a, b in zip(slope, steeper, strict=True)), ZERO)
+        cost += 2 * Fraction(root_up(kink * (square + (left / Fraction(problem.bias)) ** 2), 2))
         slope = steeper
     return cost

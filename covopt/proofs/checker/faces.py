@@ -36,8 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.exact.elimination import negative_direction
-from covopt.proofs.checker.arithmetic import on_grid
+from covopt.exact.elimination import integer_array, negative_direction
 
 Vector = Sequence[int]
 Matrix = list[Vector]  # Gᵀ: a row for each output
@@ -97,8 +96,8 @@ def square_above(rows: np.ndarray, dual: np.ndarray) -> Fraction:
         raise ValueError(f"faces are walked for rows of at most {DIMENSION} numbers, not of {rows.shape[1]}")
     if not len(rows):
         return Fraction(0)
-    (z,), first = on_grid(np.pad(rows, ((0, 0), (0, DIMENSION - rows.shape[1]))))
-    (weights,), second = on_grid(dual.reshape(len(dual), -1))
+    z, first = integer_array(np.pad(rows, ((0, 0), (0, DIMENSION - rows.shape[1]))))
+    weights, second = integer_array(dual.reshape(len(dual), -1))
     unit = (first * second) ** 2
     planes = planes_of(z.tolist(), weights.tolist())
     square = Fraction(0)
