@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from covopt.exact.rounding import TINY, UNIT, allowance, down, gamma, scaled_up, up
+from covopt.exact.rounding import TINY, UNIT, allowance, down, gamma, lengths_up, scaled_up, up
 
 LOST = 2.0**-10  # orthonormality beyond which a decomposition says nothing
 _ROOM = 1.0 + 2.0**-20
@@ -224,7 +224,9 @@ def singular_values_between(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     power = int(np.frexp(np.abs(matrix).max())[1])
     scaled = np.ldexp(matrix, -power)
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
-    miss = _miss_up(scaled, left, values, right)
+    error = np.abs(scaled - (left * values) @ right)
+    error += gamma(2 * count + 10) * (np.abs(scaled) + (np.abs(left) * values) @ np.abs(right))
+    miss = float(lengths_up(error.reshape(1, -1))[0])
     spread = [_defect_up(left), _defect_up(right.T)]
     shrink = down(math.sqrt(down(max(0.0, down(1.0 - spread[0])) * max(0.0, down(1.0 - spread[1])))))
     stretch = up(math.sqrt(up(up(1.0 + spread[0]) * up(1.0 + spread[1]))))
@@ -240,19 +242,4 @@ def _defect_up(basis: np.ndarray) -> float:
     size = np.abs(basis)
     gram = np.abs(basis.T @ basis - np.eye(basis.shape[1]))
     gram = gram + gamma(len(basis) + 3) * (size.T @ size + np.eye(basis.shape[1]))
-    return _frobenius_up(gram)
-
-
-def _miss_up(matrix: np.ndarray, left: np.ndarray, values: np.ndarray, right: np.ndarray) -> float:
-    """Bound ‖A − U S Vᵀ‖₂ from above by its Frobenius norm."""
-    error = np.abs(matrix - (left * values) @ right)
-    size = np.abs(matrix) + (np.abs(left) * values) @ np.abs(right)
-    return _frobenius_up(error + gamma(2 * len(values) + 10) * size)
-
-
-def _frobenius_up(matrix: np.ndarray) -> float:
-    """Bound the Frobenius norm of a matrix whose entries are not negative."""
-    total = float((matrix * matrix).sum())
-    return up(
-        math.sqrt(up(total + allowance(matrix.size + 2, total) + matrix.size * TINY)) * (1.0 + 4.0 * UNIT)
-    )
+    return float(lengths_up(gram.reshape(1, -1))[0])
