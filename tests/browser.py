@@ -4,12 +4,12 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from selenium import webdriver
 
 
 @contextmanager
 def chromium(width, height):
     """Yield a browser with a window of this size."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     binary, driver = next(filter(None, map(shutil.which, names)), None), shutil.which("chromedriver")
     if binary is None or driver is None:

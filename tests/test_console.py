@@ -69,8 +69,6 @@ def test_what_is_shown_is_what_comes_out(page, tmp_path, monkeypatch):
         Path("mine.csv").write_text("größe;bar;y\n1,5;yes;2\n2,5;;3\n3,5;no;1\n", encoding="latin-1")
     count = 0
     for command, shown in steps((ROOT / page).read_text()):
-        if "torch" in command:
-            pytest.importorskip("torch")
         smaller = command.replace("make_smooth(60)", "make_smooth(12)").replace(" --plot path.png", "")
         smaller = smaller.replace("covopt path", "covopt path --n-lams 3")
         found = run(smaller if page == "docs/start.md" else command)  # which shows no numbers

@@ -12,6 +12,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import covopt
@@ -197,7 +198,6 @@ def test_state_dicts(seed, tmp_path, monkeypatch):
 
 
 def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
     from covopt.network.state_dict import read_model
 
     monkeypatch.chdir(tmp_path)
@@ -216,7 +216,6 @@ def test_an_archive_that_fills_the_memory_is_not_opened(name, tmp_path):
         found.writestr("X.npy", npy("(3000000, 100)", rest=bytes(2**20)))
         found.infolist()[0].file_size = 3 << 30
     if name == "m.pt":
-        pytest.importorskip("torch")
         from covopt.network.state_dict import read_model as reader
     else:
         reader = table

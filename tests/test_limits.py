@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import covopt
@@ -77,8 +78,6 @@ COMMANDS = cases(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_clock):
-    if command.startswith("train"):
-        pytest.importorskip("torch")
     monkeypatch.chdir(tables)
     arguments = command.split()
     for name, rows in (("middle.csv", 2000), ("classes.csv", 100_000)):
@@ -87,7 +86,7 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch, processor_c
             content[:, 2] = content[:, 2] if name == "middle.csv" else content[:, 0] > 0
             np.savetxt(name, content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
     if "digits.csv" in arguments:
-        X, y = pytest.importorskip("sklearn.datasets").load_digits(return_X_y=True, as_frame=True)
+        X, y = load_digits(return_X_y=True, as_frame=True)
         X.assign(y=y)[:600].to_csv("digits.csv", index=False)
     limit = float(arguments[-1]) if "--time-limit" in arguments else LIMIT
     for again in (True, False):
@@ -137,8 +136,6 @@ def test_what_a_signal_raised_is_not_masked_by_the_code_that_it_fell_into(raised
 
 @pytest.mark.slow
 def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
     content = np.random.default_rng(0).standard_normal((20_000, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryLimitWarning)

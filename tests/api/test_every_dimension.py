@@ -17,7 +17,6 @@ BRIEF = (Phase("adam", 60, decay="cosine"),)
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize(("n", "d"), [(16, 70), (16, 20), (20, 10)])
 def test_commands_work_in_every_dimension(n, d):
-    pytest.importorskip("torch")
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, d))
     y = X[:, 0] + 0.3 * rng.standard_normal(n)

@@ -190,7 +190,6 @@ def test_a_row_far_shorter_than_the_others_without_bias(seed, short):
 
 @pytest.mark.slow
 def test_a_cone_program_of_many_cells_interpolates():
-    pytest.importorskip("cvxpy")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2)).round(3)
     y = (np.abs(X[:, 0]) + 0.3 * X[:, 1]).round(3)

@@ -1,8 +1,10 @@
 """``standardise=True``: everything takes the user's columns, in any units; what else holds is in messages.txt."""
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,12 +39,10 @@ def test_the_network_takes_the_columns_of_the_user(tmp_path):
     frame = pd.DataFrame(X[:, ::-1], columns=["income", "year"])
     named = covopt.fit(pd.DataFrame(X, columns=["year", "income"]), y, lam="0.01max", standardise=True)
     np.testing.assert_allclose(named.network.predict(frame), said, rtol=1e-12)
-    torch = pytest.importorskip("torch")
     with torch.no_grad():
         np.testing.assert_allclose(found.network.to_torch()(torch.tensor(X)).numpy()[:, 0], said, rtol=1e-11)
-    runtime = pytest.importorskip("onnxruntime")
     found.network.to_onnx(tmp_path / "net.onnx")
-    session = runtime.InferenceSession(tmp_path / "net.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     np.testing.assert_allclose(session.run(["Y"], {"X": X})[0][:, 0], said, rtol=1e-11)
     smaller = found.network.reduce(X, preserve="outputs")
     np.testing.assert_allclose(smaller.predict(X), said, rtol=1e-9)

@@ -7,6 +7,8 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from pyarrow import parquet
 
 from covopt import enumerate_cells
 from covopt.arrangement import files
@@ -29,8 +31,7 @@ def test_streamed_cells_are_the_cells(suffix, n, d, tmp_path, monkeypatch):
     if suffix == ".npy":
         packed = np.load(tmp_path / "cells.npy", mmap_mode="r")
     else:
-        pq = pytest.importorskip("pyarrow.parquet")
-        column = pq.read_table(tmp_path / "cells.parquet")["pattern"].to_pylist()
+        column = parquet.read_table(tmp_path / "cells.parquet")["pattern"].to_pylist()
         packed = np.array([list(pattern) for pattern in column], dtype=np.uint8)
     assert packed.shape == whole.packed.shape
     assert count == said[-1] == len(whole) == most_cells(X, bias=1.0)
@@ -74,8 +75,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
 
 
 def test_cells_of_a_cluster_are_those_of_this_machine():
-    distributed = pytest.importorskip("distributed")
-    from joblib import parallel_config
+    import distributed
 
     X = np.random.default_rng(0).standard_normal((12, 3))
     with (

@@ -36,7 +36,6 @@ def load(file):
 @pytest.fixture
 def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
-    pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
     forget_helpers()
 
@@ -137,8 +136,6 @@ SOLVERS = [  # the file, its parameters, the problem, what it is given, and how 
 
 @pytest.mark.parametrize(("file", "parameters", "terms", "given", "most"), SOLVERS)
 def test_every_solver_comes_close_and_never_below(parts, file, parameters, terms, given, most):
-    if file == "training_batch":
-        pytest.importorskip("torch")
     objective = make_objective(parts, X4, np.sign(Y4) if terms.get("loss") == "logistic" else Y4, **terms)
     solver = parts(f"solvers/{file}.py").Solver.get_instance(**parameters)
     solver.set_objective(**objective.get_objective())
@@ -151,7 +148,8 @@ def test_every_solver_comes_close_and_never_below(parts, file, parameters, terms
 
 # ------------------------------------------------------------------ the whole run
 def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
-    benchopt = pytest.importorskip("benchopt")
+    import benchopt
+
     monkeypatch.setenv("BENCHOPT_CACHE", str(tmp_path / "cache"))
     forget_helpers()
     file = benchopt.run_benchmark(
@@ -168,7 +166,6 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
 
 
 def test_the_command_hands_on_to_benchopt_and_is_there_in_a_checkout_only(tmp_path, monkeypatch):
-    pytest.importorskip("benchopt")
     asked = []
     monkeypatch.setattr(
         commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)

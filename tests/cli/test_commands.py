@@ -183,7 +183,6 @@ TRAIN = ("train", "t.csv", *Y, *AB, "--steps", 60, "--seeds", 2, "--widths")
 
 
 def test_training_against_the_certificate(here, monkeypatch):
-    pytest.importorskip("torch")
     import covopt.api.fitting
     from covopt.training.loop import Runner
 
@@ -208,7 +207,6 @@ def test_training_against_the_certificate(here, monkeypatch):
 
 
 def test_training_that_is_interrupted_saves_what_there_is(here, monkeypatch):
-    pytest.importorskip("torch")
     import _thread
     import time
 

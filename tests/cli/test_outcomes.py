@@ -123,8 +123,6 @@ def steps(section):
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
 def test_what_commands_do(section, here, solved):
-    if "\ntrain " in section:
-        pytest.importorskip("torch")
     shutil.copy(solved, "solved.json")
     space = {**globals(), "here": here}
     for line, expressions in steps(section):

@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 from covopt.errors import InputError
 from covopt.network.state_dict import read_model, write_model
 from tests.commands import run, said
 
-torch = pytest.importorskip("torch")
 ASKED = ("t.csv", "--target", "y", "--out")
 
 

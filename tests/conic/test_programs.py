@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -12,8 +13,6 @@ import covopt
 from covopt.conic.programs import BACKENDS, relaxed_dual, resolve_backend, run_backend
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
-
-cp = pytest.importorskip("cvxpy")
 
 
 def bound(problem, **options):

@@ -5,6 +5,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+import torch
 
 import covopt
 from covopt.depth import (
@@ -102,7 +103,6 @@ def test_the_bottleneck_bound_holds_for_every_k_and_network():
 
 
 def test_tangent_kernel_trace_is_the_squared_gradient():
-    torch = pytest.importorskip("torch")
     rng = np.random.default_rng(2)
     network = random_network(rng, (3, 4, 5, 2))
     module = network.to_torch()

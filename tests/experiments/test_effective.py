@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 import covopt
 from covopt.datasets import make_random_plane
 from covopt.experiments.effective import cell_minimum, effective_cost
 from covopt.potentials import make_potential
 
-torch = pytest.importorskip("torch")
 NAMES = ("variation", "label-noise", "label-noise-exact")
 
 

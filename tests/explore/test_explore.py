@@ -19,8 +19,6 @@ from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import short
 from tests.commands import run
 
-pytest.importorskip("plotly")
-
 
 def packed_in(html: str) -> dict:
     """Return the data of a page as it is written."""

@@ -3,7 +3,10 @@
 import io
 
 import numpy as np
-import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 import covopt
 from covopt.explore import write_page
@@ -11,13 +14,6 @@ from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import short
 from tests.browser import chromium
-
-pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 X = np.linspace(-1, 1, 7)[:, None]
 Y = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.5, 0.2])

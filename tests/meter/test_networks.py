@@ -3,7 +3,12 @@
 from itertools import pairwise
 
 import numpy as np
+import onnx
 import pytest
+import torch
+from safetensors.numpy import save_file
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
 
 import covopt
 from covopt.errors import InputError
@@ -13,7 +18,6 @@ from covopt.meter.networks import check_forward, read_network
 from covopt.meter.tables import of_mlp, of_weight_decay, read_table
 from covopt.network import DeepReLUNetwork
 
-torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((12, 2))
 
@@ -55,15 +59,12 @@ def forms(folder):
     yield "pt", folder / "model.pt"
     np.savez(folder / "model.npz", **arrays)
     yield "npz", folder / "model.npz"
-    from safetensors.numpy import save_file
-
     save_file(arrays, folder / "model.safetensors")
     yield "safetensors", str(folder / "model.safetensors")
     deep = DeepReLUNetwork([arrays["0.weight"], arrays["2.weight"]], [arrays["0.bias"], arrays["2.bias"]])
     yield "deep", deep
-    if pytest.importorskip("onnx"):
-        deep.to_onnx(folder / "model.onnx")
-        yield "onnx", folder / "model.onnx"
+    deep.to_onnx(folder / "model.onnx")
+    yield "onnx", folder / "model.onnx"
     shuffled = {"weight": "head.weight", "bias": "head.bias"}  # its last layer has the first name
     named = {(f"layer.{k[2:]}" if k[0] == "0" else shuffled[k[2:]]): v for k, v in arrays.items()}
     yield "names in another order", named
@@ -96,7 +97,6 @@ def test_a_module_of_ones_own_is_asked_about_the_points():
 
 
 def test_onnx_is_asked_what_it_computes(tmp_path):
-    onnx = pytest.importorskip("onnx")
     helper, arrays = onnx.helper, [RNG.standard_normal(shape) for shape in ((2, 4), (4,), (4, 1))]
     held = [onnx.numpy_helper.from_array(a, name) for a, name in zip(arrays, "ABC", strict=True)]
     entry, last = (
@@ -181,23 +181,21 @@ def test_weight_decay_is_torchs(name, k, theirs, reduction):
 
 
 def test_a_scaler_does_what_it_was_told():
-    scalers = pytest.importorskip("sklearn.preprocessing").StandardScaler
     far, y, own = 7.0 * X + 3.0, RNG.standard_normal(len(X)), read_network(module(2, 7, 1), 2, 1.0)
     deep = DeepReLUNetwork([w for w, _ in own.layers])
     for options in ({}, {"with_mean": False}, {"with_std": False}):
-        scaler = scalers(**options).fit(far)
+        scaler = StandardScaler(**options).fit(far)
         table = read_table(own, deep, far, y, None, 1.0, scaler, None, standardised=False)
         np.testing.assert_allclose(table.data.X, scaler.transform(far), rtol=1e-12, atol=1e-12)
 
 
 def test_alpha_is_that_of_scikit_learn():
     """Without biases, its loss_ of a whole batch is the same multiple of covopt's objective."""
-    neural = pytest.importorskip("sklearn.neural_network")
     y, ratios = RNG.standard_normal(len(X)), []
     loss = make_loss("squared")
     loss.encode_targets(y)
     for seed in range(2):
-        mlp = neural.MLPRegressor(
+        mlp = MLPRegressor(
             hidden_layer_sizes=(5,), alpha=0.7, solver="lbfgs", max_iter=8, random_state=seed, tol=0.0
         )
         with pytest.warns(Warning, match="ITERATIONS|iterations"):

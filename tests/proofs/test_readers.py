@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selenium.webdriver.support.ui import WebDriverWait
 
 from benchmarks.adversary.proved import forge
 from covopt.errors import InputError
@@ -174,7 +175,7 @@ def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
         def verdict(*names):
             choose.clear()
             choose.send_keys("\n".join(str(tmp_path / name) for name in names))
-            wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(browser, 30)
+            wait = WebDriverWait(browser, 30)
             wait.until(lambda page: page.find_element("id", "verdict").text[:1] in "✓✗D")
             return browser.find_element("id", "verdict").text
 

@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris, load_linnerud
 
 import covopt
 from covopt.data import Data
@@ -107,7 +108,7 @@ def test_small_tables_in_many_dimensions_are_certified(n, d, k):
 @pytest.mark.parametrize("n", [16, pytest.param(20, marks=pytest.mark.slow)])
 def test_linnerud_is_certified(n):
     """Three outputs stopped with a lower bound that was the upper one less the slack of a search."""
-    table = pytest.importorskip("sklearn.datasets").load_linnerud(return_X_y=True)
+    table = load_linnerud(return_X_y=True)
     X, Y = ((part[:n] - part.mean(axis=0)) / part.std(axis=0) for part in table)
     assert covopt.min_norm(X, Y, duplicates="mean", time_limit_s=120.0).status is Status.CERTIFIED
 
@@ -123,9 +124,7 @@ def test_which_oracle_takes_a_table():
 @pytest.mark.slow
 def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
     """Raw iris stopped at a gap of 4 % after 520 rounds, 50 × 7 normal points at 28 %: both are a minute's work."""
-    flowers = np.unique(
-        np.column_stack(pytest.importorskip("sklearn.datasets").load_iris(return_X_y=True)), axis=0
-    )
+    flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
     normal, targets = (
         np.random.default_rng(seed).standard_normal(shape) for seed, shape in ((0, (50, 7)), (1, 50))
     )

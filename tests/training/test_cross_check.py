@@ -7,16 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-import covopt  # noqa: E402
-from covopt.completely_positive.graphs import complete_bipartite, graph_matrix  # noqa: E402
-from covopt.errors import CertificateContradictedError, InputError  # noqa: E402
-from covopt.losses.regression import INTERPOLATES  # noqa: E402
-from covopt.meter.gap import against  # noqa: E402
-from covopt.plotting.history import plot_losses  # noqa: E402
-from covopt.training import Phase, loop, plateau, recheck  # noqa: E402
-from covopt.training.crosscheck import cross_check  # noqa: E402
+import covopt
+from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
+from covopt.errors import CertificateContradictedError, InputError
+from covopt.losses.regression import INTERPOLATES
+from covopt.meter.gap import against
+from covopt.plotting.history import plot_losses
+from covopt.training import Phase, loop, plateau, recheck
+from covopt.training.crosscheck import cross_check
 
 QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import covopt  # noqa: E402
-from covopt.training import Phase, train  # noqa: E402
-from tests.commands import said  # noqa: E402
+import covopt
+from covopt.training import Phase, train
+from tests.commands import said
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 RNG = np.random.default_rng(0)

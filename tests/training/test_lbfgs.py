@@ -1,12 +1,10 @@
 """Batched L-BFGS against scipy's on functions with known minima, and the independence of the members."""
 
 import numpy as np
-import pytest
+import torch
 from scipy import optimize
 
-torch = pytest.importorskip("torch")
-
-from covopt.training.optimisers import STATUSES, BatchedLBFGS  # noqa: E402
+from covopt.training.optimisers import STATUSES, BatchedLBFGS
 
 
 def minimise(function, theta, *, steps, tol_gradient=1e-8, callback=None):

@@ -7,16 +7,15 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from covopt.checks.memory import memory_limited  # noqa: E402
-from covopt.depth.layers import Layout  # noqa: E402
-from covopt.errors import BudgetError, InputError  # noqa: E402
-from covopt.losses import make_loss  # noqa: E402
-from covopt.training import Phase, loop, train  # noqa: E402
-from covopt.training.model import BatchedLoss, BatchedNetworks  # noqa: E402
-from covopt.training.schedule import initial_weights, make_grid  # noqa: E402
+from covopt.checks.memory import memory_limited
+from covopt.depth.layers import Layout
+from covopt.errors import BudgetError, InputError
+from covopt.losses import make_loss
+from covopt.training import Phase, loop, train
+from covopt.training.model import BatchedLoss, BatchedNetworks
+from covopt.training.schedule import initial_weights, make_grid
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)

@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
-torch = pytest.importorskip("torch")
-
-from torch.optim.adam import adam  # noqa: E402
-from torch.optim.sgd import sgd  # noqa: E402
-
-from covopt.losses import Huber, make_loss  # noqa: E402
-from covopt.training import Phase, train  # noqa: E402
-from covopt.training.model import BatchedLoss  # noqa: E402
-from covopt.training.optimisers import BETAS, DRAWN_TOGETHER  # noqa: E402
-from covopt.training.schedule import DRAWS, generator  # noqa: E402
-from tests.cases import cases  # noqa: E402
+from covopt.losses import Huber, make_loss
+from covopt.training import Phase, train
+from covopt.training.model import BatchedLoss
+from covopt.training.optimisers import BETAS, DRAWN_TOGETHER
+from covopt.training.schedule import DRAWS, generator
+from tests.cases import cases
 
 N = 12
 RNG = np.random.default_rng(0)
