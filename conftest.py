@@ -3,6 +3,7 @@
 The processes share what they compile: each kernel is compiled by the first that needs it, and the others wait for it.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestModule
 
+gc.disable()  # what is imported and collected stays; a look at all of it takes half a second
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -51,6 +53,12 @@ def pytest_collection_modifyitems(items):
         if item.path.suffix == ".ipynb" and item.path.stem not in BY_DAY:
             item.add_marker("slow")
     items.sort(key=lambda item: [item.nodeid.startswith(place) for place in FIRST], reverse=True)
+
+
+def pytest_collection_finish():
+    """Look for garbage from here on, among what tests leave alone."""
+    gc.freeze()
+    gc.enable()
 
 
 if "numpy" in sys.modules:  # a plugin was first

@@ -63,7 +63,7 @@ def test_the_printed_potential_is_invariant_under_affine_maps(seed):
     )
 
 
-# ---------------------------------------------------------------------- certificates, files, messages
+# ------------------------------------------------------------------- certificates, files, messages
 @pytest.fixture(scope="module", params=NAMES)
 def solved(request):
     rng = np.random.default_rng(7)

@@ -88,7 +88,7 @@ def test_summary_and_properties():
         assert part in text
 
 
-# ---------------------------------------------------------------------- tight set, uniqueness, fewest neurons
+# ----------------------------------------------------------- tight set, uniqueness, fewest neurons
 def fewest_by_brute_force(solution: Solution) -> int:
     """Fewest tight columns whose nonnegative combination (and a free offset) interpolates: all supports."""
     tight = solution.tight_set()

@@ -1,11 +1,20 @@
-"""A limit that is not reached changes nothing, on tables with rows of zeros and rows that are said twice."""
+"""A limit that is not reached changes nothing; one that is reached leaves an answer, in every dimension."""
+
+import warnings
 
 import numpy as np
 import pytest
 
 import covopt
-from covopt.datasets import make_random_plane
+from covopt.api.lambdas import largest_lambda
+from covopt.api.task import Task
+from covopt.datasets import make_random_plane, make_smooth
+from covopt.errors import NotCertifiedWarning
+from covopt.limits import now
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.support import bound_gauge
+from covopt.status import Status
+from covopt.training import Phase
 
 
 def table(seed, d, *, through=True):
@@ -83,3 +92,68 @@ def test_any_limit_is_enough_for_a_network_through_the_points(rows, columns, pro
     assert found.status == "time_limit"
     assert len(found.network) > 0
     assert np.abs(found.predict(X) - y).max() <= 1e-9 * np.abs(y).max()
+
+
+# ---- λ as a share of λ_max: the same problem in any units, said in the summary, refused where it means nothing.
+LINE_X, LINE_Y = make_smooth(12)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized"])
+@pytest.mark.parametrize("shape", [(20, 3, 2), (30, 9, 1)])
+def test_a_share_is_of_what_is_met_whatever_the_limit(shape, output_bias):
+    n, d, k = shape
+    rng = np.random.default_rng(0)
+    points, targets = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+
+    def task():
+        return Task(points, targets, "squared", 1.0, output_bias, None, "variation", "auto", 1e-4, None)
+
+    met, (proved, slack) = task().largest(), largest_lambda(task(), proves=True)
+    assert task().largest(1e3) == met and task().strength("0.5max", 1e3) == 0.5 * met
+    assert proved / (1.0 + slack) <= met * (1.0 + 1e-3) and met <= proved * (1.0 + 1e-9)
+    hurried = task().largest(1e-9)
+    assert 0.0 < hurried <= met * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "limit"), [(400, 0.3), pytest.param(1797, 5.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("output_bias", [pytest.param("none", marks=pytest.mark.slow), "penalized"])
+def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(processor_clock, n, limit, output_bias):
+    """1797 × 64 with ten classes took 99 s of a limit of 10: each search had the limit, and its fallback none."""
+    rng = np.random.default_rng(0)
+    points, labels = rng.standard_normal((n, 64)), rng.integers(0, 10, n)
+    options = {"loss": "softmax-cross-entropy", "output_bias": output_bias}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        began = now()  # of the processor, and still while code is compiled
+        found = covopt.fit(points, labels, time_limit_s=limit, **options)
+    assert now() - began < limit + 4.0  # two seconds, and other work beside them
+    assert 0.0 < found.lam < found.lambda_max
+
+
+# ---- commands that once asked for all faces, on tables with far more of them: an answer, or a bracket that says so.
+BRIEF = (Phase("adam", 60, decay="cosine"),)
+
+
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize(("n", "d"), [(16, 70), (16, 20), (20, 10)])
+def test_commands_work_in_every_dimension(n, d):
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, d))
+    y = X[:, 0] + 0.3 * rng.standard_normal(n)
+    assert count_faces(n, np.linalg.matrix_rank(np.column_stack([X, np.ones(n)]))) > DEFAULT_FACE_BUDGET
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        top = covopt.lambda_max(X, y)
+        empty, some = covopt.path(X, y, lams=[top, 0.7 * top], time_limit_s=10.0)
+        model = covopt.ReLURegressor(0.7 * top, time_limit_s=10.0).fit(X, y)
+    assert {one.category for one in caught} <= {NotCertifiedWarning}
+    assert len(empty.network) == 0 < len(some.network)
+    for solution in (empty, some, model.solution_):
+        assert 0.0 < solution.lower_bound <= solution.objective * (1 + 1e-12)
+        assert solution.gap <= 1e-6 or solution.status is Status.HEURISTIC
+        assert covopt.verify(solution).ok
+    assert np.all(np.isfinite(model.predict(X)))
+    trained = covopt.cross_check(some, seeds=2, widths=8, schedule=BRIEF)
+    assert (trained.table.objective >= some.lower_bound * (1 - 1e-9)).all()
+    neurons = covopt.sparsity_bounds(X, y)
+    assert 1 <= neurons.lower <= neurons.upper <= n

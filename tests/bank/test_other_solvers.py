@@ -23,7 +23,7 @@ def named(problems):
 refuse = Mock(side_effect=BudgetError("too many faces"))
 
 
-# ---------------------------------------------------------------------- where the faces are too many
+# -------------------------------------------------------------------- where the faces are too many
 SEARCHED = [*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))]
 SEARCHED = [p for p in SEARCHED if not p.name.startswith("line/interpolation")]  # which arcs solve
 
@@ -83,7 +83,7 @@ def test_conic(name, backend, tol):
     assert covopt.verify(solution).ok
 
 
-# ---------------------------------------------------------------------- Frank–Wolfe over the covariance cone
+# ------------------------------------------------------------ Frank–Wolfe over the covariance cone
 def frank_wolfe(problem, **options):
     if problem.loss is not None:  # a sum of squares instead of their mean
         options["lam"] = problem.lam * len(problem.targets)

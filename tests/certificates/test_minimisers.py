@@ -52,7 +52,7 @@ def test_whether_masses_can_move(name):
     assert found.unique is unique and why in found.reason
 
 
-# ---------------------------------------------------------------------- segments of minimisers that hide
+# ---------------------------------------------------------------- segments of minimisers that hide
 def cube(d):
     """Rows ±e_i and the activations of (±1, …, ±1), which (1, …, 1)/√d is a dual for: entries 0 and 1."""
     rows = np.concatenate([np.eye(d), -np.eye(d)])

@@ -1,17 +1,18 @@
-"""Where the time went, and what is logged for programs."""
-
-from __future__ import annotations
+"""Where the time went, what is said to people and logged for programs."""
 
 import json
 import logging
 import os
 import time
 from itertools import count
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 import covopt
-from covopt.checks.speaking import Stopwatch, logger, silence, stage, timing, write_events
+from covopt.checks.speaking import Stopwatch, logger, silence, speaking, stage, timing, write_events
+from covopt.datasets import load_digit_images
 from covopt.errors import CovoptWarning, InputError, SolutionFileError
 from covopt.limits import compiling, now
 
@@ -154,3 +155,64 @@ def test_a_log_on_a_full_disk_ends_in_one_warning():
     finally:
         silence(handler)
     assert len(said) == 1
+
+
+# ---- what people see and hold: one line for each object, tables for notebooks, words, networks of lists.
+
+
+# ---------------------------------------------------------------------- networks
+
+
+# ---------------------------------------------------------------------- words
+def test_verbose(capsys, caplog):
+    covopt.min_norm(X, Y, verbose=1)
+    said = capsys.readouterr().err
+    assert said.startswith("covopt Solution(certified")
+    assert said.count("\n") == 1
+    covopt.fit(X, Y, lam=0.01, verbose=2)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("covopt round 0: ")
+    assert said[-1].startswith("covopt Solution(certified, λ 0.01")
+    covopt.path(X, Y, n_lams=2, verbose=1)
+    assert capsys.readouterr().err.count("covopt Solution(") == 2
+    covopt.min_norm(X, Y)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(RuntimeError), speaking(2):
+        raise RuntimeError
+    assert (logger.handlers, logger.level) == ([], logging.NOTSET)
+    with caplog.at_level(logging.DEBUG, logger="covopt"):
+        covopt.min_norm(X, Y)
+    assert {record.levelname for record in caplog.records} == {"DEBUG", "INFO"}
+
+
+def test_threads_are_those_of_the_machine(monkeypatch):
+    import os
+
+    from covopt.oracles.cascade import exact_oracle
+    from covopt.parallel import available_threads
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3, 4}, raising=False)
+    assert available_threads() == exact_oracle(np.eye(2), 0).n_threads == 5
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert available_threads() == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert available_threads() == 5
+
+
+def test_mnist_is_fetched_and_scaled(monkeypatch):
+    import sklearn.datasets
+
+    def fetch(name, **options):
+        assert name == "mnist_784"
+        labels = np.repeat(np.arange(10), 3).astype(str)
+        return np.repeat(np.arange(30)[:, None], 784, axis=1) * 255 // 29, labels
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    X, labels = load_digit_images((0, 9), 2, source="mnist")
+    assert X.shape == (4, 784)
+    assert X[labels == 9].min() > 0.8 > X[labels == 0].max()
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", Mock(side_effect=OSError("no route to host")))
+    with pytest.raises(InputError, match=r"MNIST could not be fetched from OpenML \(no route to host\)"):
+        load_digit_images(source="mnist")

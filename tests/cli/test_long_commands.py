@@ -157,7 +157,7 @@ def test_the_best_so_far_is_written_while_a_round_takes_long(folder, monkeypatch
     assert (folder / "r.json").read_text() == "best"
 
 
-# ---------------------------------------------------------------------- a full disk, a folder that becomes read-only
+# ---------------------------------------------------- a full disk, a folder that becomes read-only
 @pytest.mark.parametrize(
     ("name", "fault"), list(zip(ON_A_DISK, 3 * [errno.EROFS, errno.ENOSPC], strict=True))
 )

@@ -1,4 +1,7 @@
-"""Factors: what they multiply to, how many rows they have, and that none of it depends on units."""
+"""Factors: what they multiply to, and upper bounds: a factor within a tolerance is a factor of another matrix."""
+
+import json
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -6,12 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
-from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
-from covopt.completely_positive.graphs import (
-    graph_matrix,
-    incidence,
+import covopt
+from covopt.completely_positive import graphs
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
+from covopt.completely_positive.completion import completes
+from covopt.completely_positive.dominance import (
+    dominance_factor,
+    dominance_rows,
+    dominance_vector,
+    smallest_comparison,
 )
+from covopt.completely_positive.exclusion import indefinite_comparison
+from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
+from covopt.completely_positive.graphs import graph_matrix, incidence
+from covopt.completely_positive.matrix import read_matrix
+from covopt.completely_positive.upper import factor_proof, is_doubly_nonnegative, theorem_cap
+from covopt.exact.elimination import negative_direction
+from tests.completely_positive.bank import BIG, failed, gram
 
 
 @pytest.mark.parametrize(
@@ -91,3 +105,116 @@ def test_caratheodory(n, m, seed):
     assert len(C) <= min(m, n * (n + 1) // 2)
     assert (C >= 0).all()
     assert np.abs(C.T @ C - B.T @ B).max() < 1e-11
+
+
+# ---- upper bounds on the CP-rank of exact matrices: a factor within a tolerance is a factor of another matrix.
+def test_weights_recognise_square_roots_of_rationals():
+    rows = [[1, 2, 0, 1], [0, 1, 1, 3]]
+    weights = [Fraction(2), Fraction(3, 7)]
+    A = [
+        [sum(w * u[i] * u[j] for w, u in zip(weights, rows, strict=True)) for j in range(4)] for i in range(4)
+    ]
+    B = np.array([[float(w) ** 0.5 * x for x in u] for w, u in zip(weights, rows, strict=True)])
+    assert factor_proof(read_matrix(A), B) == "weights"
+    A[0][0] += Fraction(1, 10**30)
+    assert factor_proof(read_matrix(A), B) is None
+    negative = [[2, -1], [-1, 2]]  # 3 e₁e₁ᵀ + 3 e₂e₂ᵀ − 11ᵀ
+    assert factor_proof(read_matrix(negative), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])) is None
+
+
+def test_dominance_in_rational_arithmetic():
+    A = read_matrix([[2, 1, 0], [1, 2, 1], [0, 1, 2]])
+    assert dominance_rows(A, dominance_vector(A)) == 3
+    singular = read_matrix([[1, 2, 0], [2, 5, 3], [0, 3, 9]])
+    d = dominance_vector(singular)
+    assert dominance_rows(singular, d) == 2
+    less = read_matrix([[1, 2, 0], [2, Fraction(5) - Fraction(1, 10**30), 3], [0, 3, 9]])
+    assert dominance_vector(less) is None
+    assert indefinite_comparison(singular) is None and indefinite_comparison(less).method == "comparison"
+    assert dominance_rows(less, d) is None
+    assert dominance_rows(A, [Fraction(1)] * 2) is None
+    assert dominance_rows(A, [Fraction(-1)] * 3) is None
+
+
+def test_a_rest_below_rounding_is_not_claimed_to_be_factored():
+    # rank 5, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
+    rng = np.random.default_rng(8)
+    A = [[10**24 * x for x in row] for row in gram(rng.integers(1, 10, (4, 5)))]
+    assert covopt.cp_rank(A).lower == 4
+    A[0][0] += 1
+    found = covopt.cp_rank(A, time_limit_s=0.5)
+    assert found.lower == 5
+    assert found.upper is None or found.upper >= 5
+    assert failed(found) == set()
+
+
+def test_what_is_not_proved_is_called_approximate(monkeypatch):
+    from covopt.completely_positive import bounding
+
+    rng = np.random.default_rng(8)
+    A = gram(rng.integers(1, 10, (5, 5)))
+    monkeypatch.setattr(bounding, "factor_proof", lambda *args: None)
+    monkeypatch.setattr(bounding, "CERTIFIED_ORDER", 0)
+    found = covopt.cp_rank(A)
+    assert (found.status, found.lower, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, 5, None, 5)
+    assert found.factor is None
+    assert "5 rows in an APPROXIMATE factor, which proves nothing" in found.summary()
+    assert any(r.side == "approximate" and "APPROXIMATE" in r.text for r in found.reasons)
+    assert failed(found) == set()
+    content = json.loads(json.dumps(found.to_dict()))
+    again = CPRankCertificate.from_dict(content)
+    assert again.upper_numerical == 5
+    for reason in content["readings"][0]["reasons"]:
+        if reason["side"] == "approximate":
+            reason["data"]["factor"][0][0] *= 2
+    assert failed(content)
+
+
+@pytest.mark.parametrize(
+    "text", ["the CP-rank is 1, as everybody knows", "", "rank of A, and the CP-rank is 1"]
+)
+def test_a_file_cannot_bring_its_own_words(text):
+    found = covopt.cp_rank([[2, 1], [1, 2]])
+    content = found.to_dict() | {"notes": [text]}
+    for reason in content["readings"][0]["reasons"]:
+        reason["text"] = text
+        reason["data"] |= {"how": text, "proof": text}
+    again = CPRankCertificate.from_dict(content)
+    assert again.notes == ()
+    assert not text or text not in again.summary()
+    assert failed(again) == set()
+
+
+def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_the_inverse_can_bear():
+    one, less = Fraction(1), Fraction(-1, 10**6)
+    near, row = [[one + Fraction(1, 10**30), one], [one, one]], np.array([[1.0, 1.0]])
+    assert completes([[one, one], [one, one]], row) and not completes(near, row)
+    assert completes(near, np.array([[1e-15, 0.0], [1.0, 1.0]]))
+    # an entry that would have to be negative is none of a factor
+    assert not completes([[one, -one], [-one, 2 * one]], np.array([[1.0, 1e-12], [0.0, 1.0]]))
+    assert not completes([[one, less], [less, one]], np.array([[1.0, 1e-7], [0.0, 1.0]]))
+    # entries of size one, 1e-13 from a factor, and indefinite
+    B = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-7]])
+    exact = [[Fraction(x) for x in row] for row in B.T.tolist()]
+    A = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in exact] for a in exact]
+    assert completes(A, B)
+    A[1][1] -= Fraction(1, 10**13)
+    assert negative_direction(A) is not None and not completes(A, B)
+    # a 5-cycle with slack: five rows on its edges, ten unknowns, ten equations
+    A = read_matrix((3 * np.eye(5, dtype=int) + graphs.graph_matrix(graphs.cycle(5))).tolist()).fractions()
+    B = dominance_factor(np.array(A, dtype=float))
+    assert B.shape == (5, 5) and completes(A, B)
+    A[0][2] = A[2][0] = Fraction(1, 10**20)  # a zero entry that no row can make
+    assert not completes(A, B)
+    # nearly singular: the rows that span it come in another order
+    e = Fraction(1, 3 * 10**9)
+    A = [[one, one, 0 * e], [one, 2 + e / 2, one], [0 * e, one, 1 + e]]
+    root = float(1 + e / 2) ** 0.5
+    assert completes(
+        A, np.array([[1.0, 1.0, 0.0], [0.0, root, 1.0 / root], [0.0, 0.0, float(1.5 * e) ** 0.5]])
+    )
+    sizes = [theorem_cap(read_matrix((5 * np.eye(n, dtype=int) + 1).tolist())) for n in (3, 4, 5, 6, 7)]
+    assert sizes == [3, 4, 6, 17, 24] and theorem_cap(read_matrix(np.ones((6, 6), dtype=int))) == 1
+    assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
+    assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
+    assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding

@@ -1,4 +1,4 @@
-"""Programs over all cells, dual points of the semidefinite relaxation beside known optima, and their backends."""
+"""Programs over all cells and over given neurons, dual points of the semidefinite relaxation, backends."""
 
 import os
 import subprocess
@@ -8,11 +8,15 @@ import textwrap
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import covopt
+from covopt.conic.cell_lp import cell_lp
 from covopt.conic.programs import BACKENDS, relaxed_dual, resolve_backend, run_backend
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
+from covopt.status import Status
+from tests.cases import drawn, normal
 
 
 def bound(problem, **options):
@@ -110,3 +114,89 @@ def test_an_unlicensed_wheel_is_probed_once_and_never_picked(tmp_path):
         [sys.executable, "-c", textwrap.dedent(SCRIPT)], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def vertex_directions(X, bias=1.0):
+    lifted = np.column_stack([X, np.full(len(X), bias)])
+    pairs = [np.cross(a, b) for i, a in enumerate(lifted) for b in lifted[:i]]
+    return np.array([sign * pair for pair in pairs for sign in (1, -1)])
+
+
+def reference_ranges(atoms, y):
+    """Min and max of each mass over {‖z‖₁ ≤ optimum, A z = y}, in split variables, by another code path."""
+    n = atoms.shape[1]
+    both = np.hstack([atoms, -atoms])
+    best = linprog(np.ones(2 * n), A_eq=both, b_eq=y, method="highs").fun
+    ranges = np.empty((n, 2))
+    for s in range(n):
+        for side, sense in ((0, 1.0), (1, -1.0)):
+            objective = np.zeros(2 * n)
+            objective[[s, n + s]] = sense, -sense
+            bound = {"A_ub": np.ones((1, 2 * n)), "b_ub": [best * (1 + 1e-9)]}
+            answer = linprog(objective, A_eq=both, b_eq=y, method="highs", **bound)
+            ranges[s, side] = sense * answer.fun
+    return best, ranges
+
+
+@pytest.mark.parametrize("n_samples", [4, 7, pytest.param(10, marks=pytest.mark.slow)])
+def test_cost_and_ranges_match_a_reference(n_samples):
+    X, y = normal(n_samples, (n_samples, 2), n_samples)
+    directions = vertex_directions(X)
+    answer = cell_lp(X, y, directions)
+    atoms = np.maximum(np.column_stack([X, np.ones(n_samples)]) @ answer.directions.T, 0)
+    cost, ranges = reference_ranges(atoms, y)
+    assert answer.solver == "HIGHS"
+    assert answer.status is Status.CERTIFIED
+    assert answer.cost == pytest.approx(cost, rel=1e-8)
+    assert answer.lower_bound == pytest.approx(cost, rel=1e-8)
+    assert np.abs(atoms.T @ answer.dual).max() <= 1 + 1e-12
+    assert answer.residual <= 1e-9 * np.abs(y).max()
+    np.testing.assert_allclose(answer.ranges, ranges, atol=1e-5 * cost)
+    assert (answer.ranges[:, 0] <= answer.masses).all() and (answer.masses <= answer.ranges[:, 1]).all()
+    assert answer.is_unique == (np.ptp(ranges, axis=1).max() < 1e-5 * cost)
+
+
+def test_not_unique_has_the_whole_segment():
+    # The four quadrants' neurons for y = (1, 2, 1, 1) on the compass: m₁ = √13/6 + m₃ … one free parameter.
+    X = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
+    c, s = 2 / np.sqrt(13), 3 / np.sqrt(13)
+    directions = np.array([[c, s], [-c, s], [-c, -s], [c, -s]])
+    answer = cell_lp(X, [1, 2, 1, 1], directions, bias=0.0)
+    r = np.sqrt(13)
+    assert answer.cost == pytest.approx(r)
+    assert not answer.is_unique
+    # m₄ = r/2 − m₁, m₂ = 2r/3 − m₁, m₃ = m₁ − r/6, all ≥ 0
+    expected = [[r / 6, r / 2], [r / 6, r / 2], [0, r / 3], [0, r / 3]]
+    np.testing.assert_allclose(answer.ranges, expected, atol=1e-7)
+
+
+def test_duplicate_directions_share_their_mass():
+    answer = cell_lp([[2.0]], [-3.0], [[1.0], [5.0], [-1.0]], bias=0.0)
+    np.testing.assert_allclose(answer.ranges, [[-1.5, 0], [-1.5, 0], [0, 0]], atol=1e-7)
+    assert answer.cost == pytest.approx(1.5)
+    assert not answer.is_unique
+
+
+def test_dependent_samples_and_far_units():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((5, 2)), 2, axis=0)
+    y = np.repeat(rng.standard_normal(5), 2)
+    directions = vertex_directions(X[::2])
+    one = cell_lp(X, y, directions)
+    assert one.status is Status.CERTIFIED
+    same = cell_lp(1e6 * X, 1e-4 * y, directions, bias=1e6)
+    assert same.cost == pytest.approx(1e-10 * one.cost, rel=1e-7)
+
+
+def test_length_of_directions_does_not_matter():
+    rng, X, y = drawn(1, (5, 2), 5)
+    directions = vertex_directions(X)
+    scaled = directions * 10.0 ** rng.integers(-200, 150, size=(len(directions), 1))
+    one, other = cell_lp(X, y, directions), cell_lp(X, y, scaled)
+    np.testing.assert_allclose(other.masses, one.masses, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(other.directions, axis=1), 1.0)
+
+
+def test_a_dead_neuron_never_has_mass():
+    answer = cell_lp([[1.0]], [[2.0]], [[1.0], [-1.0]], bias=0.0)
+    np.testing.assert_array_equal(answer.ranges, [[2, 2], [0, 0]])

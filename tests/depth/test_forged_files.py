@@ -213,7 +213,7 @@ def test_a_row_of_weight_zero_takes_no_part(loss):
         KINDS["trees"].value((replace(tree, rows=(3, *tree.rows[1:])),), found.asked())
 
 
-# ------------------------------------------------------------------ one target, and bounds laid on other tables
+# ----------------------------------------------------- one target, and bounds laid on other tables
 def test_a_bound_by_rows_is_about_those_rows():
     X, Y = np.array([[1.0, 0.0], [0.7, 1.1], [0.2, 0.4]]), np.array([[3.0], [3.0], [-0.1]])
     asked = DeepSolution(

@@ -1,16 +1,23 @@
-"""Values and gradients of 𝓛ᵏ, the image constraint, and membership in S with certificates both ways."""
+"""FL22: 𝓛ᵏ, membership in S with certificates both ways, tight instances on graphs; the effective cost."""
 
 import dataclasses
 from fractions import Fraction
 from itertools import pairwise, product
 
+import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import covopt
+from covopt.completely_positive import graphs
+from covopt.datasets import make_random_plane
 from covopt.experiments.covariance import covariance
+from covopt.experiments.effective import cell_minimum, effective_cost
 from covopt.experiments.membership import Place, check_membership, cone_membership, minimise
+from covopt.potentials import make_potential
 
 
 def weights_of(rng, widths, bias):
@@ -150,3 +157,102 @@ def test_the_minimum_against_sampling_and_horns_matrix():
         [[1.0 if min(abs(i - j), 5 - abs(i - j)) != 1 else -1.0 for j in range(5)] for i in range(5)]
     )
     assert -1e-9 <= minimise(np.zeros((5, 5)), horn).lower_bound <= 1e-9  # copositive, with zeros
+
+
+# ----------------------------------------------------------- fL22 Prop 14 and Remark 23 on graphs.
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graphs.complete_bipartite(3, 3),
+        graphs.petersen(),
+        graphs.random_triangle_free(9, random_state=2),
+    ],
+)
+def test_one_neuron_per_edge(graph):
+    instance = covopt.tight_instance(graph)
+    edges = graph.number_of_edges()
+    assert instance.n_neurons == len(instance.network) == edges
+    assert instance.cost == 4 * edges == instance.network.squared_norm
+    # Tr (YYᵀ)^½ is the sum of the singular values of Y
+    assert instance.cost == pytest.approx(2 * np.linalg.norm(instance.Y, "nuc"), rel=1e-12)
+    for network in (instance.network, instance.small_network):
+        assert np.abs(network.predict(instance.X) - instance.Y).max() < 1e-12
+    assert len(instance.small_network) == graph.number_of_nodes()
+    assert instance.small_network.squared_norm > instance.cost
+    assert "Prop 14" in instance.summary()
+
+
+def test_a_graph_with_triangles_needs_fewer_neurons_than_edges():
+    instance = covopt.tight_instance(nx.complete_graph(4))
+    assert instance.n_neurons == len(instance.network) == 4
+    assert instance.cost == 24
+    assert instance.network.squared_norm == pytest.approx(24, rel=1e-12)
+    assert np.abs(instance.network.predict(instance.X) - instance.Y).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    "graph", [graphs.cycle(4), pytest.param(graphs.complete_bipartite(3, 3), marks=pytest.mark.slow)]
+)
+def test_agreement_with_min_norm(graph):
+    instance = covopt.tight_instance(graph)
+    solution = covopt.min_norm(instance.X, instance.Y, bias=0.0, tol=1e-5, random_state=0)
+    assert solution.lower_bound <= instance.cost * (1 + 1e-9)
+    assert solution.cost >= instance.cost * (1 - 1e-9)
+    assert solution.cost == pytest.approx(instance.cost, rel=1e-5)
+    # the covariance is the same at every minimiser, and no minimiser has fewer neurons than the CP-rank
+    hidden = np.maximum(instance.X @ solution.network.hidden_weights.T, 0.0)
+    assert np.abs(hidden @ hidden.T - instance.Y).max() < 0.05
+    assert len(solution.network) >= instance.n_neurons
+
+
+# --------------- the effective cost of label noise, and its least value in the cells of a network.
+NAMES = ("variation", "label-noise", "label-noise-exact")
+
+
+def random_network(m=6, d=2, k=1, bias=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    width = d + (bias > 0)
+    return covopt.ReLUNetwork(rng.standard_normal((m, width)), rng.standard_normal((m, k)), bias)
+
+
+def cost_in(network, X, name):
+    weights = make_potential(name).weigh(network.lift(X), network.hidden_weights)
+    return float(np.abs(network.output_weights[:, 0]) @ weights)
+
+
+@pytest.mark.parametrize(("k", "bias"), [(1, 1.0), (1, 0.0), (3, 1.0), (2, 0.7)])
+def test_effective_cost_is_the_mean_squared_gradient(k, bias):
+    network = random_network(k=k, bias=bias)
+    X = np.random.default_rng(1).standard_normal((5, 2))
+    hidden = torch.tensor(network.hidden_weights, requires_grad=True)
+    output = torch.tensor(network.output_weights, requires_grad=True)
+    total = 0.0
+    for row in network.lift(X):
+        f = torch.relu(hidden @ torch.tensor(row)) @ output
+        for value in f:
+            slopes = torch.autograd.grad(value, [hidden, output], retain_graph=True)
+            total += sum(float((g**2).sum()) for g in slopes)
+    assert effective_cost(network, X) == pytest.approx(total / len(X), rel=1e-12)
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_certified_minimisers_are_least_in_their_cells(name):
+    X, y = make_random_plane(8, random_state=3)
+    solution = covopt.min_norm(X, y, potential=name, tol=1e-9)
+    found = cell_minimum(solution.network, X, potential=name)
+    cost = solution.cost / 2 if name == "variation" else solution.cost
+    assert found.cost == pytest.approx(cost, rel=1e-9)
+    assert abs(found.excess) <= 1e-6
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_least_value_is_below_the_network_and_above_the_certified_bound(name):
+    X = np.random.default_rng(4).standard_normal((6, 2))
+    network = random_network(m=12, seed=5)
+    y = network.predict(X)
+    found = cell_minimum(network, X, potential=name, negligible=1e-12)
+    bound = covopt.min_norm(X, y, potential=name).lower_bound / (2 if name == "variation" else 1)
+    assert found.cost == pytest.approx(cost_in(network, X, name), rel=1e-12)
+    assert bound * (1 - 1e-6) <= found.least <= found.cost * (1 + 1e-7)

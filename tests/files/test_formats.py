@@ -1,16 +1,23 @@
-"""The registry of formats: every file that covopt writes is in it, and its sentences are the same everywhere."""
+"""The registry of formats, files of version 0.1.0, and deadlines within large files."""
 
 import contextlib
+import io
 import json
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import covopt
+from covopt.cli import app
+from covopt.data.table_files import read_table
 from covopt.errors import InputError, SolutionFileError
 from covopt.files import read_json, write_json
 from covopt.files.formats import FORMATS, check_format
+from covopt.limits import TimeUp, limited
 from tests.commands import refused, run
 
 X, Y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
@@ -106,3 +113,45 @@ def test_brackets_in_strings_do_not_nest(tmp_path):
         file = tmp_path / "a.json"
         write_json(file, content)
         assert read_json(file) == content
+
+
+# ------------------------ files that version 0.1.0 wrote are read and verified by every later one.
+FOLDER = Path(__file__).parents[1] / "data" / "v0_1_0"
+FILES = sorted(FOLDER.glob("*.json"))
+OBJECTIVES = {
+    "solution": 14.60112616,
+    "vector_solution": 8.0,
+    "fit": 0.1223317645,
+    "label_noise": (3 + 5**0.5) / 2,
+}
+
+
+def test_there_is_one_file_of_each_format():
+    assert [file.stem for file in FILES] == [
+        "classifier", "cp_rank", "cp_rank_integer", "fit", "label_noise", "label_noise_exact", "path",
+        "solution", "vector_solution",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_of_version_0_1_0_loads_and_verifies(file):
+    found = covopt.load(file)
+    assert covopt.verify(found).ok
+    assert len(found) == 3 if file.stem == "path" else True
+    if file.stem in OBJECTIVES:
+        assert found.objective == pytest.approx(OBJECTIVES[file.stem], rel=1e-6)
+    assert CliRunner().invoke(app, ["verify", str(file)]).exit_code == 0
+
+
+# --------------------------------------------------------------- large files: deadlines are heard.
+def test_a_deadline_is_heard_while_a_long_table_is_read(tmp_path):
+    numbers = np.random.default_rng(0).standard_normal((2000, 3))
+    stream = io.StringIO()
+    np.savetxt(stream, numbers, delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    head, _, rows = stream.getvalue().partition("\n")
+    (tmp_path / "table.csv").write_text(f"{head}\n{rows * 30}")
+    read = read_table(tmp_path / "table.csv", target="y")
+    assert np.array_equal(read.X, np.tile(numbers[:, :2], (30, 1)))
+    with pytest.raises(TimeUp), limited(0.01):
+        while True:  # Python drops an alarm that falls into a callback of the collector
+            read_table(tmp_path / "table.csv", target="y")

@@ -1,16 +1,23 @@
+"""Searches from below, relaxations from above, and branch and bound between them."""
+
 import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from covopt.limits import TimeUp, limited
 from covopt.oracles import ascent
+from covopt.oracles.bounds import Relaxation, gauge_bound
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import LocalSearchOracle, approach, climb, climb_outputs
+from covopt.oracles.signs import sign_tree
 from covopt.oracles.vector_faces import VectorFaceOracle
 from tests.cases import drawn, normal, unit
-from tests.oracles.table import functions, question
+from tests.oracles.table import face_oracle, functions, question
 
 
 def test_climbs_start_where_rows_of_uneven_columns_are_round():
@@ -100,3 +107,106 @@ def test_starts_come_near_the_maxima_that_climbs_from_them_meet():
     assert np.median(values) > 0.95 * np.median(all_ends)
     zero = np.zeros_like(dual)  # no direction to go
     assert len(approach(rows, zero, starts[:2])) == 2
+
+
+@pytest.mark.parametrize("subset", [[1, 4, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8]])
+def test_restriction_keeps_rows_and_gauge(subset):
+    """Of three rows in five dimensions, and of rows of low rank."""
+    rng = np.random.default_rng(2)
+    rows, dual, rank = rng.standard_normal((9, 5)), np.zeros(9), min(len(subset), 3)
+    if len(subset) > rank:
+        rows = rows[:, :rank] @ rng.standard_normal((rank, 5))
+    dual[subset] = rng.standard_normal(len(subset))
+    reduced, basis = restrict(rows, np.array(subset))
+    assert reduced.shape == (len(subset), rank)
+    assert_allclose(basis.T @ basis, np.eye(rank), atol=1e-14)
+    assert_allclose(reduced @ basis.T, rows[subset], atol=1e-12)
+    answer = face_oracle(reduced).price(dual[subset])
+    assert_allclose(functions(rows, dual, answer.neurons @ basis.T), answer.values, atol=1e-12)
+    turned = rows @ np.linalg.svd(rows)[2][: np.linalg.matrix_rank(rows)].T
+    assert abs(answer.values[0]) == pytest.approx(abs(face_oracle(turned).price(dual).values[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d", "k", "n_rounds", "most"), [(20, 8, 3, 200, 1.03), (150, 12, 4, 60, 1.4)])
+def test_several_outputs_have_a_bound_that_is_near(n, d, k, n_rounds, most):
+    """The lifted form of 1797 × 64 rows with ten outputs took minutes and 4.7 GB."""
+    rows, dual, starts = normal(0, (n, d), (n, k), (50, d))
+    found = climb_outputs(rows, dual, starts / np.linalg.norm(starts, axis=1, keepdims=True))[1].max()
+    bound = gauge_bound(rows, dual, n_rounds=n_rounds)
+    assert found <= bound <= most * found
+    assert bound < 0.8 * np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1)
+    each = [gauge_bound(rows, column, n_rounds=15) for column in dual.T]
+    assert bound <= np.linalg.norm(each) * (1 + 1e-9)
+
+
+def test_a_bound_that_is_given_no_time_holds():
+    rows, dual, directions = normal(0, (300, 4), 300, (2000, 4))
+    met = np.abs(np.maximum(directions @ rows.T, 0.0) @ dual / np.linalg.norm(directions, axis=1)).max()
+    best, hurried = gauge_bound(rows, dual), gauge_bound(rows, dual, seconds=0.0)
+    assert met < best <= hurried < np.inf
+    assert hurried == gauge_bound(rows, dual, n_rounds=1)
+    # two outputs of one row: h = √2, of each alone 1
+    assert gauge_bound(np.ones((400, 1)), np.full((400, 2), 1.0 / 400)) >= np.sqrt(2.0)
+
+
+def labelled(n, d, k, seed=0):
+    """Rows around k centres, and the residual of a guess: what a dual of k classes looks like."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    rows = rng.standard_normal((n, d)) + 2.0 * rng.standard_normal((k, d))[labels]
+    return rows, (np.eye(k)[labels] - 1.0 / k) / n
+
+
+def test_no_neuron_serves_all_classes():
+    """The root of the sum of squares of each output's bound was 2.9 times h on digits of ten classes."""
+    rows, dual = labelled(120, 12, 8)
+    best = climb_outputs(rows, dual, np.eye(12))[1].max()
+    relaxation = Relaxation(rows)
+    apart = np.linalg.norm([gauge_bound(rows, column) for column in dual.T])
+    found = relaxation.bound(dual)
+    assert best <= found.value <= found.proved() < 1.1 * best < 0.7 * apart
+    assert_allclose(
+        np.vdot(found.atoms[0], dual), found.value, rtol=1e-6
+    )  # where the bound is attained, nearly
+    again = relaxation.bound(0.9 * dual + 0.1 * dual[::-1])  # from where the first one ended
+    assert again.value < 1.1 * climb_outputs(rows, 0.9 * dual + 0.1 * dual[::-1], np.eye(12))[1].max()
+
+
+def test_updates_go_on_until_they_show_what_a_solve_has_shown():
+    rows, dual = labelled(120, 8, 5)
+    once, goal = gauge_bound(rows, dual, n_rounds=10), gauge_bound(rows, dual, n_rounds=25)
+    assert gauge_bound(rows, dual, n_rounds=10, goal=goal) <= goal < once
+
+
+# ---- branch and bound against the exact oracle, brute force and closed forms; its limits leave valid bounds.
+def oracle(rows, **options):
+    return BranchAndBoundOracle(rows, random_state=0, n_starts=options.pop("n_starts", 64), **options)
+
+
+def test_an_interrupt_leaves_a_valid_bound(monkeypatch):
+    rows, dual = normal(0, (18, 6), 18)
+    truth = oracle(rows).price(dual).upper_bound
+    real, calls = sign_tree.bound_node, []
+    for last in (1, 2, 3, 4, 7):  # in the first root, the second, either part of a node
+
+        def stop(*args, last=last):
+            calls.append(1)
+            if len(calls) == last:
+                raise KeyboardInterrupt
+            return real(*args)
+
+        calls.clear()
+        monkeypatch.setattr(sign_tree, "bound_node", stop)
+        asked = oracle(rows, n_starts=1)
+        assert asked.price(dual).upper_bound >= truth * (1 - 1e-9)
+        assert asked.interrupted and len(calls) == last
+
+
+def test_a_goal_ends_the_search_with_a_bound_that_holds():
+    rows, dual = normal(1, (25, 8), 25)
+    tight, loose = oracle(rows), oracle(rows, goal=1.5)
+    dual /= abs(tight.price(dual).values[0])
+    found = loose.price(dual)
+    assert 1.0 <= found.upper_bound <= 1.5 and not found.exact
+    assert loose.n_nodes < tight.n_nodes
+    assert loose.price(2.0 * dual).upper_bound == pytest.approx(2.0, rel=1e-9)  # out of reach: the maximum

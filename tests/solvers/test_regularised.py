@@ -1,17 +1,20 @@
-"""The regularised problem: its constants, its units, and starts from what is near."""
+"""The regularised problem: constants, units, the active set, and starts from what is near."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import covopt
 from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers.generation import Generation
-from tests.cases import drawn, unit
+from covopt.solvers.regularised import following
+from covopt.solvers.regularised.active_set import VIOLATION, solve_sparse
+from tests.cases import drawn, normal, unit
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
 BIASES = ("none", "penalized", "free")
@@ -114,3 +117,153 @@ def test_targets_keep_their_units_and_rows_their_place():
     assert reduction.target_scale == 1.0
     assert not problem.rows[0].any()
     np.testing.assert_array_equal(problem.loss.targets, loss.targets[[0, 1, 3]])
+
+
+TOL = 1.01 * VIOLATION  # summed in another order
+
+
+def value(atoms, targets, weights):
+    return 0.5 * float(np.square(targets - atoms.T @ weights).sum()) + float(np.abs(weights).sum())
+
+
+def check_optimal(atoms, targets, weights):
+    products = atoms @ (targets - atoms.T @ weights)
+    assert np.abs(products).max() <= 1 + TOL
+    used = weights != 0
+    np.testing.assert_allclose(products[used], np.sign(weights[used]), atol=TOL)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_columns_in_pairs_and_repeated(seed):
+    """σ(w·x) − σ(−w·x) is linear: pairs depend on one another as soon as there are more of them than inputs."""
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
+    units = rng.standard_normal((9, 3))
+    units = np.concatenate([units, -units, units[:3]])
+    atoms = np.ascontiguousarray(np.maximum(units @ rows.T, 0.0))
+    targets = 30.0 * rng.standard_normal(12)
+    check_optimal(atoms, targets, solve_sparse(atoms, targets))
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0, 1))
+@settings(max_examples=30, deadline=None)
+def test_any_start_ends_at_the_same_value(seed, share):
+    rng = np.random.default_rng(seed)
+    atoms, targets = np.abs(rng.standard_normal((30, 10))), 20.0 * rng.standard_normal(10)
+    start = np.where(rng.random(30) < share, rng.standard_normal(30), 0.0)
+    cold, warm = solve_sparse(atoms, targets), solve_sparse(atoms, targets, start)
+    check_optimal(atoms, targets, warm)
+    assert value(atoms, targets, warm) == pytest.approx(value(atoms, targets, cold), rel=1e-9)
+
+
+def test_nothing_to_do():
+    assert not solve_sparse(np.eye(3), np.array([0.5, -0.9, 0.0])).any()
+    assert not solve_sparse(np.zeros((2, 3)), np.ones(3)).any()
+    assert solve_sparse(np.zeros((0, 3)), np.ones(3)).shape == (0,)
+
+
+def test_a_column_that_nearly_depends_on_an_active_one_takes_its_place():
+    atoms = np.array([[1.0, 0.0], [1.0, 1e-6]])
+    targets = np.array([10.0, 1e5])
+    found = solve_sparse(atoms, targets, np.array([9.0, 0.0]))
+    check_optimal(atoms, targets, found)
+    assert value(atoms, targets, found) <= value(atoms, targets, np.array([9.0, 0.0])) * (1 + 1e-12)
+
+
+def table(loss, n=25, seed=0):
+    rng, X = drawn(seed, (n, 2))
+    y = rng.standard_normal(n) + 2.0 * np.maximum(X[:, 0], 0)
+    return X, (y if loss == "squared" else np.where(y > 0.5, "b", "a"))
+
+
+def parallel():
+    """Repeated and parallel points, and rows of zeros."""
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.standard_normal((6, 2)), np.zeros((2, 2))])
+    X = np.concatenate([X, X, 2.0 * X, -X])
+    return X, rng.standard_normal(len(X))
+
+
+@pytest.mark.parametrize(
+    ("points", "options"),
+    [(table("squared"), {"sample_weight": np.linspace(0.0, 3.0, 25)}), (parallel(), {"bias": 0.0})],
+)
+def test_every_point_of_a_path_is_the_optimum_found_from_scratch(points, options):
+    for s in covopt.path(*points, n_lams=4, eps=1e-3, **options):
+        assert s.status.code == "certified" and (s.history or not len(s.network))
+        assert s.objective == pytest.approx(covopt.fit(*points, lam=s.lam, **options).objective, rel=2e-6)
+        assert covopt.verify(s).ok
+
+
+def test_a_start_far_away_or_of_another_loss_does_no_harm():
+    X, y = table("logistic")
+    for start in (covopt.fit(X, y, lam=1e-5, loss="logistic"), covopt.fit(X, y, lam=10.0, loss="logistic"),
+                  covopt.fit(X, y, lam=1e-3, loss="hinge")):  # fmt: skip
+        found = covopt.fit(X, y, lam=1e-3, loss="logistic", start=start)
+        assert found.status.code == "certified"
+        assert found.objective == pytest.approx(
+            covopt.fit(X, y, lam=1e-3, loss="logistic").objective, rel=2e-6
+        )
+
+
+def test_when_the_rounds_do_not_help_the_interior_points_go_on(monkeypatch):
+    X, y = table("squared")
+    first = covopt.fit(X, y, lam=1e-2)
+    monkeypatch.setattr(following.Following, "run", lambda self: False)
+    found = covopt.fit(X, y, lam=5e-3, start=first)
+    assert found.status.code == "certified"
+
+
+def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
+    """Without it neurons in the interior of a face are approached by ever more columns."""
+    X, y = table("squared", n=60, seed=5)
+    curved = covopt.path(X, y, n_lams=8)
+    monkeypatch.setattr(following.Following, "_curvature", lambda *_: None)
+    plain = covopt.path(X, y, n_lams=8)
+    assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("potential", ["variation", "label-noise", "label-noise-exact"])
+def test_a_start_whose_samples_had_other_weights(potential):
+    """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""
+    X, y = normal(0, (9, 2), 9)
+    tables = [None, np.arange(9) < 2, np.arange(9) > 6]
+    starts = [covopt.fit(X, y, lam=1e-3, potential=potential, sample_weight=w) for w in tables]
+    for w in tables:
+        alone = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w)
+        for start in starts:
+            found = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w, start=start)
+            assert found.status.code == "certified"
+            assert found.objective == pytest.approx(alone.objective, rel=2e-6)
+
+
+def test_what_the_tolerance_just_allows_is_certified():
+    """At 0.99 λ_max the gap of the constant is (1 − 0.99)²: rounding in the certificate must not refuse it."""
+    rng = np.random.default_rng(3)
+    for seed in range(8):
+        X, y = np.random.default_rng(seed).standard_normal((9, 1)), rng.standard_normal(9)
+        found = covopt.fit(X, y, lam=0.99 * covopt.lambda_max(X, y), tol=1e-4)
+        assert found.status.code == "certified"
+
+
+@pytest.mark.parametrize("start", [np.nan, 1e200])
+def test_numbers_that_overflow_are_no_bounds(start):
+    X, y = table("squared")
+    first = covopt.fit(X, y, lam=1e-2)
+    first.warm.weights[:] = start
+    with np.errstate(all="ignore"):
+        found = covopt.fit(X, y, lam=5e-3, start=first)
+    assert found.status.code == "certified"
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+def test_a_start_with_an_output_bias_for_a_network_without(loss):
+    X, y = np.array([[0.3], [-1.2]]), np.array([1.0, -1.0])
+    options = {"loss": loss, "lam": 1e-3}
+    for output_bias in ("free", "penalized"):
+        start = covopt.fit(X + 3.0, y, output_bias=output_bias, **options)
+        found = covopt.fit(X + 3.0, y, start=start, **options)
+        assert found.status.code == "certified"
+        assert not found.network.output_bias.any()

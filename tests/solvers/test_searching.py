@@ -189,7 +189,7 @@ def test_fits_ask_boxes(n, d, output_bias, lam):
     assert above.status is Status.CERTIFIED and len(above.network) == 0
 
 
-# ---------------------------------------------------------------------- the loop beyond the budget of faces
+# ------------------------------------------------------------- the loop beyond the budget of faces
 def refused():
     raise BudgetError("too many")
 

@@ -1,4 +1,4 @@
-"""A bank of tiny runs, every optimiser, loss, depth and bias among them, and what holds for each of them."""
+"""A bank of tiny runs, every optimiser, loss, depth and bias among them, what holds for each; a GPU does the same."""
 
 from dataclasses import replace
 
@@ -8,12 +8,14 @@ import torch
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
+import covopt
 from covopt.losses import Huber, make_loss
 from covopt.training import Phase, train
 from covopt.training.model import BatchedLoss
 from covopt.training.optimisers import BETAS, DRAWN_TOGETHER
 from covopt.training.schedule import DRAWS, generator
 from tests.cases import cases
+from tests.commands import said
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -192,3 +194,45 @@ def test_losses_are_those_of_covopt_and_do_not_overflow(loss):
     large[..., 0] = -1e4
     twin = BatchedLoss(bound, torch.device("cpu"), torch.float64)
     assert all(torch.isfinite(part).all() for part in twin.value_and_gradient(large))
+
+
+# ---------------------------------------------------------------------- a GPU trains what the processor trains
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+
+
+@gpu
+@bank
+def test_a_gpu_takes_the_same_steps(loss, k, widths, name, phase):
+    here, there = (run(loss, k, name, phase, widths=widths, device=device) for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(here.table.objective, there.table.objective, rtol=1e-9)
+    for i in range(len(here)):
+        np.testing.assert_allclose(here.network(i).predict(X), there.network(i).predict(X), atol=1e-7)
+
+
+@gpu
+@pytest.mark.parametrize("optimiser", ["adam", "gd"])
+def test_networks_that_diverge_leave_the_batch(optimiser):
+    rates = {"widths": 6, "lam": 0.1, "learning_rate": [0.01, 1e6], "schedule": Phase(optimiser, 300)}
+    here, there = (train(X, Y[:, 0], seeds=2, device=device, **rates) for device in ("cpu", "cuda"))
+    assert here.table.status.tolist() == there.table.status.tolist()
+
+
+@gpu
+def test_single_precision_on_a_gpu():
+    options = {"dtype": "float32", "device": "cuda", "tol_gradient": 1e-4}
+    found = train(X, Y[:, 0], widths=20, lam=0.01, seeds=50, **options)
+    best = covopt.fit(X, Y[:, 0], lam=0.01)
+    assert best.lower_bound <= found.table.objective.min() <= 1.05 * best.objective
+
+
+@gpu
+def test_the_command_and_the_gap_meter_take_a_gpu(tmp_path):
+    table = tmp_path / "table.csv"
+    np.savetxt(table, np.column_stack([X, Y[:, 0]]), delimiter=",", header="a,b,y", comments="")
+    assert said("train", table, "--target", "y", "--widths", "8", "--lam", "0.1max", "--device", "cuda")
+    linear, relu = torch.nn.Linear, torch.nn.ReLU()
+    model = torch.nn.Sequential(linear(2, 8), relu, linear(8, 1, bias=False)).double().cuda()
+    with pytest.raises(covopt.errors.InputError, match="torch sees"):
+        train(X, Y, widths=3, device=f"cuda:{torch.cuda.device_count()}")
+    report = covopt.gap(model, X, Y[:, 0], lam=0.05, time_limit_s=2)
+    assert 0 < report.lower_bound <= report.objective
