@@ -4,10 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.datasets import make_random_plane
 from covopt.errors import InputError
 from covopt.potentials import LabelNoise
-from covopt.status import Status
 
 NAMES = ("label-noise", "label-noise-exact")
 LINE = np.array([[0.0], [1.0], [2.0]])
@@ -87,13 +85,3 @@ def test_what_is_made_for_the_norm_says_so(solved):
     for ask in (solved.tight_set, solved.sparsest):
         with pytest.raises(InputError, match="computed for potential='variation'"):
             ask()
-
-
-def test_a_warm_start_may_have_another_potential():
-    X, y = make_random_plane(7, random_state=23)
-    cold = [covopt.fit(X, y, lam=0.01, potential=p) for p in (*NAMES, "variation")]
-    for solution in cold:
-        for start in cold:
-            warm = covopt.fit(X, y, lam=0.01, potential=solution.potential, start=start)
-            assert warm.status is Status.CERTIFIED
-            assert warm.objective == pytest.approx(solution.objective, rel=2e-6)

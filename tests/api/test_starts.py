@@ -1,11 +1,15 @@
 """A solve that was stopped goes on from its solution, and what it finds is certified as ever."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 
 import covopt
+from covopt.datasets import make_random_plane
+from covopt.potentials import POTENTIALS
+from tests.cases import normal
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((16, 2)), RNG.standard_normal(16)
@@ -94,3 +98,40 @@ def test_a_path_goes_on_where_it_was():
     covopt.path(X, Y, n_lams=4, start=whole, callback=lambda state: seen.append(state.best and state.best()))
     kept = next(path for path in seen if path)
     assert [s.lam for s in kept] == [s.lam for s in whole]  # those of the start stand in what is written
+
+
+NINE, PAIR = normal(0, (9, 2), 9), (np.array([[3.3], [1.8]]), np.array([1.0, -1.0]))
+LABELS = X, np.where(Y > 0.5, "b", "a")
+FITS = {  # of one table, each of which may start from any other
+    "another strength, another loss": (LABELS, [{"lam": lam, "loss": "logistic"} for lam in (1e-3, 1e-5, 10.0)] + [
+        {"lam": 1e-3, "loss": "hinge"}]),
+    **{f"another output bias, {loss}": (PAIR, [
+        {"lam": 1e-3, "loss": loss, "output_bias": kind} for kind in ("none", "penalized", "free")
+    ]) for loss in ("squared", "logistic", "hinge")},
+    "another potential": (make_random_plane(7, random_state=23), [
+        {"lam": 0.01, "potential": kind} for kind in POTENTIALS
+    ]),
+    # samples of weight zero lower the rank, and neurons may be silent on those that are left
+    **{f"other weights of samples, {kind}": (NINE, [
+        {"lam": lam, "potential": kind, "sample_weight": w}
+        for lam, w in ((1e-3, None), (2e-3, np.arange(9) < 2), (2e-3, np.arange(9) > 6), (2e-3, None))
+    ]) for kind in POTENTIALS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_may_start_from_any_other_of_its_table(name):
+    table, options = FITS[name]
+    alone = [covopt.fit(*table, **each) for each in options]
+    for (number, each), start in product(enumerate(options), alone):
+        found = covopt.fit(*table, start=start, **each)
+        assert found.status.code == "certified"
+        assert found.objective == pytest.approx(alone[number].objective, rel=2e-6)
+        assert (
+            "output_bias" not in each or each["output_bias"] != "none" or not found.network.output_bias.any()
+        )
+
+
+def test_a_near_start_needs_fewer_rounds():
+    near, cold = (covopt.fit(X, Y, lam=lam) for lam in (1.1e-3, 1e-3))
+    assert len(covopt.fit(X, Y, lam=1e-3, start=near).history) < len(cold.history)

@@ -19,8 +19,6 @@ from covopt.solvers.master.newton import Master
 from covopt.status import Status
 from tests.oracles.table import face_oracle
 
-OFFSETS = [np.inf, 0.7, 0.0]
-
 
 def problem(seed=0, n=30, offset_cost=np.inf, kind="noise"):
     rng = np.random.default_rng(seed)
@@ -29,32 +27,6 @@ def problem(seed=0, n=30, offset_cost=np.inf, kind="noise"):
     rows /= np.linalg.norm(rows, axis=1).max()
     y = rng.standard_normal(n) if kind == "noise" else np.sin(2 * X[:, 0]) * X[:, 1]
     return Problem.through(rows, y / np.abs(y).max(), offset_cost)
-
-
-@pytest.mark.parametrize("kind", ["noise", "smooth"])
-@pytest.mark.parametrize("offset_cost", OFFSETS)
-def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
-    case = problem(offset_cost=offset_cost, kind=kind)
-    states = []
-    point = Generation(
-        case,
-        face_oracle(case.rows),
-        tol=1e-9,
-        random_state=0,
-        callback=lambda s, _: states.append(s) or False,
-    ).solve()
-    assert point.status is Status.CERTIFIED
-    assert point.gap <= 1e-9
-    lower, upper = np.array([[s.lower_bound, s.upper_bound] for s in states]).T
-    assert (np.diff(lower) >= 0).all()
-    assert (upper[1:] <= upper[:-1]).all()
-    assert (lower <= point.upper_bound * (1 + 1e-12)).all()
-    assert (upper >= point.lower_bound * (1 - 1e-12)).all()
-    # what it claims, recomputed
-    assert np.abs(case.atoms(point.neurons) @ point.weights + point.offset - case.targets).max() <= 1e-9
-    assert case.network_value(point.weights, point.offset) == pytest.approx(point.upper_bound, rel=1e-12)
-    assert case.dual_value(point.dual) == pytest.approx(point.lower_bound, rel=1e-12)
-    assert face_oracle(case.rows).price(case.asked(point.dual)).upper_bound <= 1 + 1e-12
 
 
 @pytest.mark.parametrize(

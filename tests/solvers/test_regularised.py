@@ -11,10 +11,9 @@ from covopt.losses import Huber, make_loss
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
-from covopt.solvers.generation import Generation
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.active_set import VIOLATION, solve_sparse
-from tests.cases import drawn, normal, unit
+from tests.cases import drawn, unit
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
 BIASES = ("none", "penalized", "free")
@@ -93,17 +92,6 @@ def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
     ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 101)]
     least = min(value(b) for b in np.concatenate([np.ravel(e) for e in ends]))
     assert value(problem.best_constant()[0]) <= least + 1e-12 * max(1.0, least)
-
-
-def test_a_warm_start_needs_fewer_steps():
-    cold = reduced("squared", 1e-3, "none", n=30)
-    oracle = exact_oracle(cold.rows, 0)
-    first = Generation(reduced("squared", 1.1e-3, "none", n=30), oracle, tol=1e-6).solve()
-    warm = Generation(cold, oracle, tol=1e-6, warm=first.warm).solve()
-    plain = Generation(cold, oracle, tol=1e-6).solve()
-    assert warm.status.code == plain.status.code == "certified"
-    assert len(warm.history) < len(plain.history)
-    assert warm.upper_bound == pytest.approx(plain.upper_bound, rel=2e-6)
 
 
 def test_targets_keep_their_units_and_rows_their_place():
@@ -196,17 +184,6 @@ def test_every_point_of_a_path_is_the_optimum_found_from_scratch(points, options
         assert covopt.verify(s).ok
 
 
-def test_a_start_far_away_or_of_another_loss_does_no_harm():
-    X, y = table("logistic")
-    for start in (covopt.fit(X, y, lam=1e-5, loss="logistic"), covopt.fit(X, y, lam=10.0, loss="logistic"),
-                  covopt.fit(X, y, lam=1e-3, loss="hinge")):  # fmt: skip
-        found = covopt.fit(X, y, lam=1e-3, loss="logistic", start=start)
-        assert found.status.code == "certified"
-        assert found.objective == pytest.approx(
-            covopt.fit(X, y, lam=1e-3, loss="logistic").objective, rel=2e-6
-        )
-
-
 def test_when_the_rounds_do_not_help_the_interior_points_go_on(monkeypatch):
     X, y = table("squared")
     first = covopt.fit(X, y, lam=1e-2)
@@ -222,21 +199,6 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     monkeypatch.setattr(following.Following, "_curvature", lambda *_: None)
     plain = covopt.path(X, y, n_lams=8)
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize("potential", ["variation", "label-noise", "label-noise-exact"])
-def test_a_start_whose_samples_had_other_weights(potential):
-    """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""
-    X, y = normal(0, (9, 2), 9)
-    tables = [None, np.arange(9) < 2, np.arange(9) > 6]
-    starts = [covopt.fit(X, y, lam=1e-3, potential=potential, sample_weight=w) for w in tables]
-    for w in tables:
-        alone = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w)
-        for start in starts:
-            found = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w, start=start)
-            assert found.status.code == "certified"
-            assert found.objective == pytest.approx(alone.objective, rel=2e-6)
 
 
 def test_what_the_tolerance_just_allows_is_certified():
@@ -256,14 +218,3 @@ def test_numbers_that_overflow_are_no_bounds(start):
     with np.errstate(all="ignore"):
         found = covopt.fit(X, y, lam=5e-3, start=first)
     assert found.status.code == "certified"
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
-def test_a_start_with_an_output_bias_for_a_network_without(loss):
-    X, y = np.array([[0.3], [-1.2]]), np.array([1.0, -1.0])
-    options = {"loss": loss, "lam": 1e-3}
-    for output_bias in ("free", "penalized"):
-        start = covopt.fit(X + 3.0, y, output_bias=output_bias, **options)
-        found = covopt.fit(X + 3.0, y, start=start, **options)
-        assert found.status.code == "certified"
-        assert not found.network.output_bias.any()
