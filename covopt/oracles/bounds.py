@@ -60,20 +60,15 @@ def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, f
     scale = float(np.abs(eigenvalues).max() + np.linalg.norm(b))
     if scale == 0.0:
         return 0.0, 0.0, vectors[:, -1]
-    low = float(eigenvalues[-1]) + ABOVE * scale
-    high = low + float(np.linalg.norm(b))
-    # the derivative 1 − ¼ Σ b²/(ν − d)² increases in ν
-    if 0.25 * float((b**2 / (low - eigenvalues) ** 2).sum()) <= 1.0:
-        nu = low
-    else:
-        for _ in range(60):
-            nu = 0.5 * (low + high)
-            if 0.25 * float((b**2 / (nu - eigenvalues) ** 2).sum()) > 1.0:
-                low = nu
-            else:
-                high = nu
-        nu = high
-    w = 0.5 * b / (nu - eigenvalues)
+    nu = float(eigenvalues[-1]) + ABOVE * scale
+    for _ in range(60):
+        # w of length one: the inverse of its length is concave in ν, and Newton's steps come from below
+        w = 0.5 * b / (nu - eigenvalues)
+        length = float(np.linalg.norm(w))
+        step = (length - 1.0) * length**2 / float((w / (nu - eigenvalues)) @ w) if length > 1.0 else 0.0
+        nu += step
+        if step <= np.finfo(float).eps * scale:
+            break
     missing = 1.0 - float(w @ w)
     if missing > 0.0:
         w[-1] += np.copysign(np.sqrt(missing + w[-1] ** 2) - abs(w[-1]), w[-1])

@@ -195,10 +195,8 @@ class LocalSearchOracle:
         n, r = self.rows.shape
         quarter = max(1, count // 4)
         heavy = np.argsort(-importance(self.rows, dual))[:quarter]
-        vertices = np.empty((quarter, r))
-        for p in range(quarter):
-            normals = self.rows[self._random.choice(n, min(n, r - 1), replace=False)]
-            vertices[p] = np.linalg.qr(normals.T, mode="complete")[0][:, -1]
+        chosen = [self._random.choice(n, min(n, r - 1), replace=False) for _ in range(quarter)]
+        vertices = np.linalg.qr(self.rows[chosen].transpose(0, 2, 1), mode="complete")[0][..., -1]
         normal = self._random.standard_normal((2 * quarter, r))
         starts = np.concatenate(
             [
