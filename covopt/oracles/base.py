@@ -27,7 +27,26 @@ from covopt.exact.rounding import EPS
 ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
 VANISHING = 1e-9  # relative height at which a row counts as vanishing
 OBJECT_BYTES = 1024.0  # of what a search keeps open, beside its numbers
+WORK = 1.6e10  # operations of an effort of one: some seconds
+NODE = 2.5e5  # operations that a node of a search costs beside its numbers, for it is handled in Python
 PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
+
+
+def affords(operations: float, effort: float = 1.0) -> int:
+    """Return how many nodes of a search an effort pays for: a number and no clock, so that every machine agrees.
+
+    Parameters
+    ----------
+    operations : float
+        On the numbers of a node.
+    effort : float
+
+    Examples
+    --------
+    >>> affords(1e5), affords(0.0, 0.5)
+    (45714, 32000)
+    """
+    return int(effort * WORK / (NODE + operations))
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,7 +20,7 @@ import numpy as np
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import ASCENT_DIGITS
-from covopt.oracles.base import Pricing, kept, ranked
+from covopt.oracles.base import Pricing, affords, kept, ranked
 from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
@@ -31,8 +31,6 @@ from covopt.parallel import available_threads
 
 MOST_DIMENSIONS = 8  # up to which boxes end
 ROWS_PER_DIMENSION = 7  # up to which signs end
-SIGN_WORK = 1.5e9  # operations on signs, which are (N + r)² a node, of an effort of one: some seconds
-MOST_NODES = 50_000  # of signs: a second or two
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
@@ -51,14 +49,14 @@ def suits_signs(n_rows: int, rank: int) -> bool:
 
 
 def sign_nodes(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Return how many nodes of signs are looked at: a number and no clock, so that all machines agree.
+    """Return how many nodes of signs an effort pays for, at least one.
 
     Examples
     --------
     >>> sign_nodes(40, 21, 1 / 30), sign_nodes(200, 11), sign_nodes(40, 8)
-    (13437, 33691, 50000)
+    (2013, 37375, 61724)
     """
-    return max(int(min(effort * SIGN_WORK / float(n_rows + rank) ** 2, MOST_NODES)), 1)
+    return max(affords(4.0 * (n_rows + rank) ** 2, effort), 1)
 
 
 def suits_search(n_rows: int, rank: int) -> bool:

@@ -12,10 +12,10 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing, ranked
 from covopt.oracles.cascade import exact_oracle
-from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.gauge import box_gauge, box_limit
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
-from covopt.oracles.support import BOXES, bound_gauge
+from covopt.oracles.support import bound_gauge
 from covopt.parallel import one_blas_thread
 
 
@@ -82,7 +82,7 @@ def price(
     if scaled is None:
         return Pricing(np.eye(1, lifted.shape[1]), np.zeros(1), 0.0, True)
     with one_blas_thread():
-        bound = bound_gauge(lifted, point, effort=nodes / BOXES).value
+        bound = bound_gauge(lifted, point, effort=nodes / box_limit(lifted.shape[1])).value
         units, weights, power, _ = scaled
         neurons, values = _ranked(units, weights, _candidates(units, weights, threads))
         with np.errstate(over="ignore"):

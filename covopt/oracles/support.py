@@ -30,11 +30,12 @@ from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import now, seconds_left
+from covopt.oracles.base import affords
 from covopt.oracles.bounds import UNPROVED, gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
-from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.gauge import box_gauge, box_limit
 from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import ATTAINED as BY_FACES
@@ -45,15 +46,11 @@ from covopt.proofs.checker.faces import DIMENSION, square_above
 
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
-BOXES = 3_000_000  # of an effort of one: some seconds
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 CLOSE, CLOSE_FAN = 2e-8, 3e-7  # what a search may leave
-MOST_ARCS = 60_000  # in three dimensions N² k, up to which faces are looked at in integers: some 2 s
-MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
-FAN_WORK = 3e6  # (N + r)² for each of them,
-FAN_SHARE = 50  # and that part of the effort
-ROUNDS, HASTE = 60, 2e7  # of the relaxation; numbers looked at for each output with no effort
+FAN_SHARE = 24  # output directions whose search does not end, which take all of the effort
+ROUNDS = 60  # of the relaxation
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -165,9 +162,9 @@ def searched_gauge(
 
 
 def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
-    """Whether all faces can be looked at in integers: in up to three dimensions, of rows that are not too many."""
+    """Whether all faces can be looked at in integers, which takes two seconds at most: in up to three dimensions."""
     arcs = len(rows) * outputs.shape[1] * (len(rows) if rows.shape[1] == DIMENSION else 1)
-    return rows.shape[1] <= DIMENSION and arcs <= MOST_ARCS
+    return rows.shape[1] <= DIMENSION and arcs <= affords(0.0)
 
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
@@ -217,7 +214,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        rounds = int(min(ROUNDS if dual.shape[1] == 1 else 2, 2 + HASTE / rows.size))
+        rounds = min(ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(rows.size * rows.shape[1]))
         return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
@@ -241,7 +238,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
     if r > MOST_FACED and suits_signs(len(rows), r):
         known = _least(sign_gauge(rows, dual, effort), known)
     if r <= MOST_DIMENSIONS and not known.exact:
-        limit = int(more * BOXES * effort)
+        limit = more * box_limit(r, effort)
         boxes = box_gauge(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=goal)
         exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
         known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
@@ -304,19 +301,19 @@ def fan_bound(
 
 
 def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Output directions that a fan may ask about: a number and no clock, so that every machine agrees.
+    """Return about how many output directions an effort lets a fan ask.
 
     Examples
     --------
     >>> fan_limit(15, 9), fan_limit(100, 4), fan_limit(300, 20), fan_limit(9000, 20), fan_limit(900, 80)
-    (1500, 277, 24, 0, 0)
+    (6131, 359, 24, 0, 0)
     """
+    calls = affords(32.0 * STARTS * (n_rows + rank) ** 2, effort)
     if rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank):
-        calls = min(MOST_CALLS, FAN_WORK / (n_rows + rank) ** 2)
-    else:  # where each gets some boxes
-        each = quadratic_limit(n_rows, rank, min(effort, 1.0) / FAN_SHARE)
-        calls = min(FEW_CALLS, each // 100 * FEW_CALLS)
-    return int(calls * effort)
+        return calls
+    # where quadratics bound each
+    has_boxes = quadratic_limit(n_rows, rank, min(effort, 1.0) / FAN_SHARE) > 4 * rank
+    return min(calls, int(FAN_SHARE * effort)) if has_boxes else 0
 
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:

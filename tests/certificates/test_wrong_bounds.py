@@ -134,9 +134,9 @@ def test_label_noise_on_points_that_rounding_keeps_apart(potential):
 def open_bounds(monkeypatch):
     """A handful of boxes, nodes and pairs, and no faces: every bound is a valid one, none is the maximum."""
 
-    monkeypatch.setattr(support, "BOXES", 3)
+    monkeypatch.setattr(support, "box_limit", lambda *_: 3)
     monkeypatch.setattr(support, "oracle_for", Mock(side_effect=BudgetError("no faces")))
-    monkeypatch.setattr(support, "MOST_ARCS", 0)
+    monkeypatch.setattr(support, "suits_integers", lambda *_: False)
     monkeypatch.setattr(support, "sign_nodes", lambda *_: 3)
     monkeypatch.setattr(support, "quadratic_limit", lambda *_: 3)
     monkeypatch.setattr(support, "fan_limit", lambda *_: 3)

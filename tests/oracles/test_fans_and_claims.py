@@ -99,8 +99,8 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     rows, dual = np.column_stack([random.standard_normal((40, 5)), np.ones(40)]), random.standard_normal(40)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     known = box_gauge(rows, dual, rtol=1e-6)
-    monkeypatch.setattr(support, "BOXES", 0.5 * known.nodes / 0.002)
-    monkeypatch.setattr(moments, "QUADRATIC_WORK", 0.0)
+    monkeypatch.setattr(support, "box_limit", lambda *_: known.nodes // 2)
+    monkeypatch.setattr(support, "quadratic_limit", lambda *_: 0)
     data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
     dual /= known.upper_bound

@@ -12,17 +12,24 @@ import math
 import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS
-from covopt.oracles.base import Pricing, heights, kept, ranked
-from covopt.oracles.cones.scalar import GaugeBound, Scalar
+from covopt.oracles.base import WORK, Pricing, heights, kept, ranked
+from covopt.oracles.cones.scalar import TYPICAL, GaugeBound, Scalar
 from covopt.oracles.cones.search import search
 
-DEFAULT_NODES = 5_000_000
-DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
 NEAR = 1.01  # over the value: a mean below it is not worth a search of its own
+MOST_DIMENSIONS = 100  # beyond, the paths to boxes take gigabytes, and norms prove as much
 SHARP = 1e-11  # what that may leave: near a single maximum it takes no more boxes than 1e-8
-MOST_DIMENSIONS = 100  # beyond, boxes prove nothing that norms do not
-PER_ROOT = 16
-COMPLETE = 16  # times as many, where all are wanted
+
+
+def box_limit(rank: int, effort: float = 1.0) -> int:
+    """Return how many boxes an effort pays for: they are compiled, and few rows of a box that matters are undecided.
+
+    Examples
+    --------
+    >>> box_limit(4), box_limit(8, 0.5)
+    (3333333, 833333)
+    """
+    return int(effort * WORK / (50.0 * TYPICAL * max(rank, 1)))
 
 
 def box_gauge(
@@ -31,7 +38,7 @@ def box_gauge(
     *,
     neurons: np.ndarray | None = None,
     rtol: float = 1e-9,
-    max_nodes: int = DEFAULT_NODES,
+    max_nodes: int | None = None,
     n_threads: int = 1,
     random_state: int = 0,
     goal: float = 0.0,
@@ -53,8 +60,8 @@ def box_gauge(
     rtol : float
         Wanted distance of the bound to the largest |F| met, relative. Where the maximum is one point, the bound comes
         closer (:data:`SHARP`), with no more boxes.
-    max_nodes : int
-        Boxes.
+    max_nodes : int, optional
+        Boxes; :func:`box_limit` by default.
     n_threads : int
         Changes nothing in the answer.
     random_state : int
@@ -81,6 +88,7 @@ def box_gauge(
         return scalar.answer(0.0, 0, rtol)
     scalar.search(neurons, random_state)
     lowest = trivial = scalar.norms()
+    max_nodes = box_limit(scalar.V.shape[1]) if max_nodes is None else max_nodes
     wanted, nodes = min(max(scalar.best, 2.0**-40 * trivial, scalar.lower(goal)), trivial), 0
 
     def ask(H: float, budget: int, rtol: float = rtol) -> bool:
@@ -94,9 +102,9 @@ def box_gauge(
             scalar.lift(lowest)
         return found.finished
 
-    if scalar.V.shape[1] <= MOST_DIMENSIONS and not ask(
-        wanted, max(max_nodes // DIRECT, 1), min(rtol, SHARP)
-    ):
+    few = scalar.V.shape[1] <= MOST_DIMENSIONS
+    # half of the boxes for the H that is wanted
+    if few and not ask(wanted, max(max_nodes // 2, 1), min(rtol, SHARP)):
         while nodes < max_nodes:
             base = max(scalar.best, wanted)
             mean = math.sqrt(base * lowest)
@@ -115,8 +123,8 @@ class BoxOracle:
     ----------
     rows : ndarray of shape (N, D)
         Any rows; dependent, repeated and zero ones included.
-    max_nodes : int
-        Boxes per pricing. Where they run out the bound is weaker, and still valid.
+    max_nodes : int, optional
+        Boxes per pricing, :func:`box_limit` by default. Where they run out the bound is weaker, and still valid.
     rtol : float
         Tolerance of a pricing without a threshold.
     n_threads : int
@@ -134,10 +142,10 @@ class BoxOracle:
     """
 
     def __init__(
-        self, rows: np.ndarray, *, max_nodes: int = DEFAULT_NODES, rtol: float = 1e-9, n_threads: int = 1
+        self, rows: np.ndarray, *, max_nodes: int | None = None, rtol: float = 1e-9, n_threads: int = 1
     ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
-        self.max_nodes = max_nodes
+        self.max_nodes = box_limit(self.rows.shape[1]) if max_nodes is None else max_nodes
         self.rtol = rtol
         self.n_threads = n_threads
 
@@ -166,7 +174,6 @@ class BoxOracle:
             scalar,
             scalar.lower(threshold),
             max_nodes=most,
-            n_points=PER_ROOT * (COMPLETE if complete else 1),
             stops=not complete,
             n_threads=self.n_threads,
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
-from covopt.oracles.base import OBJECT_BYTES
+from covopt.oracles.base import OBJECT_BYTES, affords
 from covopt.oracles.cones.narrowing import OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
@@ -35,22 +35,20 @@ NEAR = 1.03  # times the best value: small steps matter, and signs of rows
 MEMORY = 2**29  # bytes of open boxes
 COSTLY = 0.2  # share of what is missing that a row's sign has to cost
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
-QUADRATIC_WORK = 8e9  # operations on boxes of an effort of one: some seconds
-MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
+MOST_QUADRATIC_DIMENSIONS = 64
 
 
 def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Boxes with quadratic bounds for one gauge: a number and no clock, so that every machine agrees.
+    """Return how many boxes with quadratic bounds an effort pays for.
 
     Examples
     --------
     >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(12, 4, 0.02)
-    (30619, 60000, 0, 1200)
+    (31294, 53877, 0, 1266)
     """
     if rank > MOST_QUADRATIC_DIMENSIONS:
         return 0
-    operations = n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank
-    return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES * min(effort, 1.0)))
+    return affords(n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank, effort)
 
 
 @dataclass

@@ -18,9 +18,8 @@ from covopt.exact.rounding import EPS
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
 from covopt.oracles.cones.scalar import Scalar
 
-LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
-FIRST_SLICE = 2048
-MOST_POINTS = 64
+SLICE = 4096  # boxes of a root between two looks at interrupts, deadlines and the other roots
+POINTS = 64  # that are kept of a root
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
 
 
@@ -94,8 +93,8 @@ class Root:
         return float(self.stack.bound[:level][waiting].max(initial=0.0))
 
 
-def make_stack(n: int, r: int, n_points: int) -> Stack:
-    """Return room for the path to a box of n rows in dimension r, and for so many points."""
+def make_stack(n: int, r: int) -> Stack:
+    """Return room for the path to a box of n rows in dimension r, and for points."""
     depth = LEVELS * (r - 1) + 2
     capacity = 8 * n + 64
     return Stack(
@@ -111,7 +110,7 @@ def make_stack(n: int, r: int, n_points: int) -> Stack:
         axis=np.zeros(depth, np.int64),
         stage=np.zeros(depth, np.int64),
         bound=np.zeros(depth),
-        points=np.zeros((n_points, r)),
+        points=np.zeros((POINTS, r)),
         state=np.zeros(3, np.int64),
         level=np.zeros(2),
     )
@@ -131,7 +130,6 @@ def search(
     *,
     max_nodes: int,
     growth: float = 0.0,
-    n_points: int = MOST_POINTS,
     stops: bool = False,
     n_threads: int = 1,
 ) -> Search:
@@ -146,7 +144,7 @@ def search(
     max_nodes : int
         Boxes, in all roots together; each root gets one at least.
     growth : float
-        At 0 a point above H is recorded and its box is closed with its own bound, and a root with ``n_points`` of
+        At 0 a point above H is recorded and its box is closed with its own bound, and a root with :data:`POINTS` of
         them stops. Otherwise H becomes the value at the local maximum above the point, times ``growth``, and the
         search goes on.
     stops : bool
@@ -171,19 +169,18 @@ def search(
     for sigma in (1.0, -1.0):
         for a in range(r):
             for side in (1.0, -1.0):
-                root = Root(sigma * scalar.signs, sigma * scalar.linear, make_stack(n, r, n_points))
+                root = Root(sigma * scalar.signs, sigma * scalar.linear, make_stack(n, r))
                 plant(rows, root.weights, root.linear, root.stack, a, side, H)
                 roots.append(root)
 
-    nodes, budget, rounds = 0, FIRST_SLICE, 0
+    nodes, rounds = 0, 0
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None
         alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
-            share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
+            share = min(SLICE, max(1, (max_nodes - nodes) // len(alive)))
             walk = partial(Root.walk, scalar=scalar, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
-            budget = min(2 * budget, LARGEST_SLICE)
             rounds += 1
             text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} roots"
             tell(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
