@@ -13,6 +13,7 @@ import pytest
 import covopt
 from covopt.errors import CovoptWarning
 from covopt.limits import HURRY_S, now
+from tests.cases import drawn
 
 SLOW = pytest.mark.slow
 BUSY = 2.0  # seconds of a processor that others use, too, for one of an idle machine
@@ -21,8 +22,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals and clocks of POS
 
 def table(n, d, seed=0):
     """Normal points; noise in the plane, a sum of kinks and noise beyond."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
+    rng, X = drawn(seed, (n, d))
     noise = rng.standard_normal(n)
     return X, noise if d <= 2 else np.abs(X).sum(axis=1) + 0.3 * noise
 

@@ -44,7 +44,7 @@ from covopt.network.base import outputs
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import quick_network
-from tests.cases import cases
+from tests.cases import cases, drawn, normal
 
 LIMIT, NIGHT = 0.15, 1.0
 LATE = 3.0  # seconds, with reading the table, and a tenth of the limit; half of it where nothing else runs
@@ -390,8 +390,7 @@ def test_compilation_is_announced_once_and_not_counted():
 
 
 def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
-    rng = np.random.default_rng(0)
-    direction = rng.standard_normal(3)
+    rng, direction = drawn(0, 3)
     slopes = rng.standard_normal(40)
     slopes[3] = 0.0
     hidden = np.column_stack([np.outer(slopes, direction), rng.standard_normal(40)])
@@ -443,8 +442,7 @@ def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
 
 @pytest.mark.parametrize(("n", "d", "k", "bias"), [(120, 2, 1, True), (60, 3, 2, True), (100, 12, 2, False)])
 def test_a_network_along_a_line_and_one_that_bends_at_every_point_go_through_them(n, d, k, bias):
-    rng = np.random.default_rng(1)
-    rows, targets = rng.standard_normal((n, d + bias)), rng.standard_normal((n, k))
+    rows, targets = normal(1, (n, d + bias), (n, k))
     if bias:
         rows[:, -1] = 1.0
     problem = Problem.through(rows, targets)

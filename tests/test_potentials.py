@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.errors import InputError
 from covopt.potentials import LabelNoise
+from tests.cases import drawn, normal
 
 NAMES = ("label-noise", "label-noise-exact")
 LINE = np.array([[0.0], [1.0], [2.0]])
@@ -18,8 +19,7 @@ def lift(X, bias=1.0):
 
 # ---------------------------------------------------------------------- the weights themselves
 def test_the_printed_weight_is_eq_13_and_the_exact_one_minimises_eq_12():
-    rng = np.random.default_rng(0)
-    rows, neurons = rng.standard_normal((9, 3)), rng.standard_normal((20, 3))
+    rows, neurons = normal(0, (9, 3), (20, 3))
     heights = np.maximum(neurons @ rows.T, 0)
     np.testing.assert_allclose(
         LabelNoise().weigh(rows, neurons), np.sqrt((heights**2).mean(axis=1)), rtol=1e-13
@@ -33,8 +33,7 @@ def test_the_printed_weight_is_eq_13_and_the_exact_one_minimises_eq_12():
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_printed_weight_is_convex_and_the_exact_one_where_the_active_rows_agree(exact):
-    rng = np.random.default_rng(4)
-    rows = rng.standard_normal((6, 3))
+    rng, rows = drawn(4, (6, 3))
     potential = LabelNoise(exact)
     a, b = rng.standard_normal((4000, 3)), rng.standard_normal((4000, 3))
     middle, ends = potential.weigh(rows, a + b), potential.weigh(rows, a) + potential.weigh(rows, b)
@@ -51,8 +50,7 @@ def test_the_printed_weight_is_convex_and_the_exact_one_where_the_active_rows_ag
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_printed_potential_is_invariant_under_affine_maps(seed):
-    rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((6, 2)), rng.standard_normal(6)
+    rng, X, y = drawn(seed, (6, 2), 6)
     turned = X @ (rng.standard_normal((2, 2)) + 2 * np.eye(2)) + 10 * rng.standard_normal(2)
     bias = float(rng.choice([0.5, 1.0, 3.0]))
     first = covopt.min_norm(X, y, potential="label-noise").cost

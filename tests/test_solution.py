@@ -17,6 +17,7 @@ import covopt
 from covopt.solution import Solution
 from covopt.status import Status
 from tests.bank.problems import CLOSED_FORMS, Problem
+from tests.cases import drawn, normal
 
 
 @cache
@@ -127,8 +128,7 @@ def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
 
 def test_the_tight_set_holds_every_neuron_of_the_solution():
     for kind in ("none", "penalized", "free"):
-        rng = np.random.default_rng(2)
-        X = rng.standard_normal((10, 2))
+        rng, X = drawn(2, (10, 2))
         solution = covopt.min_norm(
             X, X[:, 0] ** 2 + rng.standard_normal(10), output_bias=kind, tol=1e-9, random_state=0
         )
@@ -144,8 +144,7 @@ def test_the_tight_set_holds_every_neuron_of_the_solution():
 
 
 def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 2))
+    X = normal(0, (30, 2))
     solution = covopt.min_norm(X, np.sin(3 * X[:, 0]), tol=1e-9, callback=lambda state: state.round == 2)
     assert solution.gap > 1e-3
     monkeypatch.setattr(

@@ -11,15 +11,14 @@ import covopt
 from benchmarks.adversary.mutate import at
 from covopt.errors import InputError
 from covopt.solution import Solution
-from tests.cases import cases
+from tests.cases import cases, drawn, normal
 
 KINDS = ["none", "penalized", "free"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def solution(request) -> Solution:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((9, 2))
+    rng, X = drawn(0, (9, 2))
     # not plain noise: there 1ᵀλ = 0, and one solution is right for every kind of output bias
     y = X[:, 0] ** 2 + 2.0 + 0.1 * rng.standard_normal(9)
     return covopt.min_norm(X, y, output_bias=request.param, tol=1e-8, random_state=0)
@@ -114,8 +113,7 @@ def test_a_bound_that_is_not_exact_is_not_called_exact(solution, monkeypatch, wo
 
 @pytest.fixture(scope="module")
 def fits():
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((12, 2))
+    X = normal(1, (12, 2))
     targets = {
         "squared": (X[:, 0] ** 2, 0.01, "squared"),
         "logistic": (np.where(X[:, 0] > 0, "yes", "no"), 0.01, "logistic"),
@@ -197,8 +195,7 @@ def test_the_table_is_compared_in_the_units_of_its_columns(solution, x_unit, y_u
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge"])
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 def test_exact_bounds_take_the_multiple_that_the_stated_bound_takes(loss, output_bias):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((8, 2))
+    rng, X = drawn(0, (8, 2))
     y = rng.standard_normal(8) if loss in ("squared", "huber") else np.arange(8) % 2
     solution = covopt.fit(X, y, lam="0.1max", loss=loss, output_bias=output_bias, tol=1e-7, random_state=0)
     short = replace(solution, dual=0.285 * solution.dual)  # as good: its bound is divided by its gauge

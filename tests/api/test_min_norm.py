@@ -10,7 +10,7 @@ import pytest
 import covopt
 from covopt.errors import InputError
 from covopt.status import Status
-from tests.cases import cases
+from tests.cases import cases, normal
 
 
 # ---------------------------------------------------------------------- bad input
@@ -28,8 +28,7 @@ def test_nothing_is_computed_of_bad_input(y, monkeypatch):
 
 # ---------------------------------------------------------------------- stopping early
 def hard_table() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((80, 2))
+    X = normal(0, (80, 2))
     return X, np.sin(3 * X[:, 0]) + X[:, 1]
 
 

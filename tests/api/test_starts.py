@@ -9,7 +9,7 @@ import pytest
 import covopt
 from covopt.datasets import make_random_plane
 from covopt.potentials import POTENTIALS
-from tests.cases import normal
+from tests.cases import drawn, normal
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((16, 2)), RNG.standard_normal(16)
@@ -81,8 +81,7 @@ def test_nothing_in_a_start_is_believed(name):
 
 
 def test_a_fit_without_a_seed_is_the_same_again():
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((40, 5))
+    rng, points = drawn(0, (40, 5))
     targets = np.abs(points).sum(axis=1) + 0.3 * rng.standard_normal(40)
     one, other = (covopt.fit(points, targets, lam="0.2max", tol=1e-4) for _ in range(2))
     assert one.objective == other.objective

@@ -15,6 +15,7 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.support import bound_gauge
 from covopt.status import Status
 from covopt.training import Phase
+from tests.cases import drawn, normal
 
 
 def table(seed, d, *, through=True):
@@ -71,8 +72,7 @@ def test_faces_bound_the_dual_of_a_fit_that_is_stopped(monkeypatch, d):
 
 def test_what_a_limit_has_ended_says_so():
     """Local search and its bound take what there is; one that ends by itself is heuristic."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((120, 14))
+    rng, X = drawn(0, (120, 14))
     y = np.abs(X[:, 0]) + 0.3 * rng.standard_normal(120)
     found = covopt.fit(X, y, lam="0.03max", time_limit_s=0.5)
     assert (found.status, found.status.message) == (
@@ -102,8 +102,7 @@ LINE_X, LINE_Y = make_smooth(12)
 @pytest.mark.parametrize("shape", [(20, 3, 2), (30, 9, 1)])
 def test_a_share_is_of_what_is_met_whatever_the_limit(shape, output_bias):
     n, d, k = shape
-    rng = np.random.default_rng(0)
-    points, targets = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+    points, targets = normal(0, (n, d), (n, k))
 
     def task():
         return Task(points, targets, "squared", 1.0, output_bias, None, "variation", "auto", 1e-4, None)
@@ -137,8 +136,7 @@ BRIEF = (Phase("adam", 60, decay="cosine"),)
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize(("n", "d"), [(16, 70), (16, 20), (20, 10)])
 def test_commands_work_in_every_dimension(n, d):
-    rng = np.random.default_rng(n)
-    X = rng.standard_normal((n, d))
+    rng, X = drawn(n, (n, d))
     y = X[:, 0] + 0.3 * rng.standard_normal(n)
     assert count_faces(n, np.linalg.matrix_rank(np.column_stack([X, np.ones(n)]))) > DEFAULT_FACE_BUDGET
     with warnings.catch_warnings(record=True) as caught:

@@ -17,6 +17,7 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
+from tests.cases import normal
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)
@@ -112,8 +113,7 @@ def test_the_error_of_the_dual_is_what_counts():
 @pytest.mark.parametrize("kind", ["none", "penalized", "free"])
 def test_noise_in_the_plane_has_many_minimisers_and_the_answer_holds(kind):
     # X̃ᵀλ ≈ 0 at the optimum: w and −w are both tight, σ(t) − σ(−t) = t links the columns
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    X, y = normal(0, (30, 2), 30)
     solution = covopt.min_norm(X, y, output_bias=kind, tol=1e-9, random_state=0)
     assert solution.is_unique is False, solution.uniqueness.reason
     assert len(solution.tight_set()) > 30

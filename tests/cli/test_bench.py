@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.cli import commands
+from tests.cases import drawn
 from tests.commands import refused, run
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
@@ -107,8 +108,7 @@ def test_the_best_of_several_interpolants_counts_and_imbalance_costs_nothing(par
 def test_repairs_meet_the_points_and_stay_close(parts, method):
     tools = parts("benchmark_utils.repair")
     for size in (1e-4, 1e-7):
-        rng = np.random.default_rng(1)
-        X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+        rng, X, y = drawn(1, (10, 2), 10)
         lifted, unit = np.column_stack([X, np.ones(10)]), np.abs(y).max()
         hidden = rng.standard_normal((30, 3))
         output = np.linalg.lstsq(np.maximum(lifted @ hidden.T, 0.0), y, rcond=None)[0]

@@ -44,8 +44,7 @@ def test_vector_offsets(offset_cost):
 
 def test_more_rows_than_may_carry_dual(monkeypatch):
     monkeypatch.setattr("covopt.conic.programs.MOST_ROWS", 8)
-    rng = np.random.default_rng(3)
-    rows, targets = rng.standard_normal((11, 2)), rng.standard_normal(11)
+    rows, targets = normal(3, (11, 2), 11)
     weights = np.arange(len(rows), dtype=float)
     dual = relaxed_dual(Problem.through(rows, targets), weights=weights)
     assert not dual[:3].any()

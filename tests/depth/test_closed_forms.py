@@ -28,6 +28,7 @@ from covopt.depth.two_rows import two_rows_cost
 from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.network import DeepReLUNetwork
+from tests.cases import normal
 from tests.depth.bank.tables import TABLES, known, two_rows
 
 seeds = st.integers(0, 2**32 - 1)
@@ -170,8 +171,7 @@ def test_corollary_8_needs_centred_representations():
 
 
 def test_the_path_over_the_diameter_is_less_than_over_its_own_ends():
-    rng = np.random.default_rng(1)
-    X, Y = rng.standard_normal((6, 2)), rng.standard_normal((6, 2))
+    X, Y = normal(1, (6, 2), (6, 2))
     tour = rank_one_tour(X, Y)
     diameter = np.linalg.norm(X[:, None] - X[None], axis=2).max()
     assert tour.slope > 1.01 * tour.length / diameter

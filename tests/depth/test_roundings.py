@@ -18,6 +18,7 @@ from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound, gram_search
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.two_rows import two_rows_cost
+from tests.cases import drawn
 from tests.depth.bank.tables import BY_NAME, POINTS, SIGNS, known, squared
 from tests.depth.test_bank_of_networks import bounds
 
@@ -82,8 +83,7 @@ def test_one_point_never_costs_more_than_it_does(depth, y):
 
 
 def test_sizes_at_the_ends_of_double_precision():
-    rng = np.random.default_rng(0)
-    points, targets = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
+    rng, points, targets = drawn(0, (4, 3), (4, 2))
     for depth, bias, scale in product((3, 4), (0.0, 1.0), (1e-200, 1e-20, 1e150)):
         data = [Data.validate(points, targets * c, bias=bias) for c in (1.0, scale)]
         found = [closed_bounds(d, depth, "none") for d in data]

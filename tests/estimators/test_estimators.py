@@ -21,6 +21,7 @@ from covopt.errors import CovoptWarning, NotCertifiedWarning, TableWarning
 from covopt.estimators.base import BRIEF, merge_samples
 from covopt.limits import TimeUp
 from covopt.solvers.descent import Descent
+from tests.cases import normal
 
 X1 = np.array([[-1.0], [0.0], [1.0]])
 Y1 = np.array([1.0, 0.0, 1.0])
@@ -237,8 +238,7 @@ def test_networks_that_time_has_cut_are_told(monkeypatch):
         yield
 
     monkeypatch.setattr("covopt.solvers.descent.Descent.run", cut)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 6))
+    X = normal(0, (30, 6))
     for choose in (
         lambda: covopt.fit(X, X[:, 0] ** 2, lam="cv", time_limit_s=60.0),
         lambda: ReLURegressorCV(n_lams=10, time_limit_s=60.0).fit(X, X[:, 0] ** 2),

@@ -25,6 +25,7 @@ from covopt.exact.rounding import (
     transfer_up,
     two_product,
 )  # fmt: skip
+from tests.cases import normal
 from tests.oracles.table import objects
 
 
@@ -178,8 +179,7 @@ def test_where_products_overflow_nothing_is_believed():
 
 def test_products_with_their_errors_are_made_in_blocks():
     """1500 points and as many neurons took a dozen arrays of 18 MB, three times a limit of .05 GiB."""
-    rng = np.random.default_rng(0)
-    rows, basis = rng.standard_normal((1500, 3)), rng.standard_normal((3, 1500))
+    rows, basis = normal(0, (1500, 3), (3, 1500))
     tracemalloc.start()
     try:
         found = coordinates(rows, basis)

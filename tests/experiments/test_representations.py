@@ -19,6 +19,7 @@ from covopt.representations import (
     projected_gradient_descent,
     stationarity,
 )
+from tests.cases import drawn, normal
 
 
 def value_and_gradient(problem, weights):
@@ -79,8 +80,7 @@ cases = st.fixed_dictionaries(
 
 
 def build(seed, n, d, widths, bias, output_bias, slope, k=2, **options):
-    rng = np.random.default_rng(seed)
-    X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+    X, Y = normal(seed, (n, d), (n, k))
     problem = RepresentationProblem(X, Y, lam=0.1, bias=bias, output_bias=output_bias, slope=slope, **options)
     return problem, random_weights(problem, widths, k, seed)
 
@@ -137,8 +137,7 @@ def test_networks_of_covopt_are_taken_with_their_own_norm():
 
 
 def test_tikhonov_is_a_ridge_regression_and_tends_to_the_pseudo_inverse():
-    rng = np.random.default_rng(6)
-    X, Y = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
+    rng, X, Y = drawn(6, (6, 3), (6, 2))
     exact = RepresentationProblem(X, Y, lam=0.1)
     W = random_weights(exact, (4,), 2, 0)
     Z = exact.to_representations(W)
@@ -241,8 +240,7 @@ def simplex(seed=0, lam=1e-2, bias=0.0, **options):
 
 
 def plane(seed, slope=0.0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((12, 3))
+    X = normal(seed, (12, 3))
     return RepresentationProblem(
         X, np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2]]), lam=1e-2, slope=slope
     )
@@ -337,8 +335,7 @@ def test_descent_is_monotone_and_ends_where_training_of_the_weights_is_stationar
 
 
 def test_moving_along_descends_where_the_plain_projection_is_stuck():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((12, 3))
+    X = normal(3, (12, 3))
     problem = RepresentationProblem(X, np.abs(X[:, :2]) - X[:, 1:], lam=1e-2)
     Z = problem.to_representations(random_weights(problem, (3, 3), 2, 3))
     start = problem.objective(Z)

@@ -17,6 +17,7 @@ from covopt.explore import page_html, write_page
 from covopt.explore.drawing import describe
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import short
+from tests.cases import drawn
 from tests.commands import run
 
 
@@ -224,8 +225,7 @@ def test_what_is_not_shown_is_said(line, path):
 
 @pytest.mark.parametrize(("steps", "n"), [(2, 60), pytest.param(30, 2000, marks=pytest.mark.slow)])
 def test_a_path_is_written_below_four_megabytes(path, steps, n):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 2))
+    rng, X = drawn(0, (n, 2))
     data = replace(path[-1].data, X=X, Y=np.maximum(X[:, :1], 0.3), feature_names=("x0", "x1"))
     each = replace(path[-1], data=data, dual=np.zeros(n), status=covopt.Status.from_code("gap"))
     networks = [

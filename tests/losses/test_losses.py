@@ -14,7 +14,7 @@ import covopt
 from covopt.losses import LOSSES, Loss, loss_from_dict, make_loss
 from covopt.losses.classification import encode_binary, encode_classes
 from covopt.verification import verify_path
-from tests.cases import cases
+from tests.cases import cases, drawn
 
 NAMES = tuple(LOSSES)
 
@@ -213,8 +213,7 @@ def known(monkeypatch):
 
 
 def table():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((12, 2))
+    rng, X = drawn(3, (12, 2))
     return X, np.abs(X[:, 0]) + 0.5 * rng.standard_normal(12)
 
 

@@ -17,7 +17,7 @@ from covopt.meter.ladder import objective, refitted_slope, rungs, top
 from covopt.meter.networks import check_forward, read_network
 from covopt.meter.tables import of_mlp, of_weight_decay, read_table
 from covopt.network import DeepReLUNetwork
-from tests.cases import cases
+from tests.cases import cases, drawn
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((12, 2))
@@ -217,8 +217,7 @@ CASES = cases("losses, outputs and biases of networks to measure")
 
 
 def table(loss, k):
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((16, 2))
+    rng, X = drawn(3, (16, 2))
     if not LOSSES[loss].is_classification:
         y = rng.standard_normal((16, k)) if k > 1 else rng.standard_normal(16)
     else:

@@ -12,6 +12,7 @@ import covopt
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.network.state_dict import read_model
+from tests.cases import drawn
 
 AGREE = 1e-12
 
@@ -134,8 +135,7 @@ def test_the_onnx_file_says_what_it_is(tmp_path):
 
 @given(st.integers(0, 6), st.floats(0.1, 10), st.booleans())
 def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):
-    rng = np.random.default_rng(m)
-    neurons = rng.standard_normal((m, 3))
+    rng, neurons = drawn(m, (m, 3))
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
     weights = rng.standard_normal(m)
     network = ReLUNetwork.from_neurons(neurons, weights, bias=bias, offset=0.7, counts_output_bias=counts)

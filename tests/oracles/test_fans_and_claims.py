@@ -265,8 +265,7 @@ def test_an_interrupt_keeps_what_the_rounds_have_proved(command, monkeypatch):
 
 
 def test_faces_of_several_outputs_are_remembered_where_they_are_proved():
-    rng = np.random.default_rng(5)
-    rows, dual = rng.standard_normal((12, 4)), rng.standard_normal((12, 2))
+    rng, rows, dual = drawn(5, (12, 4), (12, 2))
     oracle = VectorFaceOracle(rows)
     turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     with remembering():

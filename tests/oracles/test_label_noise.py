@@ -16,6 +16,7 @@ from covopt.oracles.vector.lattice_proof import prove_lattice, sines_of_flats
 from covopt.potentials import LabelNoise
 from covopt.problems.label_noise import reduce_label_noise
 from tests.bank.arrangement import Arrangement
+from tests.cases import drawn
 from tests.oracles.table import AWKWARD, CLEAR
 
 both = pytest.mark.parametrize("potential", (LabelNoise(), LabelNoise(exact=True)), ids=lambda p: p.name)
@@ -52,8 +53,7 @@ def test_exact_on_degenerate_rows(potential, seed):
 @both
 @pytest.mark.parametrize(("n", "rank"), [(6, 1), (9, 2), (8, 3), (7, 4)])
 def test_exact_on_random_rows_with_neurons_that_are_local_maxima(potential, n, rank):
-    rng = np.random.default_rng(n * rank)
-    rows, dual = rng.standard_normal((n, rank)), rng.standard_normal(n)
+    rng, rows, dual = drawn(n * rank, (n, rank), n)
     oracle = LabelNoiseOracle(rows, potential)
     answer = check(rows, dual, potential, oracle)
     np.testing.assert_allclose(potential.weigh(rows, answer.neurons), 1.0, rtol=1e-12)

@@ -35,6 +35,7 @@ from covopt.plotting.predictions import (
     scores,
 )
 from covopt.status import Status
+from tests.cases import drawn
 
 mpl.use("Agg")
 
@@ -49,8 +50,7 @@ def close():
 
 def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
     """What pictures ask of a solution, of random numbers."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    rng, X, y = drawn(0, (n, d), n)
     data = Data.validate(X, np.abs(X[:, 0]) if d == 1 and bias == 0 else y, bias=bias)  # f(c x) = c f(x)
     hidden = rng.standard_normal((neurons, data.lifted.shape[1]))
     network = ReLUNetwork.from_neurons(hidden, rng.standard_normal(neurons), bias=bias)

@@ -14,6 +14,7 @@ import covopt
 from covopt.exact.elimination import integer_array
 from covopt.proofs.checker.dual import check_network, dual_value, fractions, repair_above
 from covopt.proofs.checker.faces import square_above
+from tests.cases import normal
 from tests.proofs.simple import make_problem, proved
 
 
@@ -75,8 +76,7 @@ def test_the_residual_and_its_repair_are_exact():
 
 
 def test_the_repair_bounds_an_optimal_network():
-    rng = np.random.default_rng(1)
-    X, r = rng.standard_normal((9, 2)), rng.standard_normal((9, 1))
+    X, r = normal(1, (9, 2), (9, 1))
     problem = make_problem(X, r)
     assert covopt.min_norm(X, r).lower_bound <= repair_above(problem, fractions(r))
     twice = replace(problem, X=np.vstack([X, X]), Y=np.vstack([r, r]))

@@ -16,6 +16,7 @@ from covopt.problems.reduction import reduce_rows
 from covopt.solvers.finish import with_few_neurons
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.quick import quick_network
+from tests.cases import drawn
 from tests.oracles.table import exact_value, objects
 
 EPS = np.finfo(float).eps
@@ -153,8 +154,7 @@ def test_arcs_see_what_cancels():
 @pytest.mark.parametrize("seed", [0, 2])
 def test_directions_that_are_nearly_opposite_may_cancel(seed):
     """Two points and a bias of 1e-11: a neuron's parts are 1e11 long, and their sum's length is rounding."""
-    rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((2, 1)), rng.standard_normal(2)
+    rng, x, y = drawn(seed, (2, 1), 2)
     solution = covopt.min_norm(x, y, bias=10.0 ** rng.uniform(-12, -9))
     assert solution.status.code == "certified"
     assert all(check.ok for check in covopt.verify(solution).checks)

@@ -17,12 +17,12 @@ from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Master
 from covopt.status import Status
+from tests.cases import drawn
 from tests.oracles.table import face_oracle
 
 
 def problem(seed=0, n=30, offset_cost=np.inf, kind="noise"):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
+    rng, X = drawn(seed, (n, 2))
     rows = np.column_stack([X, np.ones(n)])
     rows /= np.linalg.norm(rows, axis=1).max()
     y = rng.standard_normal(n) if kind == "noise" else np.sin(2 * X[:, 0]) * X[:, 1]
@@ -122,8 +122,7 @@ def by_clarabel(problem, neurons):
     [(None, 1), (None, 3), ("squared", 1), ("squared", 3), ("huber", 2), ("logistic", 1), ("hinge", 1)],
 )
 def test_interior_points_end_where_a_cone_program_does(loss, k, offset_cost):
-    rng = np.random.default_rng(k)
-    rows, neurons = rng.standard_normal((9, 3)), rng.standard_normal((25, 3))
+    rng, rows, neurons = drawn(k, (9, 3), (25, 3))
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
     Y = 3.0 * rng.standard_normal((9, k))
     problem = Problem.through(rows, Y, offset_cost)
@@ -142,8 +141,7 @@ N_ROWS = 100
 
 
 def _columns(seed: int, r: int, pairs: int, singles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    rows, some = rng.standard_normal((N_ROWS, r)), rng.standard_normal((pairs + singles, r))
+    rng, rows, some = drawn(seed, (N_ROWS, r), (pairs + singles, r))
     some /= np.linalg.norm(some, axis=1, keepdims=True)
     neurons = np.concatenate([some, -some[:pairs]])[rng.permutation(2 * pairs + singles)]
     return rows, neurons, np.maximum(neurons @ rows.T, 0.0)

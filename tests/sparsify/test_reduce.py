@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.sparsify.reduction import caratheodory
+from tests.cases import drawn
 
 
 def covariances(network, X):
@@ -99,8 +100,7 @@ def random_deep(rng, shape, *, biased=True, **options):
     st.sampled_from(["covariances", "outputs"]), st.sampled_from([0.0, 0.3, -0.6]), st.booleans(),
 )  # fmt: skip
 def test_any_depth(seed, n, widths, preserve, slope, counts):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
+    rng, X = drawn(seed, (n, 2))
     options = {"slope": slope, "bias": 0.5, "counts_output_bias": counts}
     wide = random_deep(rng, (2, *widths, 2), biased=bool(seed % 2), **options)
     small = wide.reduce(X, preserve=preserve)

@@ -15,13 +15,13 @@ from covopt.meter.gap import against
 from covopt.plotting.history import plot_losses
 from covopt.training import Phase, loop, plateau, recheck
 from covopt.training.crosscheck import cross_check
+from tests.cases import normal
 
 QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
 
 
 def table(seed=0, n=8, d=2, k=1):
-    rng = np.random.default_rng(seed)
-    X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+    X, Y = normal(seed, (n, d), (n, k))
     return X, Y[:, 0] if k == 1 else Y
 
 
