@@ -101,7 +101,7 @@ def root_down(value: Fraction, n: int) -> float:
 
 
 def root_up(value: Fraction, n: int) -> float:
-    """Bound the n-th root of a rational number from above, to a few units; zero for negative ones.
+    """Bound the n-th root of a rational number from above, to a few units; zero for negative ones, ∞ beyond doubles.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def root_up(value: Fraction, n: int) -> float:
     (2.0, True)
     """
     found = root_down(value, n)
-    while Fraction(found) ** n < value:
+    while found < math.inf and Fraction(found) ** n < value:
         found = up(found)
     return found
 

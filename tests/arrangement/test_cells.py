@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 from sklearn.datasets import load_iris
 
 from covopt.arrangement import count_cells, enumerate_cells, interior_point, iter_cells
-from covopt.arrangement.exact import as_integers, dependent, eliminate_mod, primes_below, primes_for
 from covopt.errors import InputError, PrecisionWarning
 from tests.arrangement import families as fam
 from tests.bank.arrangement import all_cells
@@ -48,35 +47,7 @@ def test_large_counts():
     assert count_cells(fam.braid(9)) == factorial(9)
 
 
-def test_decimals_are_exact():
-    assert enumerate_cells(load_iris().data[:, :3]).exact
-    assert count_cells(load_iris().data[:, :3]) == 20130
-    assert enumerate_cells(IRIS[:, :3] / 8).exact
-    thirds = enumerate_cells(IRIS[:, :3] / 3)
-    assert not thirds.exact
-    assert len(thirds) == count_cells(IRIS[:, :3] / 3) == 20130
-
-
-def test_iris_in_single_precision():
-    assert count_cells(load_iris().data[:, :3].astype(np.float32)) == 20130
-
-
-def test_only_zero_rows():
-    cells = enumerate_cells(np.zeros((3, 2)))
-    assert count_cells(np.zeros((3, 2))) == len(cells) == 1
-    assert not cells.patterns.any()
-    assert cells.rank == 0
-
-
-def test_no_columns():
-    assert count_cells(np.empty((2, 0))) == 1
-    assert count_cells(np.empty((2, 0)), bias=1.0) == 2
-
-
 # ----------- the patterns themselves: realised, unique, independent of how the table is presented.
-matrices = st.integers(1, 5).flatmap(
-    lambda n: st.integers(1, 5).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-4, 4)))
-)
 small_tables = st.integers(1, 8).flatmap(
     lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
 )
@@ -130,24 +101,10 @@ def test_two_workers_and_streaming_give_the_same_cells(X, bias):
         assert as_set(np.concatenate(blocks)) == found
 
 
-def test_patterns_unpack():
-    cells = enumerate_cells(fam.threshold(3), bias=0.0)
-    assert cells.patterns.shape == (104, 8)
-    assert cells.patterns.dtype == bool
-    assert np.array_equal(np.packbits(cells.patterns, axis=1), cells.packed)
-    assert repr(cells) == "Arrangement(n_cells=104, n_samples=8, rank=4, exact=True)"
-
-
 def test_points_inside_cells():
     X = np.c_[fam.resonance(3), np.zeros((7, 1))].astype(float)
     for pattern in enumerate_cells(X).patterns:
         assert np.array_equal(X @ interior_point(X, pattern) > 0, pattern)
-
-
-def test_the_separation_is_recorded():
-    cells = enumerate_cells(fam.resonance(4))
-    assert cells.separation.largest_zero < 1e-12
-    assert cells.separation.smallest_nonzero > 1e-4
 
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.PrecisionWarning")
@@ -208,33 +165,3 @@ def test_patterns_do_not_depend_on_which_rows_are_repeated_or_turned(n, integer)
 
 
 # ---------------------------------------------------------------------- what is exact
-@settings(max_examples=40, deadline=None)
-@given(matrices)
-def test_rank_modulo_a_prime(matrix):
-    p = primes_below(2**31, 1)[0]
-    assert len(eliminate_mod(matrix % p, p)) == np.linalg.matrix_rank(matrix)
-
-
-@settings(max_examples=40, deadline=None)
-@given(matrices)
-def test_dependence_is_exact(matrix):
-    n, d = matrix.shape
-    primes = primes_for(matrix, d)
-    residues = matrix[None] % primes[:, None, None]
-    work = np.empty((n, d), dtype=np.int64)
-    assert dependent(residues, primes, np.arange(n), n, work) == (np.linalg.matrix_rank(matrix) < n)
-
-
-def test_enough_primes():
-    rows = np.array([[10**9, 1, 0], [0, 10**9, 1], [1, 0, 10**9]])
-    assert np.prod([float(p) for p in primes_for(rows, 3)]) > 10.0**27
-
-
-def test_what_counts_as_integers():
-    assert np.array_equal(as_integers(np.array([[0.1], [0.3]])), [[1], [3]])
-    assert np.array_equal(as_integers(np.array([[0.1], [0.3]], dtype=np.float32)), [[1], [3]])
-    assert np.array_equal(as_integers(np.array([[2.0**-20], [0.5]])), [[1], [2**19]])
-    assert as_integers(np.array([[np.pi], [1.0]])) is None
-    assert as_integers(np.array([[1e300], [1e-3]])) is None
-    assert as_integers(np.array([[2**63]], dtype=np.uint64)) is None
-    assert np.array_equal(as_integers(np.array([[True], [False]])), [[1], [0]])

@@ -43,15 +43,7 @@ def test_the_bound_is_the_scaled_duals_value_by_brute_force(seed, kind):
     found = certify(data, network, dual, output_bias=kind)
     assert found.lower_bound == pytest.approx(best, rel=1e-4, abs=1e-6)
     assert found.lower_bound >= best * (1 - 1e-9) - 1e-12
-
-
-def test_no_network_misses_all_there_is():
-    X, y = table(2)
-    empty = ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 1)))
-    found = certify(
-        Data.validate(X, y), empty, covopt.min_norm(X, y, random_state=0).dual, output_bias="none"
-    )
-    assert (found.cost, found.gap, found.residual) == (0.0, 1.0, 1.0)
+    assert (found.cost, found.gap, found.residual) == (0.0, 1.0, 1.0)  # no network misses all there is
 
 
 # ---------------------------------------------------------------------- what may be claimed
@@ -60,35 +52,25 @@ STOPPED = [Status.CERTIFIED, Status.GAP, Status.TIME_LIMIT, Status.HEURISTIC]
 
 @pytest.mark.parametrize("stopped", STOPPED)
 @pytest.mark.parametrize("loss", [None, "squared"])
-def test_the_certificate_decides_the_status_and_not_the_solver(stopped, loss):
-    X, y = table(2)
-    good = (
-        covopt.min_norm(X, y, random_state=0) if loss is None else covopt.fit(X, y, lam=0.1, random_state=0)
-    )
-    problem = {"output_bias": "none", "loss": good.loss, "lam": 0.1}
-    found = conclude(good.data, good.network, good.dual, stopped=stopped, tol=1e-6, **problem)
-    assert found.status is Status.CERTIFIED
-    assert found.certificate.lower_bound == good.lower_bound
-    worse = ReLUNetwork(good.network.hidden_weights * (1 + 1e-3), good.network.output_weights)
-    claimed = Status.GAP if stopped is Status.CERTIFIED else stopped
-    found = conclude(good.data, worse, good.dual, stopped=stopped, tol=1e-9, **problem)
-    assert found.status is claimed
-    found = conclude(good.data, good.network, 0.5 * good.dual, stopped=stopped, tol=1e-6, **problem)
-    assert found.status is Status.CERTIFIED  # by the multiple of twice the size
-
-
-@pytest.mark.parametrize("loss", [None, "squared"])
 @pytest.mark.parametrize("output_bias", ["none", "free"])
-def test_a_dual_that_is_too_long_is_divided_by_what_it_exceeds_its_constraint_by(loss, output_bias):
-    X, y = table(2)
-    options = {"output_bias": output_bias, "random_state": 0}
+def test_the_certificate_decides_the_status_and_not_the_solver(stopped, loss, output_bias):
+    (X, y), options = table(2), {"output_bias": output_bias, "random_state": 0}
     good = covopt.min_norm(X, y, **options) if loss is None else covopt.fit(X, y, lam=0.1, **options)
-    found = conclude(
-        good.data, good.network, 1.01 * good.dual, stopped=Status.GAP, tol=1e-6, output_bias=output_bias,
-        settled=loss is None and output_bias == "free", loss=good.loss, lam=0.1,
-    )  # fmt: skip
+
+    def concluded(network, dual, tol):
+        settled = loss is None and output_bias == "free"
+        problem = {"output_bias": output_bias, "settled": settled, "loss": good.loss, "lam": 0.1}
+        return conclude(good.data, network, dual, stopped=stopped, tol=tol, **problem)
+
+    found = concluded(good.network, good.dual, 1e-6)
     assert found.status is Status.CERTIFIED
-    assert found.certificate.gauge <= 1 + 1e-8
+    assert found.certificate.lower_bound == pytest.approx(good.lower_bound, rel=1e-12)
+    worse = replace(good.network, hidden_weights=good.network.hidden_weights * (1 + 1e-3))
+    claimed = Status.GAP if stopped is Status.CERTIFIED else stopped
+    assert concluded(worse, good.dual, 1e-9).status is claimed
+    for factor in (0.5, 1.01):  # by the multiple of twice the size, or divided by what it exceeds one by
+        found = concluded(good.network, factor * good.dual, 1e-6)
+        assert found.status is Status.CERTIFIED and found.certificate.gauge <= 1 + 1e-8
     np.testing.assert_allclose(found.dual, good.dual, rtol=1e-6, atol=1e-9)
 
 

@@ -17,7 +17,7 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_data
-from tests.cases import normal
+from tests.cases import normal, unit
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)
@@ -25,13 +25,8 @@ LINE = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
 KINKS = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)  # σ(1 + x) + σ(1 − x) = 2 on the points
 
 
-def unit(*neurons):
-    found = np.array(neurons, dtype=float)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
-
-
 ON_RING = np.maximum(RING @ QUADRANTS.T, 0)
-ONE_CORNER = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]
+ONE_CORNER = np.maximum(RING @ unit(np.array([[1.0, 1.0]])).T, 0)[:, 0]
 ANALYSED = {  # rows, targets, neurons, values, what an offset costs, and the answer: unique or not, and why
     "four atoms of four points have one relation": (
         RING, ON_RING @ np.ones(4), QUADRANTS, [1, 1, 1, 1], np.inf, False, "masses can move"),
@@ -39,7 +34,7 @@ ANALYSED = {  # rows, targets, neurons, values, what an offset costs, and the an
         RING, ONE_CORNER, QUADRANTS, [1, 1, 1, 1], np.inf, None, "not accurate enough"),
     "nor nearly": (RING, ONE_CORNER, QUADRANTS, [1, 1, 1, 1 - 1e-5], np.inf, None, ""),
     "without a bound on the dual nothing is unique": (
-        np.eye(2), [1, 1], unit([1, 0], [0, 1]), [1, 1], np.inf, None, "not accurate enough"),
+        np.eye(2), [1, 1], np.eye(2), [1, 1], np.inf, None, "not accurate enough"),
     "the constant counts with a free offset": (LINE, [1, 1.5, 2], KINKS, [1, -1], 0.0, False, "masses can move"),
 }  # fmt: skip
 

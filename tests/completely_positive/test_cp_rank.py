@@ -15,7 +15,7 @@ from covopt.completely_positive.exclusion import is_negative, negative_entry, se
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.lower import rank_bound
-from covopt.completely_positive.matrix import SymmetricMatrix, read_csv, read_matrix, support_pattern
+from covopt.completely_positive.matrix import SymmetricMatrix, read_csv, read_matrix
 from covopt.completely_positive.rank import cp_rank
 from covopt.errors import InputError
 from tests.completely_positive.bank import M7, failed
@@ -175,18 +175,6 @@ def test_random_triangle_free_graphs():
     assert graphs.random_triangle_free(30, n_edges=20, random_state=1).number_of_edges() == 20
 
 
-def test_what_stays_exact():
-    assert read_matrix([[1.0, 2.0], [2.0, 5.0]]).exact.tolist() == [[1, 2], [2, 5]]
-    third = Fraction(1, 3)
-    assert read_matrix([[1, third], [third, 1]]).exact.tolist() == [[1, third], [third, 1]]
-    assert read_matrix(np.array([[1, 2], [2, 5]])).exact is not None
-    assert read_matrix([[1.5, 0.0], [0.0, 1.0]]).exact is None
-    values = read_matrix(
-        np.array([[1.5, 0.3], [0.3 + 1e-15, 1.0]])
-    ).values  # rounding of the symmetry is forgiven
-    assert (values == values.T).all()
-
-
 def test_halves_may_differ_by_rounding_of_their_own_size():
     """What a scaling of rows and columns leaves as it is: the largest entry excuses nothing elsewhere."""
     for scale in (1.0, 2.0**-40, 2.0**40):
@@ -197,14 +185,6 @@ def test_halves_may_differ_by_rounding_of_their_own_size():
             read_matrix(far)
     with pytest.raises(InputError, match="A must be symmetric"):
         read_matrix(np.array([[1e15, 1e15 - 1], [1e15 - 2, 1e15]]))  # integers are exact, and these differ
-
-
-def test_pattern_names_ambiguous_entries():
-    A = np.array([[1.0, 1e-6, 0.0], [1e-6, 1e-12, 1e-22], [0.0, 1e-22, 1.0]])
-    pattern = support_pattern(A)
-    assert pattern.edges == ((0, 1),)  # small only before scaling
-    assert pattern.ambiguous == ((1, 2),)
-    assert pattern.components() == [(0, 1, 2)]
 
 
 def test_csv_written_from_floats_is_read_as_floats(tmp_path):

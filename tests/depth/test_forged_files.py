@@ -27,7 +27,7 @@ from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import above
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
-from tests.cases import cases, values, with_value
+from tests.cases import cases
 from tests.depth.bank.tables import BY_NAME, known, squared, tree_bound, tree_of
 
 TREE = "3 x 1, positive 102, L = 3"
@@ -36,8 +36,6 @@ NAMES = [
     "opposite signs, acute, biases, L = 3", "fit of 4 rows, λ = 0.03, L = 3",
     pytest.param("3 x 1, k = 2 107, L = 3", marks=pytest.mark.slow),
 ]  # fmt: skip
-CHANGES = 6
-FACTORS = (-1.0, 0.0, 0.5, 1.001, 3.0, 1e-300, 1e300)
 
 
 @cache
@@ -71,20 +69,13 @@ def is_believed(content: dict, k: int, name: str) -> bool:
     return found.bounds[k].value <= value * (1.0 + AGREES)
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_is_read_back_and_every_number_of_its_proofs_may_be_changed(name):
+def test_a_file_is_read_back_and_claims_no_more_than_is_proved(name):
+    """Numbers of its proofs are changed by the adversary: depth/forged, depth/fit."""
     honest = solution(name)
     content = honest.to_dict()
     again = type(honest).from_dict(json.loads(json.dumps(content)))
     assert again.to_dict() == content and all(check.ok for check in again.claims())
-    rng = np.random.default_rng(len(name))
-    numbers = [("bounds", *at) for at, value in values(content["bounds"]) if isinstance(value, int | float)]
-    for place in rng.permutation(len(numbers))[:CHANGES]:
-        factor = FACTORS[rng.integers(len(FACTORS))]
-        forged = with_value(content, numbers[place], lambda old, by=factor: type(old)(old * by))
-        forged["lower_bound"] = max(bound["value"] for bound in forged["bounds"])
-        is_believed(forged, numbers[place][1], name)
     forged = copy.deepcopy(content)  # a claim above what is proved
     forged["bounds"][0]["value"] = forged["lower_bound"] = honest.lower_bound * (1.0 + 1e-8)
     assert not is_believed(forged, 0, name)

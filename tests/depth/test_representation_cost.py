@@ -11,7 +11,7 @@ from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import DeepFit, estimate_expansion, representation_cost
 from covopt.depth.cost import Stop
-from covopt.depth.descent import adam, decay, descend, objective, polish, trim
+from covopt.depth.descent import adam, descend, objective, polish, trim
 from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.families import Recursion
 from covopt.depth.layers import Layout, stationarity
@@ -204,15 +204,6 @@ def test_an_interrupt_within_a_shallow_solve_ends_the_search(monkeypatch):
     assert covopt.verify(found).ok
 
 
-def test_two_layers_are_min_norm_and_targets_of_zero_cost_nothing():
-    found = covopt.representation_cost([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=2)
-    assert isinstance(found, covopt.Solution) and found.status == "certified"
-    found = representation_cost([[0.0], [1.0]], [0.0, 0.0], depth=4)
-    assert (found.cost, found.status.code) == (0.0, "certified")
-    shifted = representation_cost([[0.0], [1.0]], [3.0, 3.0], depth=3, output_bias="free")
-    assert shifted.cost == 0.0 and shifted.residual <= 1e-12
-
-
 # ---------------------------------------------------- local minima, and the expansion in the depth
 def test_a_balanced_chain_is_stationary_and_a_shaken_one_is_not():
     X = np.array([[1.0, 2.0], [-1.0, 0.5]])
@@ -288,26 +279,6 @@ def test_a_deep_fit_is_bracketed_and_verified(fitted):
     assert "squared loss" in fitted.summary()
     assert fitted.balance < 1e-4
     assert fitted.stationarity < 1e-2
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize(
-    ("loss", "bias", "output_bias"),
-    [("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")],
-)
-def test_no_trained_network_is_below_the_bound(loss, bias, output_bias):
-    rng = np.random.default_rng(7)
-    X, Y = np.array([[-1.0], [0.5], [2.0]]), np.array([1.0, -0.5, 2.5]) if bias else np.array([1.0, 0.5, 2.0])
-    if output_bias == "penalized":  # steps instead of chords: more of them
-        X, Y = X[1:], Y[1:]
-    targets = np.sign(Y) if loss == "logistic" else Y
-    found = covopt.fit(X, targets, lam=0.01, depth=3, loss=loss, bias=bias, output_bias=output_bias)
-    assert 0 < found.lower_bound <= found.objective * (1 + 1e-12)
-    assert covopt.verify(found).ok
-    for _ in range(6):
-        layout = Layout((1, 4, 4, 1), bias, output_bias)
-        theta = decay(layout, rng.standard_normal(layout.size), X, found.loss, found.lam)
-        assert found.lower_bound <= objective(layout, theta, X, found.loss, found.lam)
 
 
 def test_one_row_alone_is_bracketed_to_the_end():

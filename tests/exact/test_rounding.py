@@ -18,7 +18,6 @@ from covopt.exact.rounding import (
     lengths_up,
     misses_up,
     operator_norm_up,
-    relative_gap,
     root_down,
     root_up,
     sum_bounds,
@@ -102,16 +101,6 @@ def test_the_ends_of_the_range_of_doubles(values):
     low, high = sum_bounds(np.array(values))
     exact = sum(objects(values))
     assert Fraction(low) <= exact <= Fraction(high)
-
-
-def test_one_gap():
-    assert relative_gap(0.0, 2.0) == 1.0
-    assert relative_gap(2.0, 0.0) == 1.0
-    assert relative_gap(4.0, 3.0) == relative_gap(3.0, 4.0) == 0.25
-    assert relative_gap(0.0, 0.0) == 0.0
-    assert relative_gap(np.inf, 1.0) == np.inf
-    assert np.isnan(relative_gap(np.nan, 1.0))
-    assert np.isnan(relative_gap(1.0, np.nan))
 
 
 @settings(max_examples=30)

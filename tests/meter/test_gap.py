@@ -17,6 +17,7 @@ from covopt.limits import HURRY_S, TimeUp
 from covopt.losses import LOSSES
 from covopt.meter.report import RUNGS
 from covopt.status import Status
+from tests.bank.problems import Problem
 from tests.cases import values, with_value
 
 RNG = np.random.default_rng(7)
@@ -26,21 +27,17 @@ NETWORK = (RNG.standard_normal((8, 3)), 0.3 * RNG.standard_normal(8))
 
 
 CLASSES = np.digitize(Y, [-0.5, 0.5])
-SIGNS = np.where(Y > 0, 1.0, -1.0)
-MEANS = {  # of the losses as covopt.losses states them, at outputs (N,), or (N, 3) for classes
-    "squared": lambda f: ((f - Y) ** 2).mean(),
-    "huber": lambda f: np.where(np.abs(f - Y) <= 1, (f - Y) ** 2 / 2, np.abs(f - Y) - 0.5).mean(),
-    "logistic": lambda f: np.logaddexp(0.0, -SIGNS * f).mean(),
-    "hinge": lambda f: np.maximum(0.0, 1.0 - SIGNS * f).mean(),
-    "squared-hinge": lambda f: (np.maximum(0.0, 1.0 - SIGNS * f) ** 2).mean(),
-    "softmax-cross-entropy": lambda f: (np.log(np.exp(f).sum(axis=1)) - f[np.arange(20), CLASSES]).mean(),
-}
 
 
 def targets_of(loss):
     if loss == "softmax-cross-entropy":
         return CLASSES
-    return Y > 0 if LOSSES[loss].is_classification else Y
+    return (Y > 0).astype(int) if LOSSES[loss].is_classification else Y
+
+
+def mean_of(loss, F):
+    """The loss as the bank writes it out."""
+    return Problem("", X, targets_of(loss), 1.0, loss=loss).value(F.reshape(len(X), -1))
 
 
 def network_of(loss):
@@ -92,15 +89,16 @@ def test_the_ladder_never_rises_and_ends_at_a_bound(bank):
 
 def test_the_objective_is_that_of_the_formula(bank):
     augmented = np.column_stack([X, np.ones(len(X))])
-    for loss, mean in MEANS.items():
+    for loss in LOSSES:
         W, V = network_of(loss)
         norm = (W**2).sum() + (V**2).sum()
-        expected = mean(np.maximum(augmented @ W.T, 0.0) @ V) + LAM * norm
+        expected = mean_of(loss, np.maximum(augmented @ W.T, 0.0) @ V) + LAM * norm
         assert bank[loss].objective == pytest.approx(expected, rel=1e-12), loss
     W, v = NETWORK
     assert bank["interpolation"].objective == pytest.approx((W**2).sum() + (v**2).sum(), rel=1e-12)
     lam = 0.1 * covopt.lambda_max(X, Y > 0, loss="logistic", output_bias="free")
-    expected = MEANS["logistic"](np.maximum(augmented @ W.T, 0.0) @ v) + lam * bank["interpolation"].objective
+    fitted = np.maximum(augmented @ W.T, 0.0) @ v
+    expected = mean_of("logistic", fitted) + lam * bank["interpolation"].objective
     assert bank["share"].objective == pytest.approx(expected, rel=1e-9)
 
 

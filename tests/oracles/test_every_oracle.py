@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-import covopt
 from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
 from covopt.exact.rounding import up
@@ -20,7 +19,7 @@ from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
-from tests.cases import drawn, normal
+from tests.cases import drawn
 from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, fan, full_rank, question
 
 
@@ -172,20 +171,6 @@ def test_a_threshold_leaves_out_only_what_is_below(name, k):
     assert len(few.values) <= 2 and abs(few.values[0]) == pytest.approx(top, rel=1e-9)
     nothing = make(rows).price(0.0 * dual)
     assert nothing.upper_bound == 0.0 and not nothing.values.any()
-
-
-def test_scales_change_the_values_only():
-    X, dual = normal(3, (6, 2), 6)
-    plain = covopt.price(X, dual)
-    huge = covopt.price(X * 2.0**700, dual * 2.0**-300)
-    assert huge.upper_bound == plain.upper_bound * 2.0**400
-    assert np.array_equal(huge.neurons, plain.neurons)
-
-
-def test_nothing_to_price():
-    answer = covopt.price([[1.0, 2.0]], [0.0])
-    assert (answer.upper_bound, answer.exact, answer.values.tolist()) == (0.0, True, [0.0])
-    assert covopt.price([[0.0]], [[1.0, 2.0]]).upper_bound == 0.0
 
 
 @pytest.mark.slow

@@ -113,14 +113,6 @@ def test_linnerud_is_certified(n):
     assert covopt.min_norm(X, Y, duplicates="mean", time_limit_s=120.0).status is Status.CERTIFIED
 
 
-def test_which_oracle_takes_a_table():
-    rows = np.random.default_rng(0).standard_normal((64, 12))
-    made = [type(exact_oracle(rows[:n, :r], 0)).__name__ for n, r in ((60, 3), (60, 4), (60, 8), (60, 10))]
-    assert made == ["FaceOracle", "SearchOracle", "SearchOracle", "SearchOracle"]
-    with pytest.raises(BudgetError, match="too many for signs and for boxes"):
-        exact_oracle(rows[:, :9], 0)
-
-
 @pytest.mark.slow
 def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
     """Raw iris stopped at a gap of 4 % after 520 rounds, 50 × 7 normal points at 28 %: both are a minute's work."""
