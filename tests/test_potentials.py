@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.errors import InputError
 from covopt.potentials import LabelNoise
 from tests.cases import drawn, normal
 
@@ -76,10 +75,3 @@ def test_undetermined_parameters_are_said(solved):
         assert np.linalg.matrix_rank(rows[active]) < rows.shape[1]
     assert "undetermined" in solved.summary()
     assert (f"{(free > 0).sum()} of {len(free)} neurons" in solved.summary()) == bool(free.any())
-
-
-def test_what_is_made_for_the_norm_says_so(solved):
-    assert solved.is_unique is None
-    for ask in (solved.tight_set, solved.sparsest):
-        with pytest.raises(InputError, match="computed for potential='variation'"):
-            ask()

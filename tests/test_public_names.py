@@ -23,18 +23,6 @@ def test_every_public_name_exists_and_is_documented():
         assert name in dir(covopt) and (name == "__version__" or getattr(covopt, name).__doc__)
 
 
-def test_public_signatures_match_the_design():
-    import inspect
-
-    names = list(inspect.signature(covopt.min_norm).parameters)
-    assert names[:10] == [
-        "X", "Y", "bias", "output_bias", "potential", "solver", "tol", "time_limit_s",
-        "random_state", "callback",
-    ]  # fmt: skip
-    kinds = {p.name: p.kind for p in inspect.signature(covopt.min_norm).parameters.values()}
-    assert all(kinds[n] is inspect.Parameter.KEYWORD_ONLY for n in names[2:])
-
-
 # ------------- every parameter of the public names is described, and nothing that is no parameter.
 # no docstring, parameters without a description of their own, unknown parameters, yields
 CODES = {"GL08", "PR01", "PR02", "YD01"}

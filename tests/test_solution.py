@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import covopt
+from covopt.errors import InputError
 from covopt.solution import Solution
 from covopt.status import Status
 from tests.bank.problems import CLOSED_FORMS, Problem
-from tests.cases import drawn, normal
+from tests.cases import drawn, normal, unit
 
 
 @cache
@@ -126,21 +127,31 @@ def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
             assert found.n_neurons == fewest
 
 
-def test_the_tight_set_holds_every_neuron_of_the_solution():
-    for kind in ("none", "penalized", "free"):
-        rng, X = drawn(2, (10, 2))
-        solution = covopt.min_norm(
-            X, X[:, 0] ** 2 + rng.standard_normal(10), output_bias=kind, tol=1e-9, random_state=0
-        )
-        tight = solution.tight_set()
-        assert (np.abs(np.abs(tight.values) - 1) <= 1e-6).all()
-        np.testing.assert_allclose(np.linalg.norm(tight.neurons, axis=1), 1.0, atol=1e-12)
-        values = solution.dual @ np.maximum(solution.data.lifted @ tight.neurons.T, 0.0)
-        np.testing.assert_allclose(values, tight.values, atol=1e-6)
-        for w, v in zip(solution.network.hidden_weights, solution.network.output_weights[:, 0], strict=True):
-            unit = w / np.linalg.norm(w)
-            near = np.abs(tight.neurons - unit).max(axis=1) < 1e-3
-            assert (near & (np.sign(tight.values) == np.sign(v))).any()
+TIGHT = [(covopt.min_norm, {"output_bias": kind}, 1e-6) for kind in ("none", "penalized", "free")]
+TIGHT += [(covopt.fit, {"loss": loss, "lam": 1e-2}, 1e-4) for loss in ("squared", "softmax-cross-entropy")]
+
+
+@pytest.mark.parametrize(("ask", "options", "tol"), TIGHT)
+def test_the_tight_set_holds_every_neuron_of_the_solution(ask, options, tol):
+    rng, X = drawn(2, (10, 2))
+    y = np.arange(10) % 3 if "softmax" in options.get("loss", "") else X[:, 0] ** 2 + rng.standard_normal(10)
+    solution = ask(X, y, tol=1e-9, random_state=0, **options)
+    tight = solution.tight_set() if ask is covopt.min_norm else solution.tight_set(tol)
+    assert (np.abs(np.abs(tight.values) - 1) <= tol).all()
+    np.testing.assert_allclose(np.linalg.norm(tight.neurons, axis=1), 1.0, atol=1e-12)
+    values = np.maximum(tight.neurons @ solution.data.lifted.T, 0.0) @ solution.dual
+    np.testing.assert_allclose(
+        np.linalg.norm(values.reshape(len(tight), -1), axis=1), np.abs(tight.values), atol=tol
+    )
+    units = unit(solution.network.hidden_weights)
+    assert (units @ tight.neurons.T).max(axis=1).min() >= 1 - 1e-3
+    if values.ndim == 1:
+        near = tight.values[(units @ tight.neurons.T).argmax(axis=1)]
+        assert (np.sign(near) == np.sign(solution.network.output_weights[:, 0])).all()
+    if ask is covopt.fit:
+        assert solution.is_unique is None and "share their outputs" in solution.uniqueness.reason
+        with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
+            solution.sparsest()
 
 
 def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):

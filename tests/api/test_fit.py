@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.certificates.certify import conclude
-from covopt.errors import InputError, PathStoppedWarning
+from covopt.errors import PathStoppedWarning
 from covopt.limits import TimeUp
 from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
@@ -41,21 +41,6 @@ def test_separable_data_and_a_tiny_lambda():
             found = covopt.fit(X, [0, 0, 1, 1], lam=1e-12, loss=name)
             assert found.status.code == "certified"
             assert np.isfinite(found.objective)
-
-
-@pytest.mark.parametrize("name", ["squared", "softmax-cross-entropy"])
-def test_the_tight_set_holds_the_neurons(name):
-    X, y = normal(0, (10, 2), 10)
-    found = covopt.fit(X, y if name == "squared" else np.arange(10) % 3, lam=1e-2, loss=name, tol=1e-9)
-    tight = found.tight_set(1e-4)
-    units = found.network.to_neurons()[0]
-    assert len(tight.neurons) > 0
-    assert (np.abs(tight.values) >= 1 - 1e-4).all()
-    assert (units @ tight.neurons.T).max(axis=1).min() >= 1 - 1e-3
-    assert found.is_unique is None
-    assert "share their outputs" in found.uniqueness.reason
-    with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
-        found.sparsest()
 
 
 @pytest.mark.parametrize("is_cut", [False, True])

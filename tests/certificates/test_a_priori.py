@@ -30,19 +30,6 @@ def test_never_above_known_costs(case):
     assert all(0.0 <= value <= case.known * (1 + 1e-14) for value in values)
 
 
-def test_each_is_attained_where_its_argument_is_tight():
-    assert named(a_priori_bounds([[0.0], [1.0]], [0.0, 1.0]))["two points"] == pytest.approx(2.0)
-    assert named(a_priori_bounds([[3, 4]], [2], bias=0))["one point"] == pytest.approx(0.8)
-    penalised = a_priori_bounds([[3]], [10], bias=4, output_bias="penalized")
-    assert named(penalised)["one point"] == pytest.approx(3.36)
-    penalised = a_priori_bounds([[3]], [2], bias=4, output_bias="penalized")
-    assert named(penalised)["one point"] == pytest.approx(0.25)
-    # X = I and one-hot targets: 2 Σ √m_i
-    hot = np.eye(3)[[0, 1, 1, 2, 2, 2]]
-    cost = 2 * (1 + np.sqrt(2) + np.sqrt(3))
-    assert named(a_priori_bounds(np.eye(6), hot, bias=0))["nuclear norm"] == pytest.approx(cost)
-
-
 def test_vector_targets_and_a_free_offset():
     rng, X, Y = drawn(0, (9, 2), (9, 3))
     data = Data.validate(X, Y)

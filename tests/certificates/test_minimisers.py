@@ -1,6 +1,5 @@
 """The minimisers around a certified one: the last digits, whether there is one, and the sparsest."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -114,16 +113,6 @@ def test_noise_in_the_plane_has_many_minimisers_and_the_answer_holds(kind):
     assert len(solution.tight_set()) > 30
     other = covopt.min_norm(-X[::-1], y[::-1], output_bias=kind, tol=1e-9, random_state=1)
     assert other.is_unique is False
-
-
-def test_no_network_is_not_the_only_one():
-    solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
-    nothing = covopt.ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)))
-    stopped = dataclasses.replace(solution, network=nothing)
-    assert stopped.is_unique is None
-    assert "does not pass through the points" in stopped.uniqueness.reason
-    assert not stopped.sparsest().proven
-    assert covopt.min_norm([[0.0], [1.0]], [0.0, 0.0]).is_unique
 
 
 # ---------------------------------------------------------------------- the fewest neurons

@@ -144,11 +144,3 @@ def test_extras_that_messages_name_exist():
         package = {"sklearn": "scikit-learn"}.get(module, module)
         assert any(entry.startswith(package) for entry in extras[extra]), (module, extra)
     assert len(named) >= 12
-
-
-def test_the_core_depends_on_what_is_small():
-    names = {entry.split(">")[0] for entry in PROJECT["dependencies"]}
-    assert names == {
-        "numpy", "scipy", "numba", "threadpoolctl", "joblib", "highspy", "clarabel", "rich", "typer",
-        "safetensors",
-    }  # fmt: skip

@@ -12,24 +12,19 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import get_args
 from unittest.mock import Mock
 
-import numpy as np
 import pandas as pd
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.task import SOLVERS
-from covopt.cli import app, options, report
+from covopt.cli import app, report
 from covopt.cli.options import save_table
 from covopt.cli.running import EXAMPLES
 from covopt.datasets import make_random_plane
 from covopt.errors import PrecisionWarning
-from covopt.losses import LOSSES
-from covopt.potentials import POTENTIALS
 from tests.cases import cases
 from tests.commands import refused, run, said
 
@@ -98,14 +93,6 @@ def test_warnings_are_one_line(here, monkeypatch):
     monkeypatch.setattr("covopt.api.min_norm", warning)
     assert run(*SOLVE).stderr == "warning: close to rounding\n"
     assert said(*SOLVE)["warnings"] == ["close to rounding"]
-
-
-def test_choices_are_those_of_python():
-    assert set(get_args(options.Solver)) == set(SOLVERS)
-    assert options.losses_there_are() == list(LOSSES)
-    assert set(get_args(options.Potential)) == set(POTENTIALS)
-    value = {"a": np.float64("nan"), 1: (np.int64(2), Path("p"), True), "c": np.array([1.0, np.inf])}
-    assert report.plain(value) == {"a": None, "1": [2, "p", True], "c": [1.0, None]}
 
 
 def test_the_demo(here, monkeypatch):

@@ -142,20 +142,6 @@ def test_cost_and_ranges_match_a_reference(n_samples):
     assert answer.is_unique == (np.ptp(ranges, axis=1).max() < 1e-5 * cost)
 
 
-def test_not_unique_has_the_whole_segment():
-    # The four quadrants' neurons for y = (1, 2, 1, 1) on the compass: m₁ = √13/6 + m₃ … one free parameter.
-    X = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
-    c, s = 2 / np.sqrt(13), 3 / np.sqrt(13)
-    directions = np.array([[c, s], [-c, s], [-c, -s], [c, -s]])
-    answer = cell_lp(X, [1, 2, 1, 1], directions, bias=0.0)
-    r = np.sqrt(13)
-    assert answer.cost == pytest.approx(r)
-    assert not answer.is_unique
-    # m₄ = r/2 − m₁, m₂ = 2r/3 − m₁, m₃ = m₁ − r/6, all ≥ 0
-    expected = [[r / 6, r / 2], [r / 6, r / 2], [0, r / 3], [0, r / 3]]
-    np.testing.assert_allclose(answer.ranges, expected, atol=1e-7)
-
-
 def test_dependent_samples_and_far_units():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((5, 2)), 2, axis=0)

@@ -11,8 +11,7 @@ from covopt.data import Data
 from covopt.datasets import make_smooth
 from covopt.depth import DeepFit, estimate_expansion, representation_cost
 from covopt.depth.cost import Stop
-from covopt.depth.descent import adam, descend, objective, polish, trim
-from covopt.depth.dual_trees import DualHeights, covering
+from covopt.depth.descent import polish
 from covopt.depth.families import Recursion
 from covopt.depth.layers import Layout, stationarity
 from covopt.depth.tree_search import TreeSearch
@@ -22,7 +21,7 @@ from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
 from tests.cases import cases, drawn
-from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, squared, two_rows
+from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, two_rows
 
 
 @pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
@@ -125,19 +124,6 @@ def test_gradient_and_jacobian_agree_with_differences():
 
 
 # ---------------------------------------------------------------- the search
-def test_trimming_keeps_the_function():
-    rng = np.random.default_rng(1)
-    layout = Layout((2, 3, 2, 1), 1.0, "none")
-    theta = rng.standard_normal(layout.size)
-    doubled = [w.copy() for w in layout.split(theta)]
-    doubled[0] = np.vstack([doubled[0], 2.0 * doubled[0][:1], np.zeros((1, 3))])
-    last = doubled[1]
-    doubled[1] = np.column_stack([last[:, :3], last[:, :1], np.ones((2, 1)), last[:, 3:]])
-    big, weights = Layout.of_layers(doubled, 2, 1.0, "none")
-    small, trimmed = trim(big, weights)
-    X = rng.standard_normal((6, 2))
-    assert small.widths[1] == 3
-    assert np.allclose(small.forward(trimmed, X)[1][-1], big.forward(weights, X)[1][-1])
 
 
 def test_more_points_than_weights_are_no_program_for_slsqp(monkeypatch):
@@ -162,18 +148,6 @@ def test_an_interrupt_leaves_little_time_for_a_cheap_network(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         covopt.representation_cost([[1.0], [2.0]], [1.0, 3.0], depth=3)
     assert left[0] <= HURRY_S
-
-
-def test_polish_ends_at_a_point_where_nothing_moves():
-    rng, X, Y = drawn(4, (3, 1), (3, 1))
-    layout = Layout((1, 4, 4, 1), 1.0, "none")
-    theta = descend(layout, rng.standard_normal(layout.size), X, Y)
-    answer = polish(layout, theta, X, Y)
-    assert answer is not None
-    small, found = answer
-    again = polish(small, found, X, Y)
-    assert again is not None
-    assert (again[1] ** 2).sum() == pytest.approx(float((found**2).sum()), rel=1e-7)
 
 
 def test_a_small_target_that_is_missed_is_no_bracket():
@@ -245,16 +219,6 @@ def test_an_expansion_is_recovered_from_brackets():
     assert bent.slack > 0.01
 
 
-def test_adam_lowers_the_objective_from_random_weights():
-    rng, X, y = drawn(0, (5, 2), 5)
-    loss = squared(y)
-    layout = Layout((2, 6, 6, 1), 1.0, "none")
-    theta = rng.standard_normal(layout.size)
-    assert objective(layout, adam(layout, theta, X, loss, 1e-3), X, loss, 1e-3) < 0.1 * objective(
-        layout, theta, X, loss, 1e-3
-    )
-
-
 # -------------------------------- fit(depth=L): the bracket against trained networks, and by hand.
 RNG, X = drawn(0, (4, 1))
 Y = np.abs(X[:, 0]) + 0.3 * RNG.standard_normal(4)
@@ -291,28 +255,6 @@ def test_one_row_alone_is_bracketed_to_the_end():
     assert found.lower_bound == pytest.approx(exact, rel=1e-4)
     assert found.lower_bound <= exact
     assert found.status == "certified"
-
-
-def test_heights_of_many_rows_are_above_every_activation():
-    # sets of rows in one child, two outputs and a polygon of directions
-    rng, points, targets = drawn(4, (7, 1), (7, 2))
-    loss = squared(targets)
-    data = covopt.Data.validate(points, targets, bias=1.0)
-    search = TreeSearch(data.lifted, targets[:, 0], 1.0, tol=1e-4)
-    search.use(0.7)
-    tree = search.tree(range(7), targets, levels=1)
-    assert any(child.maybe for child in tree.family.children)
-    assert covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), False)[1] == pytest.approx(2**0.5)
-    for c in (0.05, 6.0):
-        height = DualHeights(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
-        most = 0.0
-        for _ in range(100):
-            into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))
-            size = np.sqrt(c / max((into**2).sum(), 1e-9))
-            layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(7)])
-            u = rng.standard_normal(4)
-            most = max(most, np.linalg.norm(targets.T @ np.maximum(layer @ u / np.linalg.norm(u), 0.0)))
-        assert 0.25 * height < most <= height
 
 
 def test_the_first_network_is_the_constant():

@@ -41,9 +41,9 @@ def test_a_fan_needs_what_its_combinations_are_rounded_by(monkeypatch):
 
 
 def test_several_outputs_in_many_dimensions_are_proved_by_signs_along_a_fan():
-    X, Y = normal(0, (8, 4), (8, 2))
+    X, Y = normal(0, (6, 4), (6, 2))
     dual = covopt.min_norm(X, Y).dual * 1.0
-    rows = np.column_stack([X, np.ones(8)])
+    rows = np.column_stack([X, np.ones(6)])
     exact = VectorFaceOracle(rows).price(dual).upper_bound
     found = fan_bound(rows, dual)
     assert exact * (1.0 - 1e-12) <= found.value <= exact * (1.0 + 1e-6)

@@ -70,17 +70,6 @@ def test_exact_on_random_rows_with_neurons_that_are_local_maxima(potential, n, r
     assert abs(again.values[0]) == pytest.approx(answer.upper_bound, rel=1e-9)
 
 
-def test_rows_left_out_of_the_dual_count_in_the_cost():
-    rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, 2.0]])
-    dual = np.array([3.0, 4.0])
-    kept = LabelNoiseOracle(rows, LabelNoise(), kept=np.array([0, 1])).price(dual)
-    full = LabelNoiseOracle(rows, LabelNoise()).price(np.array([3.0, 4.0, 0.0, 0.0]))
-    # the positive quadrant: ω² = (w₁² + 5w₂²)/4, so h² = 4(9 + 16/5)
-    assert kept.upper_bound == pytest.approx(np.sqrt(4 * (9 + 16 / 5)), rel=1e-12)
-    assert kept.upper_bound == pytest.approx(full.upper_bound, rel=1e-12)
-    assert LabelNoiseOracle(rows, LabelNoise()).price(np.zeros(4)).upper_bound == 0.0
-
-
 @both
 def test_repeated_rows_are_weights(potential):
     rng = np.random.default_rng(3)

@@ -185,12 +185,6 @@ def test_a_small_bias_beside_inputs_of_both_signs():
     assert found.status.code == "certified"
 
 
-def test_few_points_that_a_neuron_passes_through_alone():
-    # a refinement with more equations than neurons was kept though it missed more than what it began with
-    for x, y in (([1.0, 3.0], [2.0, 4.0]), ([1.0, 3.0, 4.0], [2.0, 4.0, 4.0])):
-        assert covopt.min_norm(np.array(x)[:, None], y).status == "certified"
-
-
 # ---- several inputs in any units: years, incomes, seconds and milliseconds since 1970 beside ordinary columns.
 def table(kinds: tuple[str, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 import covopt
 from covopt.api.task import Task
@@ -136,28 +135,6 @@ def test_close_to_the_optimum_and_stationary(loss, q, output_bias):
         alignment = (pulls * point.weights).sum(axis=1) / np.linalg.norm(point.weights, axis=1)
         heavy = np.linalg.norm(point.weights, axis=1) > 0.1 * np.linalg.norm(point.weights, axis=1).max()
         np.testing.assert_allclose(alignment[heavy], 1.0, atol=0.05)
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize(("loss", "q"), [("squared", 1), ("logistic", 1), ("softmax-cross-entropy", 3)])
-def test_never_above_a_plain_run_of_the_same_start(loss, q):
-    problem = _problem(loss, "penalized", q)[2]
-    descent = Descent(problem, random_state=5)
-    start = descent.random_network()
-    (W, V), B = balanced(start), start.offset
-    ends = np.cumsum([W.size, V.size])
-
-    def plain(x):
-        first, second, third = np.split(x, ends)
-        value, *slopes = value_and_slope(problem, first.reshape(W.shape), second.reshape(V.shape), third)
-        return value, np.concatenate([each.ravel() for each in slopes])
-
-    found = minimize(plain, np.concatenate([W.ravel(), V.ravel(), B]), jac=True, method="L-BFGS-B",
-                     options={"maxiter": both_layers.STEPS, "maxcor": both_layers.MEMORY})  # fmt: skip
-    again = Descent(problem, random_state=5)
-    for _ in again.run():
-        pass
-    assert again.point.upper_bound <= found.fun * (1.0 + 1e-3)
 
 
 def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():

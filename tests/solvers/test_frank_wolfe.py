@@ -7,7 +7,7 @@ import covopt
 from covopt.errors import InputError
 from covopt.losses import SquaredError
 from covopt.problems.problem import Problem
-from covopt.solvers.frank_wolfe import VARIANTS, Masses
+from covopt.solvers.frank_wolfe import Masses
 from tests.cases import drawn, normal
 
 
@@ -70,16 +70,6 @@ def test_line_searches_are_exact(kind, move):
             assert Masses(view, neurons, moved).value >= state.value * (1 - 1e-12)
 
 
-def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
-    view = Problem.through(np.eye(1), np.array([[3.0]]))
-    state = Masses(view, np.eye(1), np.array([1.0]))
-    state.move(np.array([1.0]), 0.5)
-    assert state.masses == pytest.approx(1.5)
-    state = Masses(view, np.eye(1), np.array([3.0]))
-    state.move(np.array([1.0]), np.inf)
-    assert state.masses == pytest.approx(3.0)
-
-
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize(
@@ -95,16 +85,6 @@ def test_a_loss_takes_repeated_points_zero_rows_and_one_ray(bias, output_bias, k
     assert result.objective == pytest.approx(6 * fitted.objective, rel=2e-6)
     with pytest.raises(InputError, match=r"rows 1 and 3|rows 0 and 5 .* lie on one ray"):
         covopt.frank_wolfe(X, Y, **options)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_inputs_that_are_all_zero_without_a_bias(variant):
-    Y = [[1.0, 2.0], [0.0, 1.0]]
-    result = covopt.frank_wolfe(np.zeros((2, 3)), Y, bias=0.0, lam=0.5, variant=variant)
-    assert (result.objective, len(result.network), result.status.code) == (6.0, 0, "certified")
-    assert result.lower_bound == pytest.approx(6.0, rel=1e-12)
-    np.testing.assert_allclose(result.dual, np.array(Y) / 0.5)
-    assert covopt.frank_wolfe(np.zeros((2, 3)), np.zeros(2), bias=0.0, variant=variant).cost == 0.0
 
 
 def test_warm_start_goes_on_where_it_was():

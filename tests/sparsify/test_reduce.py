@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.sparsify.reduction import caratheodory
 from tests.cases import drawn
 
 
@@ -69,22 +68,6 @@ def test_merge_on_a_line_is_proposition_15(seed, n, m):
     into, out = np.linalg.norm(merged.hidden_weights, axis=1), np.abs(merged.output_weights[:, 0])
     np.testing.assert_allclose(into, out, rtol=1e-9)
     assert len(wide.reduce(X, preserve="outputs")) <= len(X)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 40), st.integers(1, 12))
-def test_same_outputs_no_higher_cost_few_columns(seed, n, m, rank):
-    rng = np.random.default_rng(seed)
-    atoms = np.maximum(rng.standard_normal((n, min(rank, n))) @ rng.standard_normal((min(rank, n), m)), 0)
-    weights = rng.standard_normal(m) * (rng.random(m) < 0.9)
-    fewer = caratheodory(atoms, weights)
-    size = np.abs(atoms).sum() * max(1.0, np.abs(weights).max())
-    np.testing.assert_allclose(atoms @ fewer, atoms @ weights, atol=1e-10 * max(size, 1.0))
-    assert np.abs(fewer).sum() <= np.abs(weights).sum() * (1 + 1e-9) + 1e-12
-    assert (fewer * weights >= 0).all(), "signs stay"
-    assert np.count_nonzero(fewer) <= n
-    assert np.count_nonzero(fewer) <= np.linalg.matrix_rank(atoms, tol=1e-9) + np.count_nonzero(
-        np.abs(atoms).max(axis=0) == 0
-    )
 
 
 # ---------------------------------------------------------------------- deep networks

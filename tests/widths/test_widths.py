@@ -57,18 +57,6 @@ def test_a_bias_that_does_not_round_leaves_zeros_open():
     assert_decomposes(rounded, B, B + 0.7**2, 0.7)
 
 
-def test_undecided_is_said_plainly():
-    Z = np.random.default_rng(2).standard_normal((6, 8))
-    found = covopt.sigma_rank(*pair_of(Z), time_limit_s=1e-6)
-    assert found.upper is None
-    assert found.decomposition is None
-    assert found.lower == 6
-    assert found.summary().startswith(
-        "undecided: no decomposition found; Rank_σ ≥ 6 if the pair lies in S at all"
-    )
-    assert "Carathéodory" in found.reasons[-1]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 8), st.booleans())
 def test_pairs_of_layers_pass_every_condition(seed, n, m, integers):
@@ -123,18 +111,3 @@ def test_lower_bounds_hold_for_random_networks(seed, m, d, k, n):
     assert covopt.sparsity_bounds(X, Y).lower <= m
     shifted = covopt.sparsity_bounds(X, Y + 3.0, output_bias="penalized")
     assert shifted.lower <= m
-
-
-def test_upper_bounds_hold_for_solved_problems():
-    X = np.linspace(-1, 1, 7)[:, None]
-    y = np.abs(X[:, 0]) + RNG.standard_normal(7) * 0.1
-    bounds = covopt.sparsity_bounds(X, y)
-    solution = covopt.min_norm(X, y)
-    assert bounds.lower <= len(solution.network) <= bounds.upper
-
-
-def test_decimals_on_a_line_need_no_more_neurons_than_a_certified_network_has():
-    x = np.linspace(0.0, 1.0, 12)
-    solution = covopt.min_norm(x[:, None], 3.0 * x)
-    assert solution.status.code == "certified"
-    assert covopt.sparsity_bounds(x[:, None], 3.0 * x).lower <= len(solution.network) == 1
