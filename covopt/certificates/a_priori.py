@@ -15,7 +15,7 @@ cost what they lose.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -28,10 +28,9 @@ from covopt.data import Data
 from covopt.exact.definite import product_error_up, singular_values_between
 from covopt.exact.far_rows import blocks
 from covopt.exact.rank import COMPUTED, numerical_rank
-from covopt.exact.rounding import below, gamma, lengths_up, operator_norm_up, root_down, up
+from covopt.exact.rounding import below, lengths_up, operator_norm_up, root_down, scaled_up, up
 from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
-from covopt.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -94,68 +93,58 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     data = Data.validate(X, Y, bias=bias)
     kept = np.flatnonzero(data.lifted.any(axis=1))
     # bounds are linear in Y and in 1/X̃: units of a power of two change no digit, and no square over- or underflows
-    lifted, within, raised = _exponent(data.lifted), _exponent(data.X), _exponent(data.Y)
-    rows, targets, inputs = (
-        np.ldexp(part[kept], -by) for part, by in ((data.lifted, lifted), (data.Y, raised), (data.X, within))
-    )
-    offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
-    if offset_cost is None:
-        offset_cost = _offset_cost(data.bias, raised + lifted)
-    problem = Problem.through(rows, targets, offset_cost)
+    inner, outer = _exponent(data.lifted), _exponent(data.Y)
+    outer += (inner + outer) % 2  # a penalised offset costs its square
+    rows, targets = np.ldexp(data.lifted[kept], -inner), np.ldexp(data.Y[kept], -outer)
     if not targets.any():
         return [APrioriBound("zero", 0.0, "the targets vanish")]
-    steep = _two_points(inputs, targets, kept)
-    bounds = []
-    if output_bias != "free":
-        bounds.append(_one_point(problem, kept))
-    bounds.append(_nuclear(problem))
-    centred = problem.project_dual(targets)
-    if centred.any():
-        gauge = gauge_bound(rows, centred[:, 0] if targets.shape[1] == 1 else centred)
+    free = output_bias == "free"
+    beta = scaled_up(data.bias, -(inner + outer) // 2) if output_bias == "penalized" else 0.0
+    reach = lengths_up(rows)
+
+    def value(point: np.ndarray, gauge: float) -> float:
+        """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
+        given = point
+        if free:
+            point = balanced(given)
+            every = np.arange(len(point))
+            gauge = up(gauge + moving_up((given, None), 1.0, (point, None), every, reach))
+        if beta == np.inf:
+            return 0.0
+        found = dual_bound(Interpolation.of(targets), point, 1.0, gauge, bias=beta)
+        return below(2 * found * Fraction(2) ** (outer - inner))
+
+    bounds = [_two_points(data.X[kept], data.Y[kept], kept)]
+    if not free:
+        best = _dearest(rows, targets, beta)
+        point = np.zeros_like(targets)
+        point[best] = targets[best]
+        source = f"a network through row {int(kept[best])} alone"
+        bounds.append(
+            APrioriBound("one point", value(point, up(float(lengths_up(point)[best] * reach[best]))), source)
+        )
+    centred = targets - targets.mean(axis=0)
+    source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if free or beta else "")
+    point, size = _polar_factor(centred if free or beta else targets)  # Λᵀ1 = 0 suits every offset
+    gauge = up(size * float(singular_values_between(rows)[1][0]))
+    bounds.append(APrioriBound("nuclear norm", value(point, gauge), source))
+    point = centred if free else targets
+    if point.any():
+        gauge = gauge_bound(rows, point[:, 0] if point.shape[1] == 1 else point)
         source = "the dual point Λ = Y with a relaxed bound on h(Λ)"
-        bounds.append(APrioriBound("targets", _of_dual(problem, centred, gauge), source))
-    found = [_in_units(steep, raised - within), *(_in_units(bound, raised - lifted) for bound in bounds)]
-    return sorted(found, key=lambda bound: -bound.value)
-
-
-def _in_units(bound: APrioriBound, exponent: int) -> APrioriBound:
-    """Multiply by a power of two; a bound beyond the largest double becomes that."""
-    with np.errstate(over="ignore", under="ignore"):
-        value = min(float(np.ldexp(bound.value, exponent)), float(np.finfo(float).max))
-    return replace(bound, value=value)
-
-
-def _offset_cost(bias: float, exponent: int) -> float:
-    """Return 1/β² times a power of two, far from over- and underflow: what is beyond 1e±300 makes no difference."""
-    if bias == 0:
-        return np.inf
-    mantissa, shift = np.frexp(bias)
-    with np.errstate(over="ignore", under="ignore"):
-        return float(np.clip(np.ldexp(1.0 / mantissa**2, exponent - 2 * int(shift)), 1e-300, 1e300))
+        bounds.append(APrioriBound("targets", value(point, gauge), source))
+    return sorted(bounds, key=lambda bound: -bound.value)
 
 
 def _exponent(values: np.ndarray) -> int:
     return int(np.frexp(np.abs(values).max(initial=0.0))[1])
 
 
-def _of_dual(problem: Problem, point: np.ndarray, gauge: float) -> float:
-    """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
-    loss = Interpolation.of(problem.targets)
-    free = problem.has_offset and problem.offset_cost == 0
-    if free:
-        given, point = point, balanced(point)
-        every, reach = np.arange(len(point)), lengths_up(problem.rows)
-        gauge = up(gauge + moving_up((given, None), 1.0, (point, None), every, reach))
-    bias = 0.0
-    if problem.has_offset and not free:
-        bias = up(float(1.0 / np.sqrt(problem.offset_cost)) * (1.0 + gamma(8)))
-    return below(2 * dual_bound(loss, point, 1.0, gauge, bias=bias))
-
-
 def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> APrioriBound:
     best, pair = 0.0, (0, 0)
-    for block in blocks(inputs, inputs.T):
-        apart, change = cdist(inputs[block], inputs), cdist(targets[block], targets)
+    near, tall = np.ldexp(inputs, -_exponent(inputs)), np.ldexp(targets, -_exponent(targets))
+    for block in blocks(near, near.T):
+        apart, change = cdist(near[block], near), cdist(tall[block], tall)
         slopes = np.divide(change, apart, out=np.zeros_like(apart), where=apart > 0)
         i, j = np.unravel_index(int(slopes.argmax()), slopes.shape)
         if slopes[i, j] > best:
@@ -173,32 +162,19 @@ def _squared_apart(one: np.ndarray, other: np.ndarray) -> Fraction:
     return sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in pairs), Fraction(0))
 
 
-def _one_point(problem: Problem, kept: np.ndarray) -> APrioriBound:
-    lengths, sizes = (np.linalg.norm(table, axis=1) for table in (problem.rows, problem.targets))
-    with np.errstate(all="ignore"):  # chosen in floats; what it proves is computed below
-        steps = 1.0 / lengths
-        if problem.has_offset:
-            steps = np.minimum(steps, problem.offset_cost * sizes)
-        values = steps * sizes - 0.5 * steps**2 / problem.offset_cost
-    best = int(np.argmax(np.where(np.isfinite(values), values, 0.0)))
-    point = np.zeros_like(problem.targets)
-    point[best] = problem.targets[best]
-    gauge = up(float(lengths_up(point)[best] * lengths_up(problem.rows)[best]))
-    return APrioriBound(
-        "one point", _of_dual(problem, point, gauge), f"a network through row {int(kept[best])} alone"
-    )
+def _dearest(rows: np.ndarray, targets: np.ndarray, bias: float) -> int:
+    """Return the row that costs most alone, in doubles."""
+    lengths, sizes = (np.linalg.norm(table, axis=1) for table in (rows, targets))
+    with np.errstate(all="ignore"):
+        steps = np.minimum(1.0 / lengths, sizes / bias**2) if bias else 1.0 / lengths
+        values = 2.0 * steps * sizes - (bias * steps) ** 2
+    return int(np.argmax(np.where(np.isfinite(values), values, 0.0)))
 
 
-def _nuclear(problem: Problem) -> APrioriBound:
-    targets = problem.targets
-    source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if problem.has_offset else "")
-    if problem.has_offset:  # Λᵀ1 = 0 suits the penalised and the free offset
-        targets = targets - targets.mean(axis=0)
+def _polar_factor(targets: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return UVᵀ of Y = UΣVᵀ, and a bound on its norm from above."""
     left, sizes, right = np.linalg.svd(targets, full_matrices=False)
     rank = numerical_rank(sizes, COMPUTED)
-    if not rank:
-        return APrioriBound("nuclear norm", 0.0, source)
     left, right = left[:, :rank], right[:rank]
     size = up(operator_norm_up(left) * operator_norm_up(right.T)) + product_error_up(left.T, right)
-    value = _of_dual(problem, left @ right, up(up(size) * float(singular_values_between(problem.rows)[1][0])))
-    return APrioriBound("nuclear norm", value, source)
+    return left @ right, up(size)
