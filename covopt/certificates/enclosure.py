@@ -1,4 +1,4 @@
-r"""Where all minimisers are: what the computed dual can be wrong by, and every neuron that a minimiser may use.
+r"""Where all minimisers are, and whether there is one: the error of a dual, every neuron that a minimiser may use.
 
 The claim rests on four steps, for one output; rows Z, y and costs are those of :mod:`covopt.problems.problem`.
 
@@ -41,16 +41,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 from covopt.certificates.tight import NEAR, Face, TightSet, tight_set
-from covopt.exact.rank import FOUND, exact_rank, null_space
+from covopt.checks.wording import counted
+from covopt.exact.rank import FOUND, exact_rank, null_space, numerical_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
+MOVES = 1e-4  # relative change of a mass that counts as another minimiser
 INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
@@ -285,3 +287,105 @@ def _dimension(problem: Problem, faces: list[Face], rows: np.ndarray, targets: n
     whole = exact_rank(table)
     beside = exact_rank(np.column_stack([table, right]))
     return whole - fixed if beside == whole else None
+
+
+@dataclass(frozen=True)
+class Uniqueness:
+    """Answer and reason.
+
+    Attributes
+    ----------
+    unique : bool or None
+        None means unknown.
+    reason : str
+    n_tight : int
+        Number of tight (cell, sign) pairs.
+    """
+
+    unique: bool | None
+    reason: str
+    n_tight: int
+
+
+def analyse_uniqueness(
+    problem: Problem, tight: TightSet, offset: np.ndarray, enclosed: Enclosure | str
+) -> Uniqueness:
+    """Decide uniqueness from the neurons that minimisers may use.
+
+    Every minimiser is supported on the tight (cell, sign) pairs of an optimal dual, each at the cell's one maximiser.
+    The computed dual is not that one: a neuron of mass m fixes its value there only to gap · cost / m, so a loose
+    neuron may be tight for a minimiser that uses it with a small mass. The answer is True only where
+    :func:`enclose` bounds that error: where all neurons that any minimiser may use are
+    known, and their columns are independent by more than the error, which leaves one vector of masses.
+
+    It is False where columns that are tight to rounding are dependent and masses can move visibly at equal outputs
+    (and then at equal cost, as ⟨λ, a⟩ = ±1 on every column): a linear program looks for that. All else is None.
+
+    Parameters
+    ----------
+    problem : Problem
+    tight : TightSet
+    offset : ndarray of shape (k,)
+        B of a minimiser; a penalised offset is itself unique.
+    enclosed : Enclosure or str
+        Or why there is none.
+    """
+    if isinstance(enclosed, Enclosure) and enclosed.independent:
+        return Uniqueness(
+            True,
+            f"linearly independent: the {counted(len(enclosed.tight), 'column')} of all neurons that a minimiser may "
+            f"use (known to {enclosed.error:.1e})",
+            len(enclosed.tight),
+        )
+    near = tight.within(NEAR)
+    spread = None if not len(near) or _independent(problem, near) else _largest_move(problem, near, offset)
+    if spread is not None and spread > MOVES:
+        return Uniqueness(
+            False,
+            f"the {len(near)} tight columns are linearly dependent, and masses can move by {spread:.1e} of the cost "
+            "at equal outputs and equal cost",
+            len(near),
+        )
+    why = (
+        enclosed if isinstance(enclosed, str) else "the columns that a minimiser may use are nearly dependent"
+    )
+    return Uniqueness(None, f"the dual is not accurate enough to tell: {why}", len(near))
+
+
+def _columns(problem: Problem, tight: TightSet) -> tuple[np.ndarray, int]:
+    """Columns of the masses and of a free offset, and how many the latter has."""
+    columns = tight.columns(problem)
+    if problem.offset_cost > 0:
+        return columns, 0
+    k = problem.n_outputs
+    return np.column_stack([columns, np.tile(np.eye(k), (len(problem.rows), 1))]), k
+
+
+def _independent(problem: Problem, tight: TightSet) -> bool:
+    columns, _ = _columns(problem, tight)
+    if columns.shape[1] > columns.shape[0]:
+        return False
+    values = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
+    return numerical_rank(values, FOUND) == len(values)
+
+
+def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> float | None:
+    """Return how much of the cost can move to columns outside of a basic solution, at equal outputs."""
+    columns, free = _columns(problem, tight)
+    m = columns.shape[1] - free
+    targets = (problem.targets if free or not problem.has_offset else problem.targets - offset).ravel()
+    # positions carry the dual's error, so the outputs are matched to a tolerance
+    signed = np.column_stack([columns, -columns[:, m:]])
+    try:
+        basic, _ = nnls(signed, targets)
+    except RuntimeError:  # no convergence
+        return None
+    slack = max(1e-9, 2 * float(np.abs(signed @ basic - targets).max()))
+    answer = linprog(
+        np.append(-1.0 * (basic[:m] == 0.0), np.zeros(free)),
+        A_ub=np.concatenate([columns, -columns]),
+        b_ub=np.concatenate([targets + slack, slack - targets]),
+        bounds=[(0, None)] * m + [(None, None)] * free,
+        method="highs",
+    )
+    return None if answer.status != 0 else -float(answer.fun) / (float(basic[:m].sum()) or 1.0)

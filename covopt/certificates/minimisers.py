@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
+import highspy
 import numpy as np
 
+from covopt.arrangement.highs import linear_program
 from covopt.certificates.certify import residual_of
-from covopt.certificates.enclosure import Enclosure, enclose
+from covopt.certificates.enclosure import Enclosure, Uniqueness, analyse_uniqueness, enclose
 from covopt.certificates.tight import NEAR, TightSet, sharpen, tight_set
-from covopt.certificates.uniqueness import (
-    SparseSupport,
-    Uniqueness,
-    analyse_uniqueness,
-    sparsest_support,
-)
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rank import COMPUTED
@@ -199,13 +196,10 @@ class Minimisers:
         tight = tight_set(problem, oracle, dual, slack=1e-6) if isinstance(enclosed, str) else enclosed.tight
         cost, value = problem.network_value(weights, 0.0 * offset), problem.network_value(weights, offset)
         excess = max(value - problem.dual_value(dual), COMPUTED * value)
-        support: SparseSupport | None = sparsest_support(
-            problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
-        )
+        support = sparsest_support(problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s)
         if support is None:
             return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")
-        found = finish_network(problem, support.neurons, support.weights, support.offset)
-        network = self._network_of(reduction, *found)
+        network = self._network_of(reduction, *finish_network(problem, *support.network))
         dear = network.squared_norm > self.network.squared_norm * (1.0 + max(self.gap, INTERPOLATES))
         if (
             len(network) > own
@@ -258,3 +252,90 @@ def _raised(tight: TightSet, reduction: Reduction) -> TightSet:
     if reduction.outputs is not None:
         outputs = reduction.raise_outputs(as_columns(outputs))
     return replace(tight, neurons=tight.neurons @ reduction.basis.T, outputs=outputs)
+
+
+class Support(NamedTuple):
+    """Fewest tight columns that interpolate: neurons, weights and offset, a bound on their number, how it ended."""
+
+    network: tuple[np.ndarray, np.ndarray, np.ndarray]
+    lower_bound: int
+    message: str
+
+
+def sparsest_support(
+    problem: Problem,
+    tight: TightSet,
+    offset: np.ndarray,
+    cost: float,
+    *,
+    excess: float = 0.0,
+    time_limit_s: float = 60.0,
+) -> Support | None:
+    """Solve min ‖z‖₀ s.t. Σ z_j a_j = y over the tight columns, z_j of the column's sign.
+
+    Every minimiser of the norm is such a z and conversely (⟨λ, a_j⟩ = ±1), so this is the fewest neurons of any
+    minimal-norm network.
+
+    Parameters
+    ----------
+    problem : Problem
+    tight : TightSet
+    offset : ndarray of shape (k,)
+        B of the minimiser. It moves when it is free, and a penalised one within its error.
+    cost : float
+        Primal value of the minimiser: no mass exceeds it.
+    excess : float
+        How far the network's primal value may be above the optimum. A penalised offset is known up to
+        √(2 excess/ρ), as the primal value is ρ-strongly convex in it.
+    time_limit_s : float
+
+    Returns
+    -------
+    Support or None
+        None when the solver found no point in time.
+    """
+    columns = tight.columns(problem)
+    n, m = columns.shape
+    shifts = np.zeros((n, 0))
+    if problem.has_offset:
+        shifts = np.tile(np.eye(problem.n_outputs), (len(problem.rows), 1))
+    free = shifts.shape[1]
+    error = 0.0
+    if free:
+        error = float(np.sqrt(2.0 * excess / problem.offset_cost)) if problem.offset_cost > 0 else np.inf
+    targets = (problem.targets - offset if free else problem.targets).ravel()
+    extended = np.column_stack([columns, shifts if np.isinf(error) else shifts[:, :0]])
+    weights, *_ = np.linalg.lstsq(extended, targets, rcond=1e-12)
+    slack = max(1e-8, 2 * float(np.abs(extended @ weights - targets).max()))
+    ceiling = 1.001 * cost
+    # variables: masses, whether each is used, and how far the offset moves
+    lower = np.concatenate([np.zeros(2 * m), np.full(free, -error)])
+    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
+    equal = np.column_stack([columns, np.zeros((n, m)), shifts])
+    link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
+    model = linear_program(
+        np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
+        np.concatenate([equal, link]),
+        (
+            np.concatenate([targets - slack, np.full(m, -np.inf)]),
+            np.concatenate([targets + slack, np.zeros(m)]),
+        ),
+        (lower, upper),
+        integral=range(m, 2 * m),
+        time_limit=time_limit_s,
+        mip_rel_gap=0.0,
+    )
+    model.run()
+    info = model.getInfo()
+    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        return None
+    values = np.asarray(model.getSolution().col_value)
+    used = values[m : 2 * m] > 0.5
+    bound = int(np.ceil(info.mip_dual_bound - 1e-6))
+    network = (
+        tight.neurons[used],
+        as_columns((tight.outputs.T * values[:m]).T[used]),
+        offset + values[2 * m :] if free else offset,
+    )
+    ended = model.modelStatusToString(model.getModelStatus()).lower()
+    return Support(network, bound, f"HiGHS: {ended}, targets matched to {slack:.1e} of max |y|")

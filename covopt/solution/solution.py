@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from covopt.certificates.certify import Certificate
+from covopt.certificates.enclosure import Uniqueness
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
 from covopt.certificates.tight import TightSet
-from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.validation import check_number, check_time_limit
 from covopt.checks.wording import counted
 from covopt.data import Data
