@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.certify import Certificate
-from covopt.certificates.exact import exact_checks, exact_of_cp_rank
-from covopt.certificates.rechecks import BEFORE, RECHECKS, misshapen, not_finite, standardised
+from covopt.certificates.rechecks import (
+    BEFORE,
+    RECHECKS,
+    exact_checks,
+    exact_of_cp_rank,
+    misshapen,
+    not_finite,
+    standardised,
+)
 from covopt.certificates.stated import ReadProblem, expected, same_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_time_limit

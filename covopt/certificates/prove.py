@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.leaves import Advisor, Curves, curve
-from covopt.certificates.rechecks import AGREES
+from covopt.certificates.stated import AGREES
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span

@@ -28,6 +28,7 @@ from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 
+AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 SAME = 1e-12  # relative difference of numbers that are the same
 BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
 

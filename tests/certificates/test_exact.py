@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.exact import exact_checks
 from covopt.certificates.prove import cover, problem_of, prove
+from covopt.certificates.rechecks import exact_checks
 from covopt.errors import InputError
 from covopt.losses import Huber
 from covopt.oracles.support import BY_BOXES, BY_CHORDS

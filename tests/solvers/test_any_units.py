@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.exact import exact_checks
+from covopt.certificates.rechecks import exact_checks
 from covopt.exact.far_rows import FarRows, coordinates, frame, whole, without_middle
 from covopt.oracles.support import bound_gauge, in_integers
 from covopt.problems.half_plane import HalfPlane, Points
