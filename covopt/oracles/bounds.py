@@ -16,14 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from covopt.exact.definite import quadratic_up
-from covopt.exact.rounding import TINY, allowance, lengths_up, total_up, up
+from covopt.exact.rounding import TINY, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
+from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
-ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
-LEAST = 1e-6  # smallest τ, relative to the row
-SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
 LONGER = 2.0  # times as long as bounds of each output take products, at least, to be worth their while
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
@@ -31,49 +28,6 @@ UNPROVED = 0.8  # share of what a deadline leaves, for one dual: its proof needs
 HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
-
-
-class _Quadratic(NamedTuple):
-    """wᵀMw + b·w ≤ ν + t over unit w, to rounding, and what the numbers that made M and b were rounded by."""
-
-    matrix: np.ndarray
-    linear: np.ndarray
-    level: float
-    height: float
-    rest: float
-
-    @property
-    def value(self) -> float:
-        return self.level + self.height + self.rest
-
-    def proved(self) -> float:
-        """Return what holds in exact arithmetic."""
-        return up(quadratic_up(self.matrix, self.linear, self.level, self.height) + self.rest)
-
-
-# of rows whose squares vanish; what comes out is proved or left out
-@np.errstate(divide="ignore", invalid="ignore")
-def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Find the ν that makes ν + ¼ bᵀ(ν − M)⁻¹b least; return both terms, and a near maximiser of wᵀMw + b·w."""
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    b = vectors.T @ linear
-    scale = float(np.abs(eigenvalues).max() + np.linalg.norm(b))
-    if scale == 0.0:
-        return 0.0, 0.0, vectors[:, -1]
-    nu = float(eigenvalues[-1]) + ABOVE * scale
-    for _ in range(60):
-        # w of length one: the inverse of its length is concave in ν, and Newton's steps come from below
-        w = 0.5 * b / (nu - eigenvalues)
-        length = float(np.linalg.norm(w))
-        step = (length - 1.0) * length**2 / float((w / (nu - eigenvalues)) @ w) if length > 1.0 else 0.0
-        nu += step
-        if step <= np.finfo(float).eps * scale:
-            break
-    missing = 1.0 - float(w @ w)
-    if missing > 0.0:
-        w[-1] += np.copysign(np.sqrt(missing + w[-1] ** 2) - abs(w[-1]), w[-1])
-    w /= np.linalg.norm(w)
-    return nu, 0.25 * float((b**2 / (nu - eigenvalues)).sum()), vectors @ w
 
 
 class Relaxed(NamedTuple):
@@ -92,72 +46,6 @@ class Relaxed(NamedTuple):
     value: float
     atoms: list[np.ndarray]
     proved: Callable[[], float]
-
-
-class _Moments(NamedTuple):
-    """E w and E wwᵀ of the maximisers met."""
-
-    mean: np.ndarray
-    square: np.ndarray
-
-
-def _one_sided_bound(
-    rows: np.ndarray,
-    mu: np.ndarray,
-    n_rounds: int,
-    seconds: float,
-    before: _Moments | None = None,
-) -> tuple[float, np.ndarray, _Moments]:
-    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw), and the moments of w.
-
-    From the moments of a dual like this one a quarter of the rounds will do.
-    """
-    began = now()
-    norms, r = lengths_up(rows), rows.shape[1]
-    convex, concave = mu > 0, mu < 0
-    zp, p = rows[convex], mu[convex]
-    zm, m, length = rows[concave], -mu[concave], norms[concave]
-    best: _Quadratic | None = None
-    mean, moments = before or (np.zeros(r), np.eye(r) / r)
-    known = 0 if before is None else n_rounds // 2
-    alpha, tilt = np.zeros(len(m)), np.zeros((len(m), r))
-    floor = LEAST * norms[convex]
-    for turn in range(n_rounds if before is None else max(n_rounds // 4, 1)):
-        tau = np.maximum(np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)), floor)
-        t, turned = zm @ mean, zm @ moments
-        reach = np.linalg.norm(turned, axis=1)
-        quadratic = 0.5 * (t + reach)
-        straight = t > quadratic
-        curved = ~straight & (quadratic > 0.0)
-        step = 1.0 / (turn + 1.0)
-        alpha += step * (np.where(straight, 1.0, np.where(curved, 0.5, 0.0)) - alpha)
-        share = np.where(curved & (reach > 0.0), 0.5 / np.where(reach > 0.0, reach, 1.0), 0.0)
-        tilt += step * (turned * share[:, None] - tilt)
-        # to the last digit: 1 − α is exact where it is the smaller one
-        room, tilts = np.minimum(alpha, 1.0 - alpha) * SHORT, lengths_up(tilt)
-        bent = tilt * np.where(tilts > room, room / np.where(tilts > 0.0, tilts, 1.0), 1.0)[:, None]
-        curves, lines = p / (4.0 * tau), (0.5 * p, m * alpha)
-        cross = (zm * m[:, None]).T @ bent
-        matrix = (zp * curves[:, None]).T @ zp - 0.5 * (cross + cross.T)
-        linear = lines[0] @ zp - lines[1] @ zm
-        level, height, w = _quadratic_maximum(matrix, linear)
-        constant = 0.25 * float(p @ tau)
-        size = float(curves @ norms[convex] ** 2 + (m * tilts) @ length + lines[0] @ norms[convex])
-        size += float(lines[1] @ length) + constant
-        found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 16, size)))
-        if best is None or found.value < best.value:
-            best = found
-        step = 1.0 / (known + turn + 2.0)
-        mean, moments = mean + step * (w - mean), moments + step * (np.outer(w, w) - moments)
-        if now() - began > seconds:
-            break
-    heights = np.zeros(len(mu))
-    heights[convex] = 0.5 * (zp @ mean + np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)))
-    t = zm @ mean
-    heights[concave] = np.maximum(np.maximum(t, 0.5 * (t + np.linalg.norm(zm @ moments, axis=1))), 0.0)
-    trivial = total_up(p, norms[convex])
-    value = trivial if best is None else min(trivial, best.proved())
-    return value, heights, _Moments(mean, moments)
 
 
 class Relaxation:
@@ -182,7 +70,8 @@ class Relaxation:
 
     def __init__(self, rows: np.ndarray):
         self.rows = rows
-        self.moments: dict[tuple[int, float], _Moments] = {}
+        self.moments: dict[tuple[int, float], Moments] = {}
+        self.fourth: dict[tuple[int, float], QuarticMoments] = {}
         self.form: LiftedForm | None = None
         self.is_first, self.adds = True, True
 
@@ -200,6 +89,11 @@ class Relaxation:
         began, found, seconds = now(), None, min(seconds, UNPROVED * seconds_left())
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
+            most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
+            while 0.0 < goal < found.value and (n_rounds := 2 * n_rounds) <= most:
+                self.moments, self.fourth = {}, {}
+                again = self._each_output(dual, n_rounds, seconds - (now() - began))
+                found = min(found, again, key=lambda each: each.value)
         took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None
@@ -219,10 +113,7 @@ class Relaxation:
         for number, column in enumerate(dual.T):
             both = []
             for sign in (1.0, -1.0):
-                value, atom, self.moments[number, sign] = _one_sided_bound(
-                    self.rows, sign * column, rounds, share, self.moments.get((number, sign))
-                )
-                both.append((value, sign * atom))
+                both.append(self._one_side(sign * column, (number, sign), rounds, share))
             heights.append(max(value for value, _ in both))
             atoms.append([atom for _, atom in both] if k == 1 else [max(both, key=lambda each: each[0])[1]])
         if k == 1:
@@ -233,6 +124,20 @@ class Relaxation:
         value = up(math.sqrt(squares))
         shared = np.stack([atom for (atom,) in atoms], axis=1) * (np.array(heights) / max(value, TINY))
         return Relaxed(value, [shared], lambda: value)
+
+    def _one_side(
+        self, mu: np.ndarray, side: tuple[int, float], rounds: int, seconds: float
+    ) -> tuple[float, np.ndarray]:
+        """Bound one output with one sign, and return where it is about attained."""
+        began = now()
+        value, atom, self.moments[side] = quadratics(self.rows, mu, rounds, seconds, self.moments.get(side))
+        left = seconds - (now() - began)
+        if left > 0.0 and suits_quartics(*self.rows.shape):
+            start = self.fourth.get(side, self.moments[side])
+            bent, other, self.fourth[side] = quartics(self.rows, mu, rounds, left, start)
+            if bent < value:
+                value, atom = bent, other
+        return value, side[1] * atom
 
     def _lifted(self, dual: np.ndarray, n_rounds: int, seconds: float, goal: float) -> Relaxed | None:
         is_warm, end = self.form is not None, now() + seconds
@@ -285,7 +190,7 @@ def gauge_bound(
     seconds : float
         After so many, or a share of what a deadline leaves, no other update is begun; the first is always made.
     goal : float
-        What a solve has shown that h does not exceed: several outputs get more updates to show it again.
+        What a solve has shown that h does not exceed: there are more updates to show it again.
 
     Returns
     -------

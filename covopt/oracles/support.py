@@ -232,7 +232,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
             if proved is not None:
                 return GaugeBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons
-    known = GaugeBound(_relaxed(rows, dual), False, VALID)
+    known = GaugeBound(_relaxed(rows, dual, ROUNDS, met), False, VALID)
     if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):

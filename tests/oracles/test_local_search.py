@@ -172,8 +172,8 @@ def test_no_neuron_serves_all_classes():
     assert again.value < 1.1 * climb_outputs(rows, 0.9 * dual + 0.1 * dual[::-1], np.eye(12))[1].max()
 
 
-def test_updates_go_on_until_they_show_what_a_solve_has_shown():
-    rows, dual = labelled(120, 8, 5)
+@pytest.mark.parametrize("rows, dual", [labelled(120, 8, 5), normal(0, (300, 6), 300)])
+def test_updates_go_on_until_they_show_what_a_solve_has_shown(rows, dual):
     once, goal = gauge_bound(rows, dual, n_rounds=10), gauge_bound(rows, dual, n_rounds=25)
     assert gauge_bound(rows, dual, n_rounds=10, goal=goal) <= goal < once
 
