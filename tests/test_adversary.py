@@ -64,8 +64,6 @@ def test_many_of_every_class(part):
 
 
 # ---------------------------------------------------------------------- the adversary itself
-def rng():
-    return np.random.default_rng(0)
 
 
 def test_a_bound_a_little_too_low_is_refuted(monkeypatch):

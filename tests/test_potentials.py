@@ -8,12 +8,6 @@ from covopt.potentials import LabelNoise
 from tests.cases import drawn, normal
 
 NAMES = ("label-noise", "label-noise-exact")
-LINE = np.array([[0.0], [1.0], [2.0]])
-
-
-def lift(X, bias=1.0):
-    X = np.asarray(X, dtype=float)
-    return np.column_stack([X, np.full(len(X), bias)]) if bias else X
 
 
 # ---------------------------------------------------------------------- the weights themselves
@@ -40,9 +34,6 @@ def test_the_printed_weight_is_convex_and_the_exact_one_where_the_active_rows_ag
     assert same.sum() > 50
     assert (middle <= ends * (1 + 1e-12))[same].all()
     assert (middle <= ends * (1 + 1e-12)).all() != exact
-
-
-# ---------------------------------------------------------------------- against one cone program
 
 
 # ---------------------------------------------------------------------- invariances

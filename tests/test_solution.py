@@ -73,9 +73,6 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["s.json"]
 
 
-# ---------------------------------------------------------------------- numbers for people
-
-
 # ----------------------------------------------------------- tight set, uniqueness, fewest neurons
 def fewest_by_brute_force(solution: Solution) -> int:
     """Fewest tight columns whose nonnegative combination (and a free offset) interpolates: all supports."""

@@ -8,7 +8,7 @@ import pytest
 import covopt
 from covopt.api.lambdas import largest_lambda
 from covopt.api.task import Task
-from covopt.datasets import make_random_plane, make_smooth
+from covopt.datasets import make_random_plane
 from covopt.errors import NotCertifiedWarning
 from covopt.limits import now
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
@@ -95,7 +95,6 @@ def test_any_limit_is_enough_for_a_network_through_the_points(rows, columns, pro
 
 
 # ---- λ as a share of λ_max: the same problem in any units, said in the summary, refused where it means nothing.
-LINE_X, LINE_Y = make_smooth(12)
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized"])

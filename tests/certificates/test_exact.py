@@ -16,12 +16,11 @@ from covopt.proofs import Proof
 from covopt.proofs.checker.dual import Problem, check_by_faces
 from covopt.proofs.proof import ratio, sealed
 from covopt.solution import Solution
-from tests.cases import cases
+from tests.cases import cases, normal
 
 
 def table(n=12, d=2, seed=3):
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((n, d)), rng.standard_normal(n)
+    return normal(seed, (n, d), n)
 
 
 def failed(verification):

@@ -160,9 +160,6 @@ def test_a_log_on_a_full_disk_ends_in_one_warning():
 # ---- what people see and hold: one line for each object, tables for notebooks, words, networks of lists.
 
 
-# ---------------------------------------------------------------------- networks
-
-
 # ---------------------------------------------------------------------- words
 def test_verbose(capsys, caplog):
     covopt.min_norm(X, Y, verbose=1)

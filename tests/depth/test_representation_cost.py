@@ -12,6 +12,7 @@ from covopt.datasets import make_smooth
 from covopt.depth import DeepFit, estimate_expansion, representation_cost
 from covopt.depth.cost import Stop
 from covopt.depth.descent import polish
+from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.families import Recursion
 from covopt.depth.layers import Layout, stationarity
 from covopt.depth.tree_search import TreeSearch
@@ -21,7 +22,7 @@ from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
 from tests.cases import cases, drawn
-from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, two_rows
+from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, squared, two_rows
 
 
 @pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
@@ -260,3 +261,25 @@ def test_one_row_alone_is_bracketed_to_the_end():
 def test_the_first_network_is_the_constant():
     found = covopt.fit(X, Y, lam=0.1, depth=3, callback=lambda entry: True)
     assert (found.status.code, found.lower_bound, found.cost) == ("callback", 0.0, 0.0)
+
+
+def test_heights_of_many_rows_are_above_every_activation():
+    # sets of rows in one child, two outputs and a polygon of directions
+    rng, points, targets = drawn(4, (7, 1), (7, 2))
+    loss = squared(targets)
+    data = covopt.Data.validate(points, targets, bias=1.0)
+    search = TreeSearch(data.lifted, targets[:, 0], 1.0, tol=1e-4)
+    search.use(0.7)
+    tree = search.tree(range(7), targets, levels=1)
+    assert any(child.maybe for child in tree.family.children)
+    assert covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), False)[1] == pytest.approx(2**0.5)
+    for c in (0.05, 6.0):
+        height = DualHeights(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
+        most = 0.0
+        for _ in range(100):
+            into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))
+            size = np.sqrt(c / max((into**2).sum(), 1e-9))
+            layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(7)])
+            u = rng.standard_normal(4)
+            most = max(most, np.linalg.norm(targets.T @ np.maximum(layer @ u / np.linalg.norm(u), 0.0)))
+        assert 0.25 * height < most <= height

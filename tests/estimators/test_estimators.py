@@ -173,12 +173,6 @@ def test_merging_keeps_the_weighted_sums(seed, outputs):
     assert X.tolist() == X1[::-1].tolist() and Y is Y1 and none is None
 
 
-# ---------------------------------------------------------------------- company
-
-
-# ---------------------------------------------------------------------- λ, shapes, names, seeds
-
-
 # ----------------------- λ chosen along the path in every fold: against scikit-learn's own search.
 def noisy(n=20, seed=0):
     rng = np.random.default_rng(seed)

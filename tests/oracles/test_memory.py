@@ -21,7 +21,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
-from tests.cases import drawn
+from tests.cases import drawn, normal
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,7 @@ def test_exact_pricing_keeps_to_the_limit(n, r, outputs, said):
 
 
 def noise(n):
-    rng = np.random.default_rng(5)
-    return rng.standard_normal((n, 2)), rng.standard_normal(n)
+    return normal(5, (n, 2), n)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from tests.cases import drawn, normal
 
 
 def random_data(seed, n=8, k=2):
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((n, 2)), rng.standard_normal((n, k))
+    return normal(seed, (n, 2), (n, k))
 
 
 # ---------------------------------------------------------------------- pieces
@@ -35,34 +34,20 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_slopes_are_the_derivatives_of_the_value(kind):
-    view, neurons, masses = dense_problem(0, **kind)
-    state = Masses(view, neurons, masses)
-    for j in range(len(masses)):
-        step = np.zeros_like(masses)
-        step[j] = 1e-6
-        above, below = (Masses(view, neurons, masses + sign * step).value for sign in (1, -1))
-        assert (above - below) / 2e-6 == pytest.approx(1 - state.slopes()[j], rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("move", ["toward", "exchange", "rescale"])
-def test_line_searches_are_exact(kind, move):
+def test_slopes_are_derivatives_and_line_searches_are_exact(kind, move):
     view, neurons, masses = dense_problem(1, **kind)
-    state = Masses(view, neurons, masses)
+    state, eye = Masses(view, neurons, masses), np.eye(len(masses))
     before, start, slopes = state.value, state.masses.copy(), state.slopes()
     best, worst = int(slopes.argmax()), int(slopes.argmin())
-    if move == "exchange":
-        state.exchange(best, worst)
-        direction = np.zeros_like(start)
-        direction[best], direction[worst] = 1.0, -1.0
-    elif move == "toward":
-        state.toward(best)
-        direction = -start.copy()
-        direction[best] += start.sum()
-    else:
-        state.rescale()
-        direction = start.copy()
+    asked, direction = {
+        "exchange": ((best, worst), eye[best] - eye[worst]), "toward": ((best,), start.sum() * eye[best] - start),
+        "rescale": ((), start),
+    }[move]  # fmt: skip
+    for way in (*eye, direction):
+        above, below = (Masses(view, neurons, start + sign * 1e-6 * way).value for sign in (1, -1))
+        assert (above - below) / 2e-6 == pytest.approx(way @ (1 - slopes), rel=1e-5, abs=1e-5)
+    getattr(state, move)(*asked)
     assert state.value <= before + 1e-12
     for step in (-1e-4, 1e-4):  # no better step next to it
         moved = state.masses + step * direction
