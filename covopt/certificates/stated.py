@@ -20,7 +20,7 @@ from covopt.checks.validation import check_positive
 from covopt.checks.wording import Check
 from covopt.data import Data
 from covopt.errors import InputError
-from covopt.exact.parallel_rows import group_equal_rows
+from covopt.exact.rank import group_equal_rows
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS

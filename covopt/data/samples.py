@@ -13,8 +13,7 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief, counted
 from covopt.data.tabular import RowNames, check_finite, check_names, to_matrix
 from covopt.errors import InputError
-from covopt.exact.parallel_rows import group_equal_rows, group_rays
-from covopt.exact.rank import numerical_rank, of_given
+from covopt.exact.rank import group_equal_rows, group_rays, numerical_rank, of_given
 
 # Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.
 _TARGET_RTOL = 1e-12

@@ -21,7 +21,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.checks.wording import Brief
-from covopt.exact.parallel_rows import SAME_DIGITS, first_of_each
+from covopt.exact.rank import SAME_DIGITS, first_of_each
 from covopt.exact.rounding import EPS
 
 ROUNDING = 64 * EPS  # of sums over rows, relative to their terms

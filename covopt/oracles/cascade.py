@@ -19,7 +19,7 @@ import numpy as np
 
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
-from covopt.exact.parallel_rows import ASCENT_DIGITS
+from covopt.exact.rank import ASCENT_DIGITS
 from covopt.oracles.base import Pricing, affords, kept, ranked
 from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge

@@ -14,7 +14,7 @@ from math import comb
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked
 from covopt.oracles.sphere import SphereSweep
 

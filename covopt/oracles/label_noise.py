@@ -29,8 +29,7 @@ import numpy as np
 
 from covopt.checks.memory import memory_left, plan
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import first_of_each, merge_lines
-from covopt.exact.rank import exact_rank, numerical_rank
+from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET

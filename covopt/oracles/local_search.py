@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
-from covopt.exact.rank import FOUND, null_space
+from covopt.exact.rank import ASCENT_DIGITS, FOUND, first_of_each, null_space
 from covopt.exact.rounding import TINY
 from covopt.limits import checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns

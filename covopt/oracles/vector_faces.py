@@ -43,7 +43,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines

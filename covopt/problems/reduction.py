@@ -17,8 +17,7 @@ from covopt.data import Data
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
-from covopt.exact.parallel_rows import merge_lines
-from covopt.exact.rank import COMPUTED, numerical_rank
+from covopt.exact.rank import COMPUTED, merge_lines, numerical_rank
 from covopt.exact.rounding import exponents
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import lstsq, qr, svd
 
-from covopt.exact.parallel_rows import group_rays
-from covopt.exact.rank import COMPUTED, numerical_rank, row_span
+from covopt.exact.rank import COMPUTED, group_rays, numerical_rank, row_span
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)

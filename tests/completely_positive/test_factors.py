@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import covopt
 from covopt.completely_positive import graphs
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
-from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import (
     dominance_factor,
     dominance_rows,
@@ -23,7 +22,7 @@ from covopt.completely_positive.exclusion import indefinite_comparison
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.graphs import graph_matrix, incidence
 from covopt.completely_positive.matrix import read_matrix
-from covopt.completely_positive.upper import factor_proof, is_doubly_nonnegative, theorem_cap
+from covopt.completely_positive.upper import completes, factor_proof, is_doubly_nonnegative, theorem_cap
 from covopt.exact.elimination import negative_direction
 from tests.completely_positive.bank import BIG, failed, gram
 

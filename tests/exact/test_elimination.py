@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.data import Data
 from covopt.exact.elimination import negative_direction, row_reduce
-from covopt.exact.parallel_rows import (
+from covopt.exact.rank import (
+    COMPUTED,
     LINE,
     RAY,
+    exact_rank,
     group_by,
     group_equal_rows,
     group_rays,
     merge_lines,
-)
-from covopt.exact.rank import (
-    COMPUTED,
-    exact_rank,
     null_space,
     rank_at_least,
     row_span,

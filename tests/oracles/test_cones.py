@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import box_gauge, scalar
+from covopt.oracles.cones.gauge import search
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
-from covopt.oracles.cones.search import search
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.coordinates import to_size_one
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge

@@ -19,7 +19,7 @@ from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.one_sided import Moments, from_above, from_below, quadratics, quartics
 from covopt.oracles.signs import lagrangian
-from covopt.oracles.signs.sign_bounds import CONCAVE, bound_node, workspace
+from covopt.oracles.signs.sign_tree import CONCAVE, bound_node, workspace
 from tests.oracles.table import is_above, objects
 
 KINDS = ("plain", "clusters", "sizes", "integers")

@@ -10,7 +10,7 @@ from scipy.stats import special_ortho_group
 from benchmarks.adversary import dual_norms, tables
 from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import climb_outputs

@@ -15,7 +15,7 @@ from scipy import sparse
 import covopt
 from covopt.conic.programs import resolve_backend, run_backend, why_unavailable
 from covopt.errors import SolverError
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 
 MOST_CELLS = 5000
 TIME_LIMIT_S = 600.0

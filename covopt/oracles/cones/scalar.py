@@ -27,7 +27,7 @@ from math import frexp, fsum, inf, ldexp
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.exact.parallel_rows import merge_lines
+from covopt.exact.rank import merge_lines
 from covopt.exact.rounding import (
     EPS,
     TINY,

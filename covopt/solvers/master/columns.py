@@ -19,7 +19,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
-from covopt.exact.parallel_rows import first_of_each
+from covopt.exact.rank import first_of_each
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-14  # the same for rounding alone
