@@ -2,7 +2,7 @@
 
 from covopt.arrangement.counting import count_cells
 from covopt.arrangement.enumeration import Arrangement, Separation, enumerate_cells, iter_cells
-from covopt.arrangement.inside import interior_point
+from covopt.arrangement.reduction import interior_point
 
 __all__ = [
     "Arrangement",
