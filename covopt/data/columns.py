@@ -1,4 +1,4 @@
-"""What a column of a table holds: numbers, dates, yes and no, or text; which are inputs where nobody says."""
+"""What a column of a table holds: numbers, or text; which are inputs where nobody says."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 import re
 import shlex
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,37 +23,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("covopt")
 _FIGURES = re.compile(r"\W*\d")  # text that begins as a number does, whatever stands before it
-_DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # what pandas may be asked about
-# what pandas calls values: numbers, where they need no look at each; dates and spans of time
+# what pandas calls values that are numbers, where they need no look at each
 _NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "complex", "boolean", "empty"})
-_DATES = ("date", "time", "period")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
-_SAMPLE = 1000  # texts of which all must be dates
 _COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|#")
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """What a column holds.
 
     Attributes
     ----------
-    kind : {"numbers", "mixed", "odd", "dates", "two", "text"}
-        Odd: text that begins with figures, as numbers in another writing do. Mixed: numbers and something else. Two:
-        two texts, as yes and no.
+    kind : {"numbers", "mixed", "odd", "text"}
+        Odd: text that begins with figures, as dates and numbers in another writing do. Mixed: numbers and something
+        else.
     example : str
         A value that is no number.
     row : int
         Where it stands first.
-    reason : str
-        Why the column is no feature.
     """
 
     kind: str
     example: str = ""
     row: int = 0
-    reason: str = ""
 
 
 def content_of(series: pd.Series) -> Content:
@@ -71,10 +63,8 @@ def content_of(series: pd.Series) -> Content:
     Examples
     --------
     >>> import pandas as pd
-    >>> content_of(pd.Series(["$1", "$2"])).kind
-    'odd'
-    >>> content_of(pd.Series(["no", "yes", "no"])).reason
-    "two words, 'no' and 'yes': write 0 and 1 to use it"
+    >>> [content_of(pd.Series(values)).kind for values in (["$1", "$2"], ["2020-01-01"], ["no", "yes"], ["no", 1])]
+    ['odd', 'odd', 'text', 'mixed']
     """
     pd = required("pandas", "reading a table", "tables")
     inferred = pd.api.types.infer_dtype(series, skipna=True)
@@ -86,35 +76,14 @@ def content_of(series: pd.Series) -> Content:
     words = distinct[~numbers].tolist()
     if not words:
         return Content("numbers")
-    kind = "text"
-    if inferred.startswith(_DATES) or (not numbers.any() and _are_dates(words[:_SAMPLE])):
-        kind = "dates"
-    elif numbers.any():
-        kind = "mixed"
-    elif inferred != "mixed" and all(map(_FIGURES.match, words)):
-        kind = "odd"
-    elif len(words) == 2 < texts.count():
-        kind = "two"
-    example, both = _shown(words[0]), " and ".join(sorted(map(_shown, words[:2])))
-    reasons = {
-        "dates": f"dates or times, as in {example}", "text": f"text, as in {example}",
-        "two": f"two words, {both}: write 0 and 1 to use it",
-    }  # fmt: skip
-    return Content(kind, example, int((texts == words[0]).to_numpy().argmax()), reasons.get(kind, ""))
+    odd = inferred != "mixed" and all(map(_FIGURES.match, words))
+    kind = "mixed" if numbers.any() else "odd" if odd else "text"
+    return Content(kind, _shown(words[0]), int((texts == words[0]).to_numpy().argmax()))
 
 
 def _shown(text: str) -> str:
     """Quote a text with every letter visible, blanks that are not spaces too."""
     return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
-
-
-def _are_dates(texts: list[str]) -> bool:
-    pd = required("pandas", "reading a table", "tables")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return all(map(_DATE.search, texts)) and bool(
-            pd.to_datetime(pd.Series(texts), errors="coerce", format="mixed").notna().all()
-        )
 
 
 def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
@@ -142,7 +111,7 @@ def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np
     """
     found, at, called = content_of(series), RowNames.of(series).all, f"{where}: column {name!r}"
     if found.kind != "numbers":
-        why = "Write the numbers alone" if found.kind == "odd" else "Convert it to numbers"
+        why = "Convert it to numbers (a date to days, '1 kg' to 1)"
         if "," in found.example:
             why = "Read decimal commas with --decimal , (decimal=','), or take them out"
         raise InputError(f"{called} is not numeric: {at(found.row)} holds {found.example}. {why}{remedy}.")
@@ -167,7 +136,7 @@ def holds_classes(series: pd.Series) -> bool:
     """
     content = content_of(series)
     if content.kind != "numbers":
-        return content.kind in ("text", "two")
+        return content.kind == "text"
     try:
         values = np.unique(as_doubles(series.dropna()))
     except (TypeError, ValueError):
@@ -178,39 +147,18 @@ def holds_classes(series: pd.Series) -> bool:
     return bool(counts and values[0] in (0.0, 1.0) and len(series) >= ROWS_OF_A_CLASS * len(values))
 
 
-def is_counter(name: str, series: pd.Series) -> bool:
-    """Return whether a column is called as row numbers are, ``id`` or ``PassengerId``, and counts from 0 or 1.
+def counts_rows(name: str, values: np.ndarray) -> bool:
+    """Return whether a column is called as row numbers are, or not at all, and holds distinct integers or nothing.
 
     Parameters
     ----------
     name : str
-    series : pandas.Series
-    """
-    values, words = series.to_numpy(), {word.lower() for word in _WORD.findall(name)}
-    if not words & _COUNTERS or values.dtype.kind not in "iu" or len(values) < 2:
-        return False
-    return int(values.min()) in (0, 1) and bool(
-        (np.sort(values) == np.arange(len(values)) + values.min()).all()
-    )
-
-
-def is_constant(series: pd.Series) -> bool:
-    """Return whether a column of more than three rows holds one number in all of them.
-
-    Parameters
-    ----------
-    series : pandas.Series
-    """
-    return len(series) > 3 and series.dtype.kind in "iufb" and bool((series == series.iloc[0]).all())
-
-
-def is_unnamed_index(values: np.ndarray) -> bool:
-    """Return whether a column is what pandas writes unasked: distinct whole numbers, or nothing at all.
-
-    Parameters
-    ----------
+        ``id`` or ``PassengerId``, say.
     values : ndarray
     """
+    words = {word.lower() for word in _WORD.findall(name)}
+    if not (name.startswith(UNNAMED) or words & _COUNTERS):
+        return False
     if values.dtype.kind in "iu":
         return len(np.unique(values)) == len(values)
     return values.dtype.kind == "f" and bool(np.isnan(values).all())
@@ -239,32 +187,22 @@ def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[s
     Warns
     -----
     TableWarning
-        About columns that may have been meant otherwise.
+        About row numbers, which are left out.
     """
     found = {c: content_of(frame[c]) for c in columns}
-    left_out = {c: content.reason for c, content in found.items() if content.reason}
+    left_out = {c: f"text, as in {has.example}" for c, has in found.items() if has.kind == "text"}
     chosen = [c for c in columns if c not in left_out]
-    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(frame[c].to_numpy())]
-    nameless = nameless if len(nameless) < len(chosen) else []
-    left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
-    chosen = [c for c in chosen if c not in nameless]
-    told = [c for c in left_out if c in found and found[c].kind in ("dates", "two")]
-    which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
-    for names, sentence in (
-        (nameless, "column {0!r} has no name and holds row numbers or nothing, so it is no feature; --features "
-         "(features=...) with {0!r} keeps it"),
-        ([c for c in chosen if is_counter(c, frame[c])],
-         "column {0!r} counts the rows and is used as a feature; leave it out with {1} if it says nothing about the "
-         "target"),
-        ([c for c in chosen if is_constant(frame[c])] if len(chosen) > 1 else [],
-         "column {0!r} holds {2} in every row and is used as a feature, though it can tell no rows apart; leave it "
-         "out with {1}"),
-        (told[:1] if chosen else [], "left out because no numbers: {3}; turn them into numbers to use them"),
-    ):  # fmt: skip
-        if names:
-            more = f". {len(names)} columns are like this: {listed(names)}" if len(names) > 1 else ""
-            text = sentence.format(names[0], without(names[0]), frame[names[0]].iloc[0], which)
-            warnings.warn(f"{text}{more}.", TableWarning, stacklevel=4)
+    counters = [c for c in chosen if counts_rows(c, frame[c].to_numpy())]
+    if 0 < len(counters) < len(chosen):
+        left_out |= dict.fromkeys(counters, "row numbers or nothing")
+        chosen = [c for c in chosen if c not in counters]
+        more = f". {len(counters)} columns are like this: {listed(counters)}" if len(counters) > 1 else ""
+        warnings.warn(
+            f"column {counters[0]!r} holds row numbers or nothing, so it is no feature; --features (features=...) "
+            f"with {counters[0]!r} keeps it{more}.",
+            TableWarning,
+            stacklevel=4,
+        )
     if left_out:
         logger.info("columns left out: %s", describe_left_out(left_out))
     return chosen, left_out

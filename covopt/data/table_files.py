@@ -50,7 +50,7 @@ def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dic
     """
     groups = {}
     for name in frame.columns:
-        if name not in keep and content_of(frame[name]).kind in ("text", "two"):
+        if name not in keep and content_of(frame[name]).kind == "text":
             words = sorted({str(word) for word in frame[name].dropna()})
             if 1 < len(words) <= MOST_WORDS:
                 groups[name] = [f"{name}={word}" for word in (words[1:] if len(words) == 2 else words)]
@@ -346,11 +346,10 @@ def load_table(
         Target columns; ``"y1,y2"`` names two. In NPZ files the name of a two-dimensional array stands for all
         of its columns, and ``y`` also finds ``Y``. None: no targets, Y has no columns.
     features : str or sequence of str, optional
-        Input columns, by default every other numeric column in the order of the file. Columns of text are
-        left out, those of dates and of two words with a warning; a column that mixes numbers with text, or holds
-        numbers in another writing (``$10``, ``1%``, ``1_000``), is an error, not left out. Left out with a warning
-        are columns whose header is empty and that hold nothing, or different whole numbers: the index that pandas
-        writes. A column called ``id`` (or ``index``, ``row``, …) that counts the rows is used, with a warning.
+        Input columns, by default every other numeric column in the order of the file. Columns of text are left out; a
+        column that mixes numbers with text, or holds dates or numbers in another writing (``$10``, ``1%``,
+        ``1_000``), is an error, not left out. Left out with a warning are row numbers: columns whose header is empty,
+        or called ``id``, ``index``, ``row``, …, that hold different whole numbers, or nothing.
     labels : bool
         Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
     sep, encoding, decimal : str
