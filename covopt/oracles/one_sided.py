@@ -37,7 +37,7 @@ ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is val
 LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
 COUPLING = 0.3  # first step of Y, of what M curves by
-MOST_SQUARES = 200  # entries of S: matrices of that size are decomposed in some milliseconds
+MOST_SQUARES = 500_000  # entries of S, for all rows: a round takes some hundredths of a second
 
 
 class Quadratic(NamedTuple):
@@ -176,7 +176,7 @@ class QuarticMoments(NamedTuple):
 
 
 def suits_quartics(n_rows: int, rank: int) -> bool:
-    """Whether there are four times as many rows as S has entries, which are not too many.
+    """Whether there are four times as many rows as S has entries, which are not too many for all rows together.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def suits_quartics(n_rows: int, rank: int) -> bool:
     (True, False, False)
     """
     squares = rank * (rank + 1) // 2
-    return rank > 1 and 4 * squares <= n_rows and squares <= MOST_SQUARES
+    return rank > 1 and 4 * squares <= n_rows and squares * n_rows <= MOST_SQUARES
 
 
 def from_above(touch: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
