@@ -214,7 +214,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        rounds = min(ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(rows.size * rows.shape[1]))
+        # one takes some forty operations a number, and all together a twentieth of a check
+        rounds = min(ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
         return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
