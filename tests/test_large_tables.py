@@ -2,10 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,30 +144,3 @@ def test_a_limit_is_never_worse_than_the_same_seconds_without_one(compiled, proc
         assert found.lower_bound >= 0.7 * lower
         assert found.objective <= 1.2 * upper
         assert found.gap <= max(1.0 - lower / upper, 0.0) + 0.2
-
-
-def peak(folder: Path, *words: str) -> float:
-    """Run a command; return its greatest resident memory in GiB."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "covopt", *words], cwd=folder, env={**os.environ, **one},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode in (0, 3)
-    return used.ru_maxrss / 2.0 ** (30 if sys.platform == "darwin" else 20)
-
-
-@posix
-@SLOW  # by day as a call, in tests/oracles/test_memory.py
-@pytest.mark.parametrize("command", ["solve", "fit"])
-def test_the_command_keeps_its_memory_limit(tmp_path, command):
-    """1500 rows took three times the limit: arrays of coordinates that no plan knew."""
-    for n in (10, 1500):
-        X, y = table(n, 3)
-        content = np.column_stack([X, y])
-        np.savetxt(tmp_path / f"{n}.csv", content, delimiter=",", header="a,b,c,y", comments="")
-    words = ("--target", "y", "--memory-limit", "0.05", "--time-limit", "10", "--quiet")
-    few, many = (peak(tmp_path, command, f"{n}.csv", *words) for n in (10, 1500))
-    assert many - few < 0.05

@@ -112,18 +112,6 @@ def test_the_bracket_closes(points, targets, bias, output_bias, depth, title, co
         assert found.lower_bound == pytest.approx(cost, rel=1e-7)
 
 
-def test_gradient_and_jacobian_agree_with_differences():
-    rng = np.random.default_rng(0)
-    layout = Layout((2, 3, 4, 2), 0.7, "penalized")
-    theta, X = rng.standard_normal(layout.size), rng.standard_normal((5, 2))
-    back = rng.standard_normal((5, 2))
-    gradient = layout.pull_back(theta, *layout.forward(theta, X), back)
-    assert np.allclose(np.einsum("nk,nkp->p", back, layout.jacobians(theta, X)[1][-1]), gradient)
-    step = 1e-6 * rng.standard_normal(layout.size)
-    change = layout.forward(theta + step, X)[1][-1] - layout.forward(theta - step, X)[1][-1]
-    assert (back * change).sum() == pytest.approx(2 * gradient @ step, rel=1e-5)
-
-
 # ---------------------------------------------------------------- the search
 
 

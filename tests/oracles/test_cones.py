@@ -158,12 +158,6 @@ def test_a_search_that_stops_has_a_point_and_a_valid_bound():
     assert not len(nothing.points) and nothing.finished and nothing.upper_bound == h * (1 + 1e-9)
 
 
-def test_many_dimensions_leave_the_norms_and_no_rows_nothing():
-    found = box_gauge(np.eye(120), np.ones(120), max_nodes=1000)
-    assert found.nodes == 0 and found.upper_bound == pytest.approx(120.0)
-    assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0
-
-
 # ---- quadratic bounds on boxes: against samples, eigenvalues, the faces oracle, and exact arithmetic.
 @settings(max_examples=30, deadline=None)
 @given(

@@ -16,7 +16,8 @@ from covopt.oracles.cones import BoxOracle, box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.one_sided import Moments, quartics
+from covopt.oracles.support import bound_gauge, in_integers
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
 from tests.cases import drawn
@@ -25,6 +26,13 @@ from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, fan, full_r
 
 def signs(**options):
     return lambda rows: BranchAndBoundOracle(rows, random_state=0, **options)
+
+
+def by_quartics(rows, dual):
+    """Quartics of one output and of its opposite, in two dimensions at least, without moments to begin with."""
+    rows = np.pad(rows, ((0, 0), (0, int(rows.shape[1] == 1))))
+    start = Moments(np.zeros(rows.shape[1]), np.eye(rows.shape[1]) / rows.shape[1])
+    return max(quartics(rows, mu, 40, np.inf, start)[0] for mu in (dual, -dual))
 
 
 # oracle, dimensions, whether it takes several outputs, how far its bound may lie above the maximum
@@ -39,6 +47,7 @@ ORACLES = {
 }
 BOUNDS = {
     "eigenvalues": (gauge_bound, (1, 2, 3, 4), True, 0.6),
+    "quartics": (by_quartics, (2, 3, 4), False, 10.0),
     "one round": (lambda rows, dual: gauge_bound(rows, dual, n_rounds=1), (2, 4), True, 2.0),
     "boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=100_000).upper_bound, (1, 2, 3), False, 2e-9),
     "few boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=30).upper_bound, (2, 3), False, 2.0),
@@ -286,3 +295,5 @@ def test_rows_that_rounding_hardly_tells_apart_hide_no_neuron(rows, dual):
     witness = best_neuron(rows, dual, np.random.default_rng(0))
     assert not witness.exceeds(FaceOracle(rows).price(dual).upper_bound)
     assert not witness.exceeds(bound_gauge(rows, dual).value)
+    exact = in_integers(rows, dual).value
+    assert not witness.exceeds(exact) and (exact <= witness.value * (1 + 1e-12) or len(rows) > 2)
