@@ -22,6 +22,8 @@ from covopt.errors import CovoptError
 
 logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
+HALF = 0.5  # of the time that is left goes to a step that others follow
+PIECE = 1 << 20  # numbers that are worked on between two looks at deadlines
 PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
 AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised again
 LONGEST_S = 1e9  # that a timer of the system counts

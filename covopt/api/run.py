@@ -20,9 +20,10 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now
 from covopt.network import ReLUNetwork
+from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
-from covopt.oracles.support import BY_FACES, MOST_DIMENSIONS, SHOWN, bound_gauge, fan_limit
+from covopt.oracles.support import BY_FACES, SHOWN, bound_gauge, fan_limit
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution

@@ -12,14 +12,12 @@ from covopt.arrangement.enumeration import Run, half_blocks
 from covopt.arrangement.exact import primes_below
 from covopt.arrangement.reduction import Reduced, lift, reduce
 from covopt.errors import BudgetError
-from covopt.limits import checkpoint
+from covopt.limits import PIECE, checkpoint
 
 # row operations: about a minute
 _BUDGET = 3_000_000_000
 # where a second prime is a matter of a second
 _CHEAP = 20_000_000
-_BLOCK = 1 << 18
-OPERATIONS_PER_PIECE = 1_000_000  # about a tenth of a second: Ctrl-C waits for no longer
 
 
 @njit(cache=True)
@@ -148,7 +146,7 @@ def _count_modulo(rows: np.ndarray, p: int, probe: np.ndarray, budget: float) ->
     done = False
     while not done and state[2] <= budget:
         checkpoint()
-        until = min(budget, state[2] + OPERATIONS_PER_PIECE)
+        until = min(budget, state[2] + PIECE)
         done = _count(held, number, following, total, state, p, probe, table, stamps, keys, until)
     return int(total[r]) if done else -1, int(state[2])
 
@@ -244,6 +242,6 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
             "equality in general position"
         )
     run = Run(reduce(*table))
-    count = 2 * sum(half for _, half in half_blocks(run, size=_BLOCK, n_jobs=1, keep=False))
+    count = 2 * sum(half for _, half in half_blocks(run, size=PIECE, n_jobs=1, keep=False))
     run.warn()
     return count

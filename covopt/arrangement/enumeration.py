@@ -13,17 +13,15 @@ import numpy as np
 
 from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
-from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
+from covopt.arrangement.tableau import SIGN_DOUBT, Stat
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import InputError, PrecisionWarning
-from covopt.limits import checkpoint
+from covopt.limits import PIECE, checkpoint
 from covopt.parallel import check_n_jobs, map_tasks
 
-_TRUSTED_ZERO, _TRUSTED_NONZERO = 1e-12, 1e-10  # rounding reaches 1e-13; what is between could be either
-_BLOCK = 1 << 20
-_LARGEST_PART = 1 << 22  # half-cells that one process makes at a time: about a second
+_TRUSTED_NONZERO = 1e-10  # rounding reaches 1e-13; what is between SIGN_DOUBT and this could be either
 _NO_PREFIX: tuple[int, ...] = ()
 _TOO_LARGE = (
     "X: double precision cannot tell on which side of each other these integers are; give columns with fewer digits "
@@ -102,9 +100,9 @@ class Run:
 
     def record(self, stats: np.ndarray) -> None:
         """Take in the record of one part."""
-        self.largest_zero = max(self.largest_zero, float(stats[LARGEST_ZERO]))
-        self.smallest_nonzero = min(self.smallest_nonzero, float(stats[SMALLEST_NONZERO]))
-        self.unresolved += float(stats[UNRESOLVED])
+        self.largest_zero = max(self.largest_zero, float(stats[Stat.LARGEST_ZERO]))
+        self.smallest_nonzero = min(self.smallest_nonzero, float(stats[Stat.SMALLEST_NONZERO]))
+        self.unresolved += float(stats[Stat.UNRESOLVED])
 
     @property
     def separation(self) -> Separation:
@@ -115,7 +113,7 @@ class Run:
         """Warn where float data leave no clear gap."""
         if self.reduced.exact:
             return
-        if self.largest_zero > _TRUSTED_ZERO or self.smallest_nonzero < _TRUSTED_NONZERO or self.unresolved:
+        if self.largest_zero > SIGN_DOUBT or self.smallest_nonzero < _TRUSTED_NONZERO or self.unresolved:
             why = "rows that differ by rounding were taken for one"
             if not self.reduced.blurred:
                 why = f"relative quantities up to {self.largest_zero:.2g} were counted as zero and from "
@@ -286,13 +284,13 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
         return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
     shared = n_jobs != 1  # then each gets several parts
-    size = max(1 << 12, min(half_cells // 16, _LARGEST_PART)) if shared else 2 * half_cells
+    size = max(1 << 12, min(half_cells // 16, PIECE)) if shared else 2 * half_cells
     needed = cell_bytes(2 * half_cells, reduced.n_samples)
     limit = memory_left(needed)
     if needed > limit:
         if not reduced.exact:  # in general position, as a rule; integers may have far fewer
             plan(needed, limit, _STREAM)
-        size = min(size, _BLOCK)
+        size = min(size, PIECE)
     run, blocks, found = Run(reduced), [], 0
     for half, count in half_blocks(run, size=size, n_jobs=n_jobs, keep=True):
         found += 2 * count
@@ -304,7 +302,7 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
 
 
 def iter_cells(
-    X: Any, *, bias: float = 0.0, chunk_size: int = _BLOCK, n_jobs: int = 1
+    X: Any, *, bias: float = 0.0, chunk_size: int = PIECE, n_jobs: int = 1
 ) -> Iterator[np.ndarray]:
     """Yield the activation patterns in packed blocks, in bounded memory.
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from covopt.arrangement.tableau import (
-    BASIS,
     DOUBT,
     FAST,
-    FREE,
-    INSIDE,
-    PARALLEL,
-    SMALLEST_NONZERO,
-    UNRESOLVED,
+    SIGN_DOUBT,
+    Stat,
+    State,
     is_zero,
     padded,
     sort_pairs,
 )
-
-# A generic combination below this has a doubtful sign.
-GENERIC_DOUBT = 1e-13
-# state of a row that crosses the line at the vertex in hand
-_HERE = 4
 
 
 class Line(NamedTuple):
@@ -67,7 +60,11 @@ class Output(NamedTuple):
     counters: Any
 
 
-CELLS, LATER = 0, 1
+class Filled(IntEnum):
+    """Places in ``counters``."""
+
+    CELLS = 0
+    LATER = 1
 
 
 @njit(cache=True)
@@ -105,7 +102,7 @@ def _grow_words(rows, count, size):
 @njit(cache=True)
 def room(output, more, later, members):
     """Return the output, or a larger copy, with room for ``more`` cells, ``later`` vertices, ``members``."""
-    count, left = output.counters[CELLS], output.counters[LATER]
+    count, left = output.counters[Filled.CELLS], output.counters[Filled.LATER]
     filled = output.offsets[left]
     if (
         count + more <= len(output.out)
@@ -142,7 +139,7 @@ def _start(problem, tableau, state, scale, level, free, up, line, pattern):
         pattern[w] = problem.base[w]
     m, n_inside = 0, 0
     for j in range(problem.masks.shape[0]):
-        if state[j] == FREE:
+        if state[j] == State.FREE:
             q = tableau[free, j] * up
             inverse = 1.0 / q
             t = -tableau[level, j] * inverse
@@ -151,10 +148,10 @@ def _start(problem, tableau, state, scale, level, free, up, line, pattern):
             m += 1
             line.error[j] = scale[j] * (1.0 + abs(t)) * abs(inverse)
             negative = q > 0
-        elif state[j] == PARALLEL:
+        elif state[j] == State.PARALLEL:
             negative = tableau[0, j] < 0
         else:
-            n_inside += state[j] == INSIDE
+            n_inside += state[j] == State.INSIDE
             negative = False
         # no branch: the signs are coin tosses to a branch predictor
         flip = np.uint64(0) - np.uint64(negative)
@@ -194,8 +191,8 @@ def _write_tops(
                 c = column_of[k]
                 part = ratio * tableau[c, b]
                 dual = tableau[c, n] - part
-                if abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0):
-                    stats[UNRESOLVED] += 1
+                if abs(dual) <= SIGN_DOUBT * (abs(part) + 1.0):
+                    stats[Stat.UNRESOLVED] += 1
                 # no branch here either
                 flip = np.uint64(0) - np.uint64(dual > 0)
                 for w in range(n_words):
@@ -252,26 +249,26 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
 @njit(cache=True)
 def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):
     """Leave the vertex ``order[start:stop]`` for later."""
-    left = output.counters[LATER]
+    left = output.counters[Filled.LATER]
     n_words = pattern.size
     for w in range(n_words):
         output.cells[left, w] = pattern[w]
     for i in range(start, stop):
         j = order[i]
-        state[j] = _HERE
+        state[j] = State.HERE
         if tableau[free, j] * up > 0:
             for w in range(n_words):
                 output.cells[left, w] ^= masks[j, w]
     filled = output.offsets[left]
     for j in range(n):
-        if state[j] == INSIDE or state[j] == BASIS or state[j] == _HERE:
+        if state[j] == State.INSIDE or state[j] == State.BASIS or state[j] == State.HERE:
             output.members[filled] = j
             filled += 1
     for i in range(start, stop):
-        state[order[i]] = FREE
+        state[order[i]] = State.FREE
     output.levels[left] = level + 1
     output.offsets[left + 1] = filled
-    output.counters[LATER] = left + 1
+    output.counters[Filled.LATER] = left + 1
 
 
 @njit(cache=True, inline="always")
@@ -285,24 +282,24 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     while stack.used[free] == 1:
         free += 1
     slope = tableau[free, n]
-    if abs(slope) < GENERIC_DOUBT:
-        test.stats[UNRESOLVED] += 1
+    if abs(slope) < SIGN_DOUBT:
+        test.stats[Stat.UNRESOLVED] += 1
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1
     m, n_inside = _start(problem, tableau, state, scale, level, free, up, line, pattern)
     sort_pairs(line.key, order, m)
     closest = _closest(line, m)
     if closest > DOUBT:
-        test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], closest)
+        test.stats[Stat.SMALLEST_NONZERO] = min(test.stats[Stat.SMALLEST_NONZERO], closest)
         output = room(output, m, m if n_inside else 0, m * (d + n_inside + 1) if n_inside else 0)
     else:
         output = room(output, m, m, m * (d + n_inside + 1))
     counters = output.counters
     start = np.int64(0)  # a literal would compile what it is handed to once more
     if closest > DOUBT and n_inside == 0:
-        counters[CELLS] = _write_tops(
-            output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, start, m,
-            masks, pattern, test.stats, keep,
+        counters[Filled.CELLS] = _write_tops(
+            output.out, counters[Filled.CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, start,
+            m, masks, pattern, test.stats, keep,
         )  # fmt: skip
         return output
     for i in range(d):
@@ -315,8 +312,8 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
         for g in range(n_groups):
             stop = line.group_end[g]
             if stop == start + 1 and n_inside == 0:
-                counters[CELLS] = _write_tops(
-                    output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d,
+                counters[Filled.CELLS] = _write_tops(
+                    output.out, counters[Filled.CELLS], tableau, free, slope, stack.column_of, stack.chosen, d,
                     order, start, stop, masks, pattern, test.stats, keep,
                 )  # fmt: skip
                 start = stop

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.arrangement.lines import GENERIC_DOUBT
-from covopt.arrangement.tableau import DOUBT, FAST, FREE, SMALLEST_NONZERO, UNRESOLVED, padded, pivot
+from covopt.arrangement.tableau import DOUBT, FAST, SIGN_DOUBT, Stat, State, padded, pivot
 
 # with fewer rows the tables cost more than they save
 FEWEST, MOST = 9, 64
@@ -71,7 +70,7 @@ def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, hi
         over = up / tableaux[d, free, j]
         at = -tableaux[d, level, j] * over
         error = look * scales[d, j] * (1.0 + abs(at)) * abs(over)
-        is_free = states[d, j] == FREE
+        is_free = states[d, j] == State.FREE
         inverse[j] = over
         t[j] = at if is_free else np.inf
         low[j] = at - error if is_free else np.inf
@@ -101,7 +100,7 @@ def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     for b in range(width):  # the first vertices for nothing: whole vectors
         part = slope * inverse[b] * tableaux[d, c, b]
         dual = tableaux[d, c, n] - part
-        doubtful += (abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0)) & (first <= b) & (b < n)
+        doubtful += (abs(dual) <= SIGN_DOUBT * (abs(part) + 1.0)) & (first <= b) & (b < n)
         below[b] |= bit if dual > 0 else 0
     return doubtful
 
@@ -126,7 +125,7 @@ def use_short_lines(
     n_words = out.shape[1]
     n_free = 0
     for j in range(n):
-        n_free += states[d, j] == FREE
+        n_free += states[d, j] == State.FREE
     if n_free != n - d:
         return start, count
     width = padded(n + 1)
@@ -134,21 +133,21 @@ def use_short_lines(
     for j in range(width):
         every |= bit[j]
     # only what is nearer than anything before is measured
-    look = max(DOUBT, min(stats[SMALLEST_NONZERO], 1.0))
+    look = max(DOUBT, min(stats[Stat.SMALLEST_NONZERO], 1.0))
     for a in range(start, n - 1):
-        if states[d, a] != FREE:
+        if states[d, a] != State.FREE:
             continue
         column, small = pivot(tableaux, states, scales, used, d, a, width, level, infinity, rest, look)
         nearest = np.inf
         if small > 0:
             for j in range(n):
-                if states[d, j] == FREE:
+                if states[d, j] == State.FREE:
                     nearest = min(nearest, rest[j])
         free = level + 1
         while used[free] == 1 or free == column:
             free += 1
         slope = tableaux[d + 1, free, n]
-        if nearest <= DOUBT or abs(slope) < GENERIC_DOUBT:
+        if nearest <= DOUBT or abs(slope) < SIGN_DOUBT:
             return a, count
         up = 1.0 if slope > 0 else -1.0
         negative = _cross(
@@ -167,7 +166,7 @@ def use_short_lines(
         if nearest <= DOUBT:
             return a, count
         look = min(look, nearest)
-        stats[SMALLEST_NONZERO] = min(stats[SMALLEST_NONZERO], nearest)
+        stats[Stat.SMALLEST_NONZERO] = min(stats[Stat.SMALLEST_NONZERO], nearest)
         if not keep:
             count += n - 1 - a
             continue
@@ -176,8 +175,8 @@ def use_short_lines(
             doubtful = _add_chosen(
                 tableaux, d + 1, column_of[k], along, a + 1, n, width, inverse, bit[chosen[k]], below
             )
-            stats[UNRESOLVED] += doubtful
-        stats[UNRESOLVED] += _add_chosen(
+            stats[Stat.UNRESOLVED] += doubtful
+        stats[Stat.UNRESOLVED] += _add_chosen(
             tableaux, d + 1, column, along, a + 1, n, width, inverse, bit[a], below
         )
         for b in range(a + 1, n):

@@ -24,13 +24,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.arrangement.lines import CELLS, LATER, make_line, make_output, room, walk
+from covopt.arrangement.lines import Filled, make_line, make_output, room, walk
 from covopt.arrangement.short_lines import FEWEST, MOST, make_short, use_short_lines
 from covopt.arrangement.tableau import (
-    COUNT,
-    FREE,
-    PADDING,
     Problem,
+    Stat,
+    State,
     ZeroTest,
     exchange,
     make_stack,
@@ -42,8 +41,8 @@ from covopt.arrangement.tableau import (
 @njit(cache=True)
 def _top_level(problem, level, output, keep):
     """Add the one cell of the last level, a flat of rank 0."""
-    out, count = output.out, output.counters[CELLS]
-    output.counters[CELLS] = count + 1
+    out, count = output.out, output.counters[Filled.CELLS]
+    output.counters[Filled.CELLS] = count + 1
     if not keep:
         return
     for w in range(problem.base.size):
@@ -73,10 +72,10 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                 stack.tableaux[0, c, j] = problem.rows[c, j]
             stack.tableaux[0, c, n] = 1.0 if c == level + 1 else 0.0
         for j in range(n):
-            stack.states[0, j] = FREE
+            stack.states[0, j] = State.FREE
             stack.scales[0, j] = 1.0
         for j in range(n, padded(n + 1)):
-            stack.states[0, j] = PADDING
+            stack.states[0, j] = State.PADDING
             for c in range(n_columns):
                 if j > n:
                     stack.tableaux[0, c, j] = 0.0
@@ -94,10 +93,11 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                     b = prefix[d] if b <= prefix[d] else n
                 elif is_short and d == k - 2:
                     output = room(output, (n - b) * (n - b + 1) // 2, none, none)
-                    b, output.counters[CELLS] = use_short_lines(
+                    b, output.counters[Filled.CELLS] = use_short_lines(
                         stack.tableaux, stack.states, stack.scales, stack.used, stack.column_of, stack.chosen, d, b,
                         level, problem.first, n, line.error, short.t, short.low, short.high, short.inverse,
-                        short.below, short.bit, short.tables, test.stats, output.out, output.counters[CELLS], keep,
+                        short.below, short.bit, short.tables, test.stats, output.out, output.counters[Filled.CELLS],
+                        keep,
                     )  # fmt: skip
             if b > n - k + d:
                 d -= 1
@@ -105,7 +105,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                     stack.used[stack.column_of[d]] = 0
                 continue
             stack.following[d] = b + 1
-            if stack.states[d, b] == FREE and exchange(problem, stack, d, b, level, line.error, test):
+            if stack.states[d, b] == State.FREE and exchange(problem, stack, d, b, level, line.error, test):
                 d += 1
                 stack.following[d] = b + 1
     return output
@@ -155,7 +155,7 @@ def _sweep(problem, low, high, prefix, test, keep):
     at = 0
     while True:
         problem, output, i = problems[at], outputs[at], done[at]
-        if i < output.counters[LATER]:
+        if i < output.counters[Filled.LATER]:
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
             local = _restrict(problem, inner, output.levels[i])
             at += 1
@@ -167,19 +167,19 @@ def _sweep(problem, low, high, prefix, test, keep):
             continue
         if at == 0:
             return output
-        tops = wholly_opposite(output.out[: output.counters[CELLS]], problem.base)
+        tops = wholly_opposite(output.out[: output.counters[Filled.CELLS]], problem.base)
         problems.pop()
         outputs.pop()
         at -= 1
         problem, output, i = problems[at], outputs[at], done[at]
         done[at] = i + 1
-        count = output.counters[CELLS]
+        count = output.counters[Filled.CELLS]
         if keep or at > 0:
             output = room(output, len(tops), none, none)
             outputs[at] = output
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
             _write_inner(output.out, count, output.cells[i], tops, inner, problem.masks)
-        output.counters[CELLS] = count + len(tops)
+        output.counters[Filled.CELLS] = count + len(tops)
 
 
 @njit(cache=True)
@@ -214,6 +214,6 @@ def sweep(rows, low, high, prefix, masks, base, zero_below, residues, primes, st
     test = ZeroTest(zero_below, residues, primes, work, stats)
     problem = Problem(rows, 0, masks, base, np.arange(1, n + 1))
     output = _sweep(problem, low, high, prefix, test, keep)
-    count = output.counters[CELLS]
-    stats[COUNT] += count
+    count = output.counters[Filled.CELLS]
+    stats[Stat.COUNT] += count
     return output.out[: count if keep else 0]

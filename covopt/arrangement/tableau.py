@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +15,28 @@ DOUBT = 1e-6
 # A nonzero quantity below this has a doubtful sign.
 SIGN_DOUBT = 1e-12
 
-# places in ``stats``
-LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED, COUNT = 0, 1, 2, 3
-# state of a row on a flat P: free; in cl(P); in cl(P, c₀) only; chosen for the basis of P
-FREE, INSIDE, PARALLEL, BASIS = 0, 1, 2, 3
-# beyond the rows
-PADDING = 5
 # enough for maxima to vectorise; nothing that reorders arithmetic
 FAST = {"nnan", "nsz"}
+
+
+class Stat(IntEnum):
+    """Places in ``stats``."""
+
+    LARGEST_ZERO = 0
+    SMALLEST_NONZERO = 1
+    UNRESOLVED = 2
+    COUNT = 3
+
+
+class State(IntEnum):
+    """Of a row on a flat P: free; in cl(P); in cl(P, c₀) only; in the basis of P; crossing here; beyond the rows."""
+
+    FREE = 0
+    INSIDE = 1
+    PARALLEL = 2
+    BASIS = 3
+    HERE = 4
+    PADDING = 5
 
 
 class ZeroTest(NamedTuple):
@@ -81,7 +96,7 @@ def make_stack(n_columns, n):
     return Stack(
         np.zeros((n_columns, n_columns, width)),
         np.ones((n_columns, width)),
-        np.full((n_columns, width), PADDING, dtype=np.int8),
+        np.full((n_columns, width), State.PADDING, dtype=np.int8),
         np.zeros(n_columns, dtype=np.int8),
         np.zeros(n_columns, dtype=np.int64),
         np.zeros(n_columns, dtype=np.int64),
@@ -96,13 +111,13 @@ def is_zero(ratio, test, ids, q):
     if test.primes.size > 0 and ratio < DOUBT:
         zero = dependent(test.residues, test.primes, ids, q, test.work)
         if not zero and ratio < SIGN_DOUBT:
-            test.stats[UNRESOLVED] += 1
+            test.stats[Stat.UNRESOLVED] += 1
     else:
         zero = ratio <= test.zero_below
     if zero:
-        test.stats[LARGEST_ZERO] = max(test.stats[LARGEST_ZERO], ratio)
+        test.stats[Stat.LARGEST_ZERO] = max(test.stats[Stat.LARGEST_ZERO], ratio)
     else:
-        test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], ratio)
+        test.stats[Stat.SMALLEST_NONZERO] = min(test.stats[Stat.SMALLEST_NONZERO], ratio)
     return zero
 
 
@@ -144,8 +159,8 @@ def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt
     for j in range(width):
         rest[j] /= scales[d + 1, j]
         states[d + 1, j] = states[d, j]
-        small += (rest[j] <= doubt) & (states[d, j] == FREE)
-    states[d + 1, b] = BASIS
+        small += (rest[j] <= doubt) & (states[d, j] == State.FREE)
+    states[d + 1, b] = State.BASIS
     return column, small
 
 
@@ -161,17 +176,17 @@ def _place(problem, stack, d, b, rest, test):
     n = problem.masks.shape[0]
     least = np.inf
     for j in range(n):
-        if state[j] == FREE:
+        if state[j] == State.FREE:
             least = min(least, rest[j])
     if least > DOUBT:
-        test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], least)
+        test.stats[Stat.SMALLEST_NONZERO] = min(test.stats[Stat.SMALLEST_NONZERO], least)
         return True
     for i in range(d):
         ids[i] = problem.ids[stack.chosen[i]]
     ids[d] = problem.ids[b]
     at_infinity = 1 if problem.first == 0 else 0
     for j in range(n):
-        if state[j] != FREE or j == b or rest[j] > DOUBT:
+        if state[j] != State.FREE or j == b or rest[j] > DOUBT:
             continue
         ids[d + 1] = problem.ids[j]
         ids[d + 2] = 0
@@ -179,18 +194,18 @@ def _place(problem, stack, d, b, rest, test):
             continue
         ratio = abs(stack.tableaux[d + 1, 0, j]) / stack.scales[d + 1, j]
         if at_infinity and not is_zero(ratio, test, ids, d + 2):
-            new_state[j] = PARALLEL
+            new_state[j] = State.PARALLEL
             continue
         if j < b:
             return False
-        new_state[j] = INSIDE
+        new_state[j] = State.INSIDE
     return True
 
 
 @njit(cache=True, inline="always")
 def exchange(problem, stack, d, b, level, rest, test):
     """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
-    doubt = max(DOUBT, test.stats[SMALLEST_NONZERO])
+    doubt = max(DOUBT, test.stats[Stat.SMALLEST_NONZERO])
     column, small = _pivot_alone(
         stack.tableaux, stack.states, stack.scales, stack.used, d, b, padded(problem.masks.shape[0] + 1), level,
         problem.first, rest, doubt,

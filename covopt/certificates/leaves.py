@@ -29,8 +29,8 @@ from covopt.limits import now, seconds_left
 from covopt.oracles.ascent import inner, make_room, put
 from covopt.oracles.cones.kernel import SMALLEST
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
-from covopt.oracles.cones.moments import DELAY, INHERITED_NEAR, ROOT_ROUNDS
-from covopt.oracles.cones.quadratic import GROWTH, STEEPEST, THINNEST
+from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS
+from covopt.oracles.cones.quadratic import DELAY, GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
 from covopt.proofs.closing import FALSE, Choice, Node, packed, planted, raise_until
@@ -261,7 +261,7 @@ class Curves:
         centre, s, m = 0.5 * (low + high), 0.5 * (high - low), box.side * B[a]
         free = s > 0.0
         x, X, d, lead = copy.deepcopy(box.before)
-        first, delay = (INHERITED_NEAR, DELAY) if x.any() else (2.0, 1.5)
+        first = float(ROUNDS) if x.any() else 2.0
         middle, reach = self.heights @ centre, np.abs(self.heights) @ s
         signs = box.sign * self.signs
         linear = (signs * (middle >= reach)) @ self.rows
@@ -284,7 +284,7 @@ class Curves:
             length = np.sqrt((Z * Z).sum(axis=1))
             bent = 0.5 * (t + length)
             is_bent = (bent > 0.0) & (bent > t)
-            step = 1.0 if turn == 0 else 1.0 / (turn + delay)
+            step = 1.0 if turn == 0 else 1.0 / (turn + DELAY)
             slope += step * (np.where(is_bent, 0.5, 1.0 * (t > 0.0)) - slope)
             vector += step * ((0.5 * is_bent / (length + TINY))[:, None] * Z - vector)
             pull = X @ m

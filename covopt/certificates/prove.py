@@ -17,8 +17,9 @@ from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
+from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.moments import LOW, quadratic_limit
+from covopt.oracles.cones.moments import quadratic_limit
 from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, Problem, domain, move_into_domain, multiple, within
@@ -243,7 +244,7 @@ def cover(
         neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
         neurons = np.pad(neurons, ((0, 0), (0, D - neurons.shape[1])))
     dual, rank = moved.astype(float), len(row_span(rows))
-    most = quadratic_limit(N, rank) if rank > LOW else 0
+    most = quadratic_limit(N, rank) if rank > MOST_DIMENSIONS else 0
     chords = min(max_boxes, most or max_boxes)
     found = box_gauge(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound

@@ -21,7 +21,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, MissingPackageError, SolverError
-from covopt.limits import TimeUp, checkpoint, limited, now, patiently
+from covopt.limits import HALF, TimeUp, checkpoint, limited, now, patiently
 
 MOMENT = 1e-3
 
@@ -154,7 +154,6 @@ class Component:
             self.say("approximate", len(B), "factor", {"factor": B.tolist()})
 
 
-SHARE = 0.25  # of the time left goes to a step that dearer ones follow
 MOMENT_SIZE = {1: 40, 2: 9}
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 
@@ -307,7 +306,7 @@ def _moment(piece: Component, method: str, level: int, kind: str) -> None:
 
     with _noting(piece, f"moment bound of level {level}"):
         found = moment_bound(
-            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(SHARE),
+            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(HALF),
             tol=piece.options.tol if piece.matrix.exact is None else 0.0,
         )  # fmt: skip
         if not automatic or found.integer > piece.lower:
@@ -316,7 +315,7 @@ def _moment(piece: Component, method: str, level: int, kind: str) -> None:
 
 STEPS: tuple[Callable[[Component], None], ...] = (
     _comparison, _rank, *(partial(_moment, method=f"moment-{t}", level=t, kind="plain") for t in (1, 2)), _cliques,
-    partial(_search, share=SHARE, n_starts=4), _cap, _boundary,
+    partial(_search, share=HALF, n_starts=4), _cap, _boundary,
     *(partial(_moment, method="auto", level=t, kind="strong") for t in (1, 2)),
     partial(_search, share=1.0, n_starts=64), _cap,
 )  # fmt: skip

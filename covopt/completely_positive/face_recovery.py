@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from covopt.checks.optional import required
-from covopt.completely_positive.matrix import Matrix
+from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, NEAR, Matrix
 from covopt.exact.elimination import integer_table, row_reduce
 
 SCALINGS = 6
@@ -28,8 +28,6 @@ SETTLED = 1e-6
 SOLVER_TOL = 1e-10
 # smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
 SINGULAR = 1e-3
-LARGEST_DENOMINATOR = 5000
-NAMED = 1e-8  # a zero within this of a rational with a small denominator is taken for it
 GRIDS = (4, 16, 64, 1024, 2**16)
 
 
@@ -252,6 +250,6 @@ def _name(zero: np.ndarray, scaling: np.ndarray) -> list[Fraction] | None:
     support = np.flatnonzero(zero)
     u = u / u[support[np.argmax(u[support])]]
     exact = [Fraction(float(x)).limit_denominator(LARGEST_DENOMINATOR) for x in u]
-    if min(exact) < 0 or max(abs(float(e) - x) for e, x in zip(exact, u, strict=True)) > NAMED:
+    if min(exact) < 0 or max(abs(float(e) - x) for e, x in zip(exact, u, strict=True)) > NEAR:
         return None
     return exact

@@ -29,6 +29,7 @@ LARGEST = 1e300
 # of an entry in a file, a numerator or a denominator: Python writes no integers much longer
 MOST_DIGITS = 3900
 EXACT_SIZE = 40  # rows that are eliminated in integers
+LARGEST_DENOMINATOR = 5000  # that entries are recognised with; what comes of it is checked exactly, too
 NEAR = 1e-7  # of size one, what doubles take for zero: a choice of what is tried, every answer is checked exactly
 Exact = np.ndarray  # of fractions, shape (n, n)
 Matrix = Sequence[Sequence[Fraction]] | Exact

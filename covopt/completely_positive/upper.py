@@ -35,14 +35,13 @@ from scipy.linalg import LinAlgError, qr, solve_triangular
 
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import EXACT_SIZE, NEAR, Matrix, SymmetricMatrix
+from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, NEAR, Matrix, SymmetricMatrix
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 
-LARGEST_DENOMINATOR = 1000  # that entries of rows, against the largest of their row, are recognised with
 MOST_WEIGHTS = 60
 PROOFS = {
     "product": "BᵀB = A in rational arithmetic",

@@ -26,7 +26,7 @@ from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
 from covopt.files.schema import shown
-from covopt.limits import HURRY_S, TimeUp, limited, now
+from covopt.limits import HALF, HURRY_S, TimeUp, limited, now
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.solution import Solution
 from covopt.status import Status
@@ -145,12 +145,12 @@ class Bracket(ABC, Generic[Solved]):
         )  # fmt: skip
 
     def work(self, share: float | None, part: Callable[[], Any]) -> None:
-        """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
+        """Do one part of the work in a share of the time left, unless somebody stopped or the bracket is closed."""
         if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self.closed:
             return
         left = None
         if self.limit is not None and share is not None:
-            left = max(0.05, share * self.limit - (now() - self.began))
+            left = max(0.05, share * self._left())
         try:
             with limited(left):
                 part()
@@ -160,6 +160,10 @@ class Bracket(ABC, Generic[Solved]):
             pass
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
+
+    def _left(self) -> float:
+        assert self.limit is not None
+        return self.limit - (now() - self.began)
 
     @abstractmethod
     def parts(self) -> None:
@@ -181,7 +185,6 @@ class Bracket(ABC, Generic[Solved]):
 
 ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
-_FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
 
 
 def representation_cost(
@@ -296,11 +299,11 @@ class _Task(Bracket[DeepSolution]):
             self.data, self.depth, self.output_bias, self.limit, self.random_state, self.offer
         )
         self.work(None, self._at_once)
-        self.work(_FIRST_SHARE, self._begin)
+        self.work(HALF, self._begin)
         if self.best is None:
             self.best = self._cheap()
-        self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
-        self.work(_UPPER_SHARE, self.search.go_on)
+        self.work(HALF, self._trees)  # seconds, and what follows gains little
+        self.work(HALF, self.search.go_on)
 
     def _begin(self) -> None:
         self.search.begin()
@@ -310,7 +313,7 @@ class _Task(Bracket[DeepSolution]):
     def _cheap(self) -> Found:
         """Return some network through the points, soon."""
         interrupted = self.status is Status.INTERRUPTED
-        late = HURRY_S if interrupted or self.limit is None else (1.0 - _UPPER_SHARE) * self.limit
+        late = HURRY_S if interrupted or self.limit is None else HALF * self._left()
         try:
             with limited(late):
                 return self.search.cheap()

@@ -24,7 +24,7 @@ from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import DESCENT, KEPT, RANDOM_STARTS, WIDTH, Found, UpperSearch, random_start
 from covopt.errors import InputError
 from covopt.files.schema import DEEP_FIT
-from covopt.limits import now
+from covopt.limits import HALF, now, seconds_left
 from covopt.losses import Loss
 from covopt.status import Status
 
@@ -130,7 +130,6 @@ class DeepFit(DeepSolution):
 
 
 LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
-_SHALLOW_SHARE, _UPPER_SHARE = 0.25, 0.7  # of a time limit
 SILENT = 1e-9  # ‖w_in‖‖w_out‖ of neurons that are dropped, against the largest
 
 
@@ -205,7 +204,7 @@ class _Training(Bracket[DeepFit]):
     def parts(self) -> None:
         """See the base class."""
         self.best = self.search.constant()
-        self.work(_UPPER_SHARE, self._above)
+        self.work(HALF, self._above)
         self.work(1.0, self._below)
 
     def _above(self) -> None:
@@ -284,7 +283,7 @@ class TrainedSearch(UpperSearch):
         """Return the shallow optimum for λ and for a tenth of it: where depth makes norms dear, more is a start."""
         found = []
         for share in (1.0, 0.1):
-            left = None if self.limit is None else _SHALLOW_SHARE * self.limit
+            left = None if self.limit is None else HALF * seconds_left()
             solution = self.task.solve(share * self.lam, left, None, None, now())
             if len(solution.network):
                 chain = as_chain(solution.network)

@@ -20,13 +20,12 @@ polytope away.
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 
 import numpy as np
 from numba import njit
 
 LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
-# kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero
-INFEASIBLE, CUT, INSIDE, WILD = -1, 0, 1, 2
 NOTHING = 1e300
 CELL = np.dtype(
     [
@@ -48,6 +47,15 @@ CELL = np.dtype(
     ],
     align=True,
 )
+
+
+class Kind(IntEnum):
+    """Of cells: M̄₁₂ = 0 within, nowhere in it, α below zero, no state in it."""
+
+    CUT = 0
+    INSIDE = 1
+    WILD = 2
+    INFEASIBLE = 3
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +80,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
         most = (1.0 / v0 if v0 > 0.0 else NOTHING) - beta2 + far / (a0 if far > 0.0 else a1)
         least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
         slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
-        cell.kind = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
+        cell.kind = Kind.INFEASIBLE if most < -slack else (Kind.INSIDE if least > slack else Kind.CUT)
         # the tangent is taken where a cell that begins at v = 0 is cheapest
         a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
         u, w = a + c * c * v, c * v
@@ -88,8 +96,8 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             square = cj * cj * vj
             # a little lower, by more than rounding: what is left to pay grows with B
             aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
-            if aj <= 2.0**-44 * square and cell.kind != INFEASIBLE:
-                cell.kind = WILD
+            if aj <= 2.0**-44 * square and cell.kind != Kind.INFEASIBLE:
+                cell.kind = Kind.WILD
             uj, wj = aj + square, cj * vj
             vj *= 1.0 - 2.0**-46
             points[j, 0], points[j, 1], points[j, 2] = uj, vj, wj
@@ -109,7 +117,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             sizes[2] = max(sizes[2], 2.0 * (abs(m2) + y11 * abs(m2) + y12 * m3))
             room[j] = level + at_u * du + at_v * dv + at_w * dw
             scale = max(scale, abs(uj) + vj + beta2 * (pu * pv + pw * pw))
-        if cell.kind == WILD:  # no tangent: what the step costs at least, number by number
+        if cell.kind == Kind.WILD:  # no tangent: what the step costs at least, number by number
             slopes[0, 0], slopes[0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - LOST * beta2
             slopes[1, 0], slopes[1, 1] = c0, c1
         rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + LOST * scale
@@ -132,10 +140,10 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
     """
     cell = cells[i]
     slopes, room, left = cell.slopes, cell.room, cell.left
-    if cell.kind == INFEASIBLE:
+    if cell.kind == Kind.INFEASIBLE:
         return NOTHING
     u, v, w = at[0], at[1], at[2]
-    if cell.kind == WILD:
+    if cell.kind == Kind.WILD:
         if v <= 0.0:
             return 0.0
         c = w / v
@@ -147,9 +155,9 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
         value = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2] + left[j]
         ends[j] = value
         most = max(most, left[j])
-        if value < best and (cell.kind != CUT or room[j] >= 0.0):
+        if value < best and (cell.kind != Kind.CUT or room[j] >= 0.0):
             best = value
-    if cell.kind == CUT:
+    if cell.kind == Kind.CUT:
         for j in range(8):
             if room[j] >= 0.0 or ends[j] >= best:
                 continue
@@ -272,7 +280,7 @@ def mark(
                 stack[size], stack[size + 1] = k, k + 1
                 size += 2
                 continue
-            if cells[i].kind == WILD:
+            if cells[i].kind == Kind.WILD:
                 own[i] = NOTHING
                 continue
             points, slopes = cells[i].points, cells[i].slopes
@@ -318,7 +326,7 @@ class Cells:
     def open(self, which: np.ndarray) -> np.ndarray:
         """Say which of some cells have states, and vertices that bound them."""
         kinds = self.cells["kind"][which]
-        return (kinds != INFEASIBLE) & (kinds != WILD)
+        return (kinds != Kind.INFEASIBLE) & (kinds != Kind.WILD)
 
     def halve(self, which: np.ndarray, axes: np.ndarray) -> np.ndarray:
         """Halve leaves, each along its axis, and return their parts."""

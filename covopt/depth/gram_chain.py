@@ -30,12 +30,10 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.depth.gram_cells import LOST, MOST_CELLS, MOST_HALVED, Cells, mark
-from covopt.depth.two_rows import exactly, products
+from covopt.depth.two_rows import LARGE, exactly, products
 from covopt.depth.upper import Found, UpperSearch
 from covopt.exact.rounding import above, below, down, up
 from covopt.limits import TimeUp, checkpoint
-
-_LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class TwoRows:
         rise = self._moments[0] + self._moments[1] - 2 * self._moments[2]
         beta2 = Fraction(bias) ** 2
         numbers = [a, b, run, rise, beta2, a * b - c * c]
-        if not all(1 < n * _LARGE < _LARGE**2 for n in [*numbers, Fraction(cutoff)]):
+        if not all(1 < n * LARGE < LARGE**2 for n in [*numbers, Fraction(cutoff)]):
             raise ValueError("chains of covariances bound two rows of moderate size with different targets")
         self.beta2 = above(beta2)
         self.starts = _starts(a, b, c)

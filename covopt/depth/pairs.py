@@ -24,12 +24,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.depth.two_rows import dot, exactly, level_value, products, two_rows_cost
+from covopt.depth.two_rows import LARGE, dot, exactly, level_value, products, two_rows_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
 TRIED = 12  # pairs of each sign of x_i·x_j and of y_i·y_j: each is a search
-_LARGE = 10**12
 
 TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
@@ -230,7 +229,7 @@ def recompute(
         # two rows with one target, or one
         start = two_rows_cost(gram, (Fraction(1),) * 3, 1) if len(rows) == 2 else 1 / gram[0]
         start, target = Fraction(bias) ** 2 * Fraction(start), moments[0] / Fraction(bias) ** 2
-        if (Y[rows[0]] != Y[rows[-1]]).any() or not Fraction(1, _LARGE) < target < _LARGE:
+        if (Y[rows[0]] != Y[rows[-1]]).any() or not Fraction(1, LARGE) < target < LARGE:
             return 0.0  # far from one: left to other bounds
         return level_value(start, target, depth, penalized=output_bias == "penalized")
     value = 0.0

@@ -53,6 +53,7 @@ from scipy.optimize import minimize_scalar
 from covopt.depth.gram_cells import LOST
 from covopt.exact.rounding import below, down, root_down
 
+LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 _FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: of rows at a small angle the best share is one to many digits
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted, one_line
+from covopt.oracles.base import VANISHING
 from covopt.plotting.dual import dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
@@ -33,7 +34,6 @@ from covopt.potentials import make_potential
 MOST_NEURONS = 400  # that are described: each is looked at on all points
 MOST_WEIGHTS = 6  # of a neuron that are written out; of more the largest are
 MOST_SIGHTS = 60, 200  # neurons and points in the picture of what they see
-ON_THE_KINK = 1e-9  # |x̃·w| of |x̃||w|
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def describe(solution: Any) -> Neurons:
     norms = np.linalg.norm(lifted, axis=1)
     for j, w in enumerate(hidden):
         reach = lifted @ w
-        side[j] = np.where(np.abs(reach) <= ON_THE_KINK * norms * np.linalg.norm(w), 0, np.sign(reach))
+        side[j] = np.where(np.abs(reach) <= VANISHING * norms * np.linalg.norm(w), 0, np.sign(reach))
     known: dict[bytes, int] = {}
     cell = np.array([known.setdefault(row.tobytes(), len(known) + 1) for row in side], dtype=int)
     yours = hidden if solution.scaling is None else solution.scaling.fold(hidden, data.bias)

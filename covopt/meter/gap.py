@@ -24,7 +24,7 @@ from covopt.depth.cost import representation_cost
 from covopt.depth.layers import as_shallow
 from covopt.errors import InputError
 from covopt.exact.rounding import relative_gap
-from covopt.limits import HURRY_S, limited, now
+from covopt.limits import HALF, HURRY_S, limited, now
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.ladder import objective, rungs
 from covopt.meter.networks import Given, check_forward, read_network
@@ -38,7 +38,7 @@ from covopt.solvers.both_layers import Network, descend
 from covopt.status import Status
 
 OUTPUT_BIASES = ("auto", "none", "penalized", "free")
-FOR_LADDER, FOR_FIT = 0.3, 0.75  # of the time at most; of what is left after the ladder and its bound
+FOR_FIT = 0.75  # of what is left after the ladder and its bound
 LEAST_S = 0.2  # left for a bracket, whatever the ladder took
 
 
@@ -168,7 +168,7 @@ def gap(
         else:
             strength = strength_of(table, given, lam, weight_decay, reduction, kind)
         ladder = {"as given": measured}
-        share = None if limit is None else max(FOR_LADDER * limit, LEAST_S)
+        share = None if limit is None else max(HALF * limit, LEAST_S)
         clock = Clock(limit, began)
 
         def ascend() -> None:

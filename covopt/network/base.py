@@ -19,13 +19,13 @@ from covopt.checks.wording import listed
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.files import write_atomically
+from covopt.limits import PIECE
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 
 # Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
 OPSET = 17
 FORMAT_VERSION = 8
-PAIRS_PER_PIECE = 1_000_000  # of a point and a neuron, 16 bytes each
 MANY_PAIRS = 200_000_000  # from which points are sorted where neurons have one direction
 PARALLEL = 1e-14
 
@@ -320,7 +320,7 @@ def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, wi
     width : int
         Numbers that are held for a row.
     """
-    length = max(1, PAIRS_PER_PIECE // max(1, width))
+    length = max(1, PIECE // max(1, width))
     pieces = [function(rows[start : start + length]) for start in range(0, max(1, len(rows)), length)]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 

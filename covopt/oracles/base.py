@@ -23,13 +23,14 @@ from covopt.checks.memory import room
 from covopt.checks.wording import Brief
 from covopt.exact.rank import SAME_DIGITS, first_of_each
 from covopt.exact.rounding import EPS
+from covopt.limits import PIECE
 
 ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
+MOST_DIMENSIONS = 8  # up to which boxes end, cut along axes alone
 VANISHING = 1e-9  # relative height at which a row counts as vanishing
 OBJECT_BYTES = 1024.0  # of what a search keeps open, beside its numbers
 WORK = 1.6e10  # operations of an effort of one: some seconds
 NODE = 2.5e5  # operations that a node of a search costs beside its numbers, for it is handled in Python
-PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
 
 
 def affords(operations: float, effort: float = 1.0) -> int:
@@ -123,7 +124,7 @@ def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarra
     """
     pairs = len(rows) * len(points)
     pieces = -(-16 * pairs // max(room(16 * pairs, 0.1), 1)) if pairs else 1
-    pieces = min(max(pieces, -(-pairs // PAIRS_PER_PIECE), 1), max(1, len(points)))
+    pieces = min(max(pieces, -(-pairs // PIECE), 1), max(1, len(points)))
     if pieces == 1:
         return np.maximum(points @ rows.T, 0.0) @ dual
     return np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in np.array_split(points, pieces)])

@@ -17,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.exact.rounding import TINY, lengths_up, total_up, up
-from covopt.limits import TimeUp, now, seconds_left
+from covopt.limits import HALF, TimeUp, now, seconds_left
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
 LONGER = 2.0  # times as long as bounds of each output take products, at least, to be worth their while
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
-UNPROVED = 0.8  # share of what a deadline leaves, for one dual: its proof needs the rest
-HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
 
@@ -86,7 +84,7 @@ class Relaxation:
         n_rounds, seconds, goal
             As there.
         """
-        began, found, seconds = now(), None, min(seconds, UNPROVED * seconds_left())
+        began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
             most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
@@ -205,7 +203,7 @@ def gauge_bound(
     >>> 5.0 <= bound <= 7.0
     True
     """
-    seconds = min(seconds, HURRIED * seconds_left())
+    seconds = min(seconds, HALF * seconds_left())
     outputs = dual.reshape(len(dual), -1)
     kept = rows.any(axis=1) & outputs.any(axis=1)
     if not kept.any():

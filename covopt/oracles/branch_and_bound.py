@@ -30,7 +30,6 @@ from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10  # relative distance of bound and value at which the value is the maximum
 ROW_BYTES = 17.0  # of an open node, for each row
-FEWEST_NODES = 64
 
 
 class BranchAndBoundOracle:
@@ -143,7 +142,7 @@ class BranchAndBoundOracle:
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
         node = OBJECT_BYTES + ROW_BYTES * len(rows)
-        capacity = max(int(room(node * self.node_limit) / node), FEWEST_NODES)
+        capacity = max(int(room(node * self.node_limit) / node), 1)
         deadline, tree = np.inf if self.time_limit_s is None else now() + self.time_limit_s, None
         margin /= total
         try:

@@ -20,7 +20,7 @@ import numpy as np
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.exact.rank import ASCENT_DIGITS
-from covopt.oracles.base import Pricing, affords, kept, ranked
+from covopt.oracles.base import MOST_DIMENSIONS, Pricing, affords, kept, ranked
 from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
@@ -29,7 +29,6 @@ from covopt.oracles.vector.face_lattice import count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
-MOST_DIMENSIONS = 8  # up to which boxes end
 ROWS_PER_DIMENSION = 7  # up to which signs end
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"

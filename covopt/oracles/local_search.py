@@ -11,12 +11,11 @@ import numpy as np
 
 from covopt.exact.rank import ASCENT_DIGITS, FOUND, first_of_each, null_space
 from covopt.exact.rounding import TINY
-from covopt.limits import checkpoint
+from covopt.limits import PIECE, checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
-from covopt.oracles.base import PAIRS_PER_PIECE, VANISHING, Pricing, heights, kept
+from covopt.oracles.base import VANISHING, Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
-WHITE = 1e-12  # singular values below it, relative, are not rounded
 POWERS, MET = 30, 3  # steps of the power method before a climb; digits to which starts have met after them
 STARTS = 128  # where a bound needs the best of them only
 FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
@@ -72,7 +71,7 @@ def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarr
     >>> approach(np.eye(2), np.array([[3.0], [4.0]]), np.array([[0.8, 0.6], [0.6, 0.8]])).round(2)
     array([[0.6, 0.8]])
     """
-    pieces = np.array_split(starts, 1 + len(rows) * len(starts) // PAIRS_PER_PIECE)
+    pieces = np.array_split(starts, 1 + len(rows) * len(starts) // PIECE)
     points = np.concatenate([_by_powers(rows, dual, piece) for piece in pieces])
     return np.ascontiguousarray(points[first_of_each(points, MET)])
 
@@ -188,7 +187,7 @@ class LocalSearchOracle:
         self.warm = np.empty((0, self.rows.shape[1]))
         self._random = np.random.default_rng(random_state)
         # directions that are uniform where the rows are round: all of them cut the rows in different ways
-        self._round = np.linalg.pinv(np.linalg.qr(self.rows, mode="r"), rcond=WHITE).T
+        self._round = np.linalg.pinv(np.linalg.qr(self.rows, mode="r")).T
 
     def _starts(self, dual: np.ndarray, count: int) -> np.ndarray:
         n, r = self.rows.shape

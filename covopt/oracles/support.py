@@ -29,11 +29,11 @@ import numpy as np
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
-from covopt.limits import now, seconds_left
-from covopt.oracles.base import affords
-from covopt.oracles.bounds import UNPROVED, gauge_bound
+from covopt.limits import HALF, now, seconds_left
+from covopt.oracles.base import MOST_DIMENSIONS, affords
+from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, sign_nodes, suits_signs
+from covopt.oracles.cascade import exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge, box_limit
 from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
@@ -284,7 +284,7 @@ def fan_bound(
     if calls < dual.shape[1] or relaxed <= (1.0 + CLOSE) * (goal or 0.0):
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
-    shares, deadline = more * FAN_SHARE, now() + UNPROVED * seconds_left()
+    shares, deadline = more * FAN_SHARE, now() + HALF * seconds_left()
 
     def ask(one: np.ndarray) -> float:
         nonlocal shares
@@ -319,7 +319,7 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
     """Bound h of one output by branch and bound over the signs of the rows."""
-    most = UNPROVED * seconds_left()
+    most = HALF * seconds_left()
     tree = BranchAndBoundOracle(
         rows,
         node_limit=sign_nodes(len(rows), rows.shape[1], effort),

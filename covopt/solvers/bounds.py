@@ -19,8 +19,9 @@ from covopt.conic.programs import relaxed_dual
 from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
+from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.bounds import gauge_bound, importance
-from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_search, suits_signs
+from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
 from covopt.oracles.cones.moments import (
     MEMORY,
     MOST_QUADRATIC_DIMENSIONS,

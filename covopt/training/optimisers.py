@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from covopt.training.model import BatchedNetworks, torch
-from covopt.training.schedule import DEFAULT_RATE, DRAWS, Member, Phase, generator
+from covopt.training.schedule import DEFAULT_RATE, Member, Phase, Stream, generator
 
 Tensor = Any
 Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -114,7 +114,9 @@ class FirstOrder:
         size: tuple[int, ...] = (*shape, outputs) if level else (0,)
         rows, noise = [], []
         for member in self.members:
-            random = generator(self._random_state, member.seed, member.widths, DRAWS, self._number, block)
+            random = generator(
+                self._random_state, member.seed, member.widths, Stream.DRAWS, self._number, block
+            )
             rows.append(random.integers(0, count, shape))
             noise.append(level * random.standard_normal(size))
         drawn = torch.as_tensor(np.stack(rows)).to(self.theta.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import product
 from typing import Any
 
@@ -142,8 +143,11 @@ def make_schedule(schedule: Any) -> tuple[Phase, ...]:
 
 
 # ---------------------------------------------------------------------- networks
-# streams of one network's generator: where it starts, and what it draws on the way
-INIT, DRAWS = 0, 1
+class Stream(IntEnum):
+    """Of one network's generator: where it starts, and what it draws on the way."""
+
+    INIT = 0
+    DRAWS = 1
 
 
 @dataclass(frozen=True)
@@ -261,7 +265,7 @@ def initial_weights(layout: Layout, seed: int, random_state: int, scale: float) 
     >>> [w.shape for w in layout.split(initial_weights(layout, 0, 0, 1.0))]
     [(5, 3), (1, 5)]
     """
-    random = generator(random_state, seed, layout.widths[1:-1], INIT)
+    random = generator(random_state, seed, layout.widths[1:-1], Stream.INIT)
     found = []
     for ell, (rows, columns) in enumerate(layout.shapes):
         own = int(layout.has_bias(ell) and ell + 1 == layout.depth)

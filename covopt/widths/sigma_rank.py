@@ -18,6 +18,7 @@ from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rounding import EPS, gamma
+from covopt.limits import HALF
 
 FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these stay zero from then on: minima lie on kinks
 
@@ -186,7 +187,6 @@ def descend(
 
 
 STARTS = 12  # per width
-_CP_SHARE = 0.3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,7 +297,7 @@ def sigma_rank(
     if len(heard):
         # what the subtraction of β² leaves open is passed on as open: tiny, not zero
         cautious = np.where(np.abs(inner) <= lost, lost, inner)[np.ix_(heard, heard)]
-        low, factor, said = _cp_bounds(cautious, tol, _CP_SHARE * (end - began), random_state)
+        low, factor, said = _cp_bounds(cautious, tol, HALF * (end - began), random_state)
     reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
     lower, enough, Z = max(rank, low), rank * (rank + 1) // 2 + len(unit) * (len(unit) + 1) // 2, None
     if factor is not None and lost == 0 and np.array_equal(first, inner):

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from covopt.data import Data
 from covopt.depth import schatten_between, tree
 from covopt.depth.bounds import KINDS, Asked, chain_bounds, closed_bounds
-from covopt.depth.gram_cells import LOST, NOTHING, Cells, step
+from covopt.depth.gram_cells import LOST, NOTHING, Cells, Kind, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound, gram_search
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.tree_search import TreeSearch
@@ -205,7 +205,7 @@ def test_a_step_into_a_cell_is_below_every_state_in_it():
             assert bound <= cost * (1.0 + 1e-11)
             tight += width < 0.01 and bound >= cost * (1.0 - 5.0 * width)
         if bound >= NOTHING:
-            assert cells.cells["kind"][0] != 1
+            assert cells.cells["kind"][0] != Kind.INSIDE
     assert met > 1000 and tight > 300
 
 
@@ -216,7 +216,7 @@ def test_a_step_into_a_cell_of_one_state_is_below_its_cost_in_fractions():
         at = np.array([rng.uniform(0.1, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(0.2, 0.9)])
         cells = Cells(at, at, 1.0)
         u, v, w = (float(x) for x in (rng.uniform(0.5, 2.0), rng.uniform(0.2, 1.0), rng.uniform(-0.3, 0.3)))
-        if cells.cells["kind"][0] == -1:
+        if cells.cells["kind"][0] == Kind.INFEASIBLE:
             continue
         bound = step(np.array([u, v, w]), cells.cells, 0, ends)
         a, c, below = map(Fraction, at.tolist())

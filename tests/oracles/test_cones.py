@@ -15,7 +15,7 @@ from covopt.oracles.cones import box_gauge, scalar
 from covopt.oracles.cones.gauge import search
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
-from covopt.oracles.cones.narrowing import FREE, OFF, ON
+from covopt.oracles.cones.narrowing import Sign
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
@@ -181,21 +181,25 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     x, X = random.standard_normal(r), half @ half.T
     d, e = np.abs(random.standard_normal(r)) * warm, np.abs(random.standard_normal(1)) * warm
     shares = np.full((n, OPTIONS), 50 if warm else UNSET, np.uint8)
-    fixed = random.choice(np.array([FREE, ON, OFF], np.uint8), n, p=[1.0 - held, 0.5 * held, 0.5 * held])
+    fixed = random.choice(
+        np.array([Sign.FREE, Sign.ON, Sign.OFF], np.uint8), n, p=[1.0 - held, 0.5 * held, 0.5 * held]
+    )
     turns = int(random.integers(1, 20))
     multipliers = (x, X, d, e, shares)
-    box, rest = (centre.copy(), width.copy()), (turns, 2.0, 1.5, 0.0, by_signs, False)
+    box, rest = (centre.copy(), width.copy()), (turns, 2.0, 0.0, by_signs, False)
     known = [given.copy() for given in multipliers]
     bound, axis, _ = bound_box(rows, weights, linear, sizes, a, side, *box, *known, fixed.copy(), *rest)
     points = centre + width * random.uniform(-1.0, 1.0, (2000, r))
     points[:500] = centre + width * random.choice([-1.0, 1.0], (500, r))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     products = points @ rows.T
-    here = ((fixed != ON) | (products >= 0.0)).all(axis=1) & ((fixed != OFF) | (products <= 0.0)).all(axis=1)
+    here = ((fixed != Sign.ON) | (products >= 0.0)).all(axis=1) & (
+        (fixed != Sign.OFF) | (products <= 0.0)
+    ).all(axis=1)
     values = np.maximum(products, 0.0) @ weights + points @ linear
     assert values[here].max(initial=0.0) <= max(bound, 0.0)
     if axis >= r:
-        assert by_signs == 0.0 and weights[axis - r] > 0 and fixed[axis - r] == FREE
+        assert by_signs == 0.0 and weights[axis - r] > 0 and fixed[axis - r] == Sign.FREE
         assert np.unique(np.sign(products[:, axis - r])).size > 1
     else:
         assert axis == -1 or width[axis] > 0
@@ -203,12 +207,12 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     if level > 0.0:
         H, signs = level * bound, fixed.copy()
         known = [given.copy() for given in multipliers]
-        rest = (turns, 2.0, 1.5, H, by_signs, True)
+        rest = (turns, 2.0, H, by_signs, True)
         less = bound_box(rows, weights, linear, sizes, a, side, *box, *known, signs, *rest)[0]
         assert values[here].max(initial=0.0) <= max(less, H, 0.0)
         inside = (np.abs(points / (points[:, a] * side)[:, None] - box[0]) <= box[1] + 1e-12).all(axis=1)
-        stays = here & inside & ((signs != ON) | (products >= 0.0)).all(axis=1)
-        stays &= ((signs != OFF) | (products <= 0.0)).all(axis=1)
+        stays = here & inside & ((signs != Sign.ON) | (products >= 0.0)).all(axis=1)
+        stays &= ((signs != Sign.OFF) | (products <= 0.0)).all(axis=1)
         assert values[here & ~stays].max(initial=0.0) <= max(H, 0.0)
 
 

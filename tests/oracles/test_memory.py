@@ -87,7 +87,6 @@ def test_the_oracle_fits_beside_the_master(plane):
 
 
 def test_trees_and_tables_take_a_share(monkeypatch):
-    monkeypatch.setattr("covopt.oracles.branch_and_bound.FEWEST_NODES", 4)
     nodes, bounds = [], []
     rng, rows, dual = drawn(1, (60, 4), 60)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]

@@ -15,12 +15,12 @@ from covopt.exact.definite import (
     top_eigenvalue_up,
 )
 from covopt.oracles import one_sided, support
-from covopt.oracles.cones.narrowing import FREE, OFF, ON
+from covopt.oracles.cones.narrowing import Sign
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.one_sided import from_above, from_below, quadratics, quartics
 from covopt.oracles.signs import lagrangian
-from covopt.oracles.signs.sign_tree import CONCAVE, bound_node, workspace
+from covopt.oracles.signs.sign_tree import bound_node, workspace
 from tests.oracles.table import is_above, objects
 
 KINDS = ("plain", "clusters", "sizes", "integers")
@@ -118,9 +118,11 @@ def test_the_bound_of_a_node_is_above_its_formula(kind):
         n, r = int(rng.integers(3, 9)), int(rng.integers(2, 4))
         rows = hostile(rng, kind, n, r)
         mu = rng.standard_normal(n) / n
-        state = np.where(mu > 0, rng.choice([FREE, ON, OFF] if seed % 3 else [ON, OFF], n), CONCAVE).astype(
-            np.int8
-        )
+        state = np.where(
+            mu > 0,
+            rng.choice([Sign.FREE, Sign.ON, Sign.OFF] if seed % 3 else [Sign.ON, Sign.OFF], n),
+            Sign.CONCAVE,
+        ).astype(np.int8)
         squares = (rows**2).sum(axis=1)
         coef, tau = np.where(mu > 0, 0.5 * mu, 0.0), np.sqrt(squares / r)
         bound, nu, _ = bound_node(
@@ -128,7 +130,7 @@ def test_the_bound_of_a_node_is_above_its_formula(kind):
         )
         exact = objects(rows)
         b = objects(coef) @ exact
-        free = np.where(state == FREE, objects(mu), 0)
+        free = np.where(state == Sign.FREE, objects(mu), 0)
         if not free.any():
             square = b @ b
             assert Fraction(float(bound)) ** 2 >= square

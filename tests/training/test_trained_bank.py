@@ -13,7 +13,7 @@ from covopt.losses import Huber, make_loss
 from covopt.training import Phase, train
 from covopt.training.model import BatchedLoss
 from covopt.training.optimisers import BETAS, DRAWN_TOGETHER
-from covopt.training.schedule import DRAWS, generator
+from covopt.training.schedule import Stream, generator
 from tests.cases import cases
 from tests.commands import said
 
@@ -91,7 +91,7 @@ def drawn(member, phase, k):
     """The documented stream: rows first, then noise, in blocks of 256 steps."""
     for block in range(-(-phase.steps // DRAWN_TOGETHER)):
         random, shape = (
-            generator(0, member.seed, member.widths, DRAWS, 0, block),
+            generator(0, member.seed, member.widths, Stream.DRAWS, 0, block),
             (DRAWN_TOGETHER, phase.samples),
         )
         rows = random.integers(0, N, shape)

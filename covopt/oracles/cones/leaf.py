@@ -27,7 +27,6 @@ from covopt.oracles.ascent import inner, least_norm, put_column
 GOAL = 0.999  # of H: small enough to close the box
 CYCLES = 20  # sweeps over θ
 SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
-STILL = 1e-3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -72,7 +71,6 @@ def touch(q, u0, s, H, u):
     total = inner(u, u)
     if not inside:
         for _ in range(SWEEPS):
-            moved = 0.0
             for j in range(r):
                 if s[j] > 0.0:
                     rest = total - u[j] * u[j]
@@ -81,11 +79,8 @@ def touch(q, u0, s, H, u):
                         t = min(max(q[j] * np.sqrt(rest / room), u0[j] - s[j]), u0[j] + s[j])
                     else:
                         t = u0[j] + np.copysign(s[j], q[j])
-                    moved = max(moved, abs(t - u[j]) / s[j])
                     u[j] = t
                     total = rest + t * t
-            if moved < STILL:
-                break
         total = inner(u, u)
     return np.sqrt(total)
 

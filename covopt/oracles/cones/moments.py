@@ -18,23 +18,17 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
-from covopt.oracles.base import OBJECT_BYTES, affords
-from covopt.oracles.cones.narrowing import OFF, ON
+from covopt.oracles.base import MOST_DIMENSIONS, OBJECT_BYTES, affords
+from covopt.oracles.cones.narrowing import Sign
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
 
 ROOT_ROUNDS = 60
-DELAY = 4.0
-PIECE_WORK = 1e8
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
-ROUNDS = 12
+ROUNDS = 12  # and the moments of the box around a box count for as many
 ROUNDS_TO_GOAL = 24  # near the goal: they end early for most boxes
-INHERITED = 8.0  # rounds that the moments of the box around a box count for,
-INHERITED_NEAR = 24.0  # and near the end, when small steps matter, or on the way to a goal that is near
-NEAR = 1.03  # times the best value: small steps matter, and signs of rows
+NEAR = 1.03  # times the best value: signs of rows matter
 MEMORY = 2**29  # bytes of open boxes
-COSTLY = 0.2  # share of what is missing that a row's sign has to cost
-LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
 MOST_QUADRATIC_DIMENSIONS = 64
 
 
@@ -85,7 +79,7 @@ class Box:
                 width[self.cut] *= 0.5
                 centre[self.cut] += way * width[self.cut]
             else:
-                fixed[row] = ON if way > 0.0 else OFF
+                fixed[row] = Sign.ON if way > 0.0 else Sign.OFF
             yield Box(
                 self.bound, self.sign, self.chart, self.side, centre, width, self.x.copy(), self.X.copy(),
                 self.d.copy(), self.e.copy(), self.shares.copy(), fixed, -1,
@@ -126,26 +120,20 @@ def bound_all(
     """
     sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * EPS)
     sides = {sign: (sign * scalar.signs, sign * scalar.linear) for sign in (1.0, -1.0)}
-    delay = 1.5 if rounds == ROOT_ROUNDS else DELAY
 
-    def work(part: list[Box]) -> None:
-        for box in part:
-            bound, box.cut, smaller = bound_box(
-                scalar.y, *sides[box.sign], sizes, box.chart, box.side, box.centre, box.width, box.x, box.X, box.d,
-                box.e, box.shares, box.fixed, rounds, first, delay, level, by_signs, narrows,
-            )  # fmt: skip
-            box.bound, box.is_narrower = min(box.bound, bound), smaller and not box.is_narrower
+    def work(box: Box) -> None:
+        bound, box.cut, smaller = bound_box(
+            scalar.y, *sides[box.sign], sizes, box.chart, box.side, box.centre, box.width, box.x, box.X, box.d, box.e,
+            box.shares, box.fixed, rounds, first, level, by_signs, narrows,
+        )  # fmt: skip
+        box.bound, box.is_narrower = min(box.bound, bound), smaller and not box.is_narrower
 
-    # deadlines and interrupts are heard between pieces of about a tenth of a second
-    piece = max(1, int(PIECE_WORK / (rounds * scalar.y.size * len(scalar.linear) + 1)))
     if n_threads == 1:
-        work(boxes)
+        for box in boxes:
+            work(box)
         return
-    parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
-    if piece * n_threads > len(boxes):
-        parts = [boxes[k::n_threads] for k in range(n_threads)]
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, parts))
+        list(pool.map(work, boxes))
 
 
 def roots(n_rows: int, rank: int) -> Iterator[Box]:
@@ -196,7 +184,7 @@ class MomentSearch:
     def _share(self) -> float:
         """Share of what is missing that the sign of a row has to cost."""
         near = self.by_signs or 0.0 < self.bound <= NEAR * self.scalar.best
-        return COSTLY if near and self.scalar.y.shape[1] > LOW else math.inf
+        return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
 
     @property
     def bound(self) -> float:
@@ -229,11 +217,10 @@ class MomentSearch:
                     break
                 boxes = [heapq.heappop(self._open)[2] for _ in range(min(BATCH, len(self._open)))]
                 best, highest = self.scalar.best, max(box.bound for box in boxes)
-                first = INHERITED_NEAR if self.by_signs or highest <= NEAR * best else INHERITED
                 aims = self.goal > 0.0 or self.by_signs
                 far = not aims or (self.by_signs and highest > NEAR * best)
                 rounds = ROUNDS if far else ROUNDS_TO_GOAL
-                self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
+                self._look([half for box in boxes for half in box.halves()], rounds, ROUNDS, rtol)
                 self.proved = min(self.proved, self.bound)
         finally:
             self.scalar.lift(self.proved)

@@ -12,15 +12,25 @@ counts everything else.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 from numba import njit
 
 from covopt.oracles.ascent import inner
 from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
 
-FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
 SURE = 1.02  # how far the ellipsoid has to be missed before it is shown
 LIFT = 1e-13  # of ν and μ, for a factor that exists
+
+
+class Sign(IntEnum):
+    """What is assumed of the sign of a row: nothing, t ≥ 0, t ≤ 0, or that it needs no decision."""
+
+    FREE = 0
+    ON = 1
+    OFF = 2
+    CONCAVE = 3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -76,8 +86,8 @@ def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, 
 
     Returns
     -------
-    (int, int)
-        Rows whose sign is new, axes along which the box is half as wide.
+    int
+        Axes along which the box is half as wide.
     """
     r = len(b)
     A, scratch = np.empty((r, r)), np.empty((r + 1, r + 1))
@@ -85,15 +95,14 @@ def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, 
     lift = LIFT * (abs(nu) + abs(mu))
     nu, mu = nu + lift, mu + lift
     if not nu + mu + rest < np.inf or not factor(M, nu, 0.0, A):
-        return 0, 0
+        return 0
     shift(A, b, w)
-    n_rows, n_axes = 0, 0
+    n_axes = 0
     for q in range(len(Y)):
         if weights[q] > 0.0:
             found = missed(M, b, nu, mu, rest, H, w, A, Y[q], units, tilted, z, scratch)
             if found != 0:
-                fixed[index[q]] = ON if found > 0 else OFF
-                n_rows += 1
+                fixed[index[q]] = Sign.ON if found > 0 else Sign.OFF
     for j in range(r):
         if s[j] > 0.0:
             y[:] = 0.0
@@ -103,4 +112,4 @@ def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, 
                 s[j] *= 0.5
                 u0[j] += found * s[j]
                 n_axes += 1
-    return n_rows, n_axes
+    return n_axes

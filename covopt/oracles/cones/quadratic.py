@@ -47,20 +47,19 @@ from numba import njit
 from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner, put
 from covopt.oracles.cones.kernel import PRECISE, SMALLEST
-from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
+from covopt.oracles.cones.narrowing import Sign, narrow
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 
+DELAY = 4.0  # of averages of multipliers
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
-PULL = 1.2  # of the multiplier of w_0
-MANY = 0.1  # of the undecided rows, whose signs have to be new for a box to be bounded once more
 UNSET = 255  # in the shares of a box that has no parent
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bound_box(
-    rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, fixed, rounds, first, delay, H, by_signs,
+    rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, fixed, rounds, first, H, by_signs,
     narrows,
 ):  # fmt: skip
     """Bound F over the unit vectors of one box.
@@ -82,9 +81,9 @@ def bound_box(
     shares : ndarray of shape (n, 4), uint8
         How much of each option the answers of the rows begin with, of 254; all UNSET at the roots.
     fixed : ndarray of shape (n,), uint8
-        FREE, ON or OFF: only directions of the box where these signs hold are bounded.
+        :class:`~covopt.oracles.cones.narrowing.Sign`: only directions of the box where these signs hold are bounded.
     rounds : int
-    first, delay : float
+    first : float
         How many rounds the moments and the shares that are given count for.
     H : float
         The rounds end once the bound is at most H.
@@ -122,13 +121,13 @@ def bound_box(
         for j in range(r):
             c += rows[i, j] * u0[j]
             radius += abs(rows[i, j]) * s[j]
-        if (c >= radius and fixed[i] == OFF) or (c <= -radius and fixed[i] == ON):
+        if (c >= radius and fixed[i] == Sign.OFF) or (c <= -radius and fixed[i] == Sign.ON):
             return 0.0, -1, False
         if c >= radius:
             for j in range(r):
                 g[j] += weights[i] * rows[i, j]
-        elif c > -radius and fixed[i] != FREE:
-            if fixed[i] == ON:
+        elif c > -radius and fixed[i] != Sign.FREE:
+            if fixed[i] == Sign.ON:
                 for j in range(r):
                     g[j] += weights[i] * rows[i, j]
         elif c > -radius:
@@ -218,7 +217,7 @@ def bound_box(
                 by_row = mix[1] * steep + mix[2] * 0.5 / largest
                 by_z = mix[3] * 0.5 / norm if norm > 0.0 else 0.0
                 by_edge = mix[1] * steep * L * side
-                step = 1.0 if turn == 0 else 1.0 / (turn + delay)
+                step = 1.0 if turn == 0 else 1.0 / (turn + DELAY)
                 slope[q] += step * (straight - slope[q])
                 for k in range(OPTIONS):
                     mixed[q, k] += step * (mix[k] - mixed[q, k])
@@ -276,7 +275,7 @@ def bound_box(
                 growth = GROWTH * d[j] * min(excess / (square + TINY), STEEPEST)
                 d[j] = max(0.0, d[j] + step * (H * excess + growth))
         outside = square - (W + least) * w[a] * side + W * least
-        e[0] = max(0.0, e[0] + PULL * H * step * outside / ((W - least) ** 2 + 1e-12))
+        e[0] = max(0.0, e[0] + H * step * outside / ((W - least) ** 2 + 1e-12))
 
     for q in range(m):
         for k in range(OPTIONS):
@@ -285,10 +284,10 @@ def bound_box(
     allowance = EPS * (2 * n + 8 * rounds + 16 * r + 64) * best_size
     bound = proved_on_sphere(best_M, best_b, best_nu, best_mu, np.empty((r + 1, r + 1)))
     bound += best_const + allowance
-    n_rows, n_axes = 0, 0
+    n_axes = 0
     if narrows and bound > H:
         units = EPS * (2 * n + 8 * rounds + 16 * r + 64)
-        n_rows, n_axes = narrow(
+        n_axes = narrow(
             best_M, best_b, best_nu, best_mu, best_const + allowance, H, units, Y, weight, index, fixed, a, side,
             u0, s,
         )  # fmt: skip
@@ -302,6 +301,6 @@ def bound_box(
                 axis, most = j, gain
     worst = by_signs * max(bound - H, TINY)
     for q in range(m):
-        if doubts[q] > worst and fixed[index[q]] == FREE:
+        if doubts[q] > worst and fixed[index[q]] == Sign.FREE:
             axis, worst = r + index[q], doubts[q]
-    return bound, axis, n_axes > 0 or n_rows > MANY * m
+    return bound, axis, n_axes > 0

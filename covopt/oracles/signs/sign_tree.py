@@ -29,9 +29,8 @@ from numba import njit
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
 from covopt.oracles.ascent import MOST_SWEEPS, height, inner, least_norm, put
-from covopt.oracles.cones.narrowing import FREE, OFF, ON
+from covopt.oracles.cones.narrowing import Sign
 
-CONCAVE = 3  # beside FREE, ON and OFF
 SPREAD = 0.02
 ROUNDS = 12
 SWEEPS = 3
@@ -43,11 +42,11 @@ def _limit(state, mu, low, high, coef):
     undecided = 0
     for i in range(len(mu)):
         low[i] = high[i] = 0.5 * mu[i]
-        if state[i] == FREE:
+        if state[i] == Sign.FREE:
             undecided += 1
         else:
-            low[i] = -np.inf if state[i] == OFF else mu[i]
-            high[i] = np.inf if state[i] == ON else 0.0
+            low[i] = -np.inf if state[i] == Sign.OFF else mu[i]
+            high[i] = np.inf if state[i] == Sign.ON else 0.0
         coef[i] = min(high[i], max(low[i], coef[i]))
     return undecided
 
@@ -61,7 +60,7 @@ def _factor(rows, mu, state, tau, nu, chol):
             chol[a, b] = 0.0
         chol[a, a] = nu
     for i in range(n):
-        if state[i] == FREE:
+        if state[i] == Sign.FREE:
             f = mu[i] / (4.0 * tau[i])
             for a in range(r):
                 fa = f * rows[i, a]
@@ -140,7 +139,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
         constant = spectrum = spent = 0.0
         for i in range(n):
             spent += abs(coef[i]) * np.sqrt(lengths[i])
-            if state[i] == FREE:
+            if state[i] == Sign.FREE:
                 constant += 0.25 * mu[i] * tau[i]
                 spectrum += mu[i] / (4.0 * tau[i]) * squares[i]
         height = 0.25 * inner(ell, ell)
@@ -176,7 +175,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
             put(w, best_w)
             most = -1.0
             for i in range(n):
-                if state[i] == FREE:
+                if state[i] == Sign.FREE:
                     t = inner(rows[i], w)
                     second = np.sqrt(t * t + spread * lengths[i])
                     score = mu[i] * (0.5 * (second + t) - max(t, 0.0))
@@ -186,7 +185,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
         if best <= target or stalled >= 3:
             break
         for i in range(n):
-            if state[i] == FREE:
+            if state[i] == Sign.FREE:
                 t = inner(rows[i], w)
                 second = np.sqrt((t * t + spread * lengths[i]) / total)
                 floor = 1e-4 * np.sqrt(squares[i])
@@ -264,7 +263,7 @@ class SignTree:
         for side in (mu, -mu):
             convex = side > 0
             trivial = total_up(side[convex], lengths_up(self.rows[convex]))
-            state = np.where(convex, FREE, CONCAVE).astype(np.int8)
+            state = np.where(convex, Sign.FREE, Sign.CONCAVE).astype(np.int8)
             coef, tau = np.where(convex, 0.5 * side, 0.0), np.sqrt(self.squares / r)
             self._look(
                 Node(np.ascontiguousarray(side), state, coef, tau, 0.5 * trivial), trivial, 0.0, 5 * ROUNDS
@@ -301,6 +300,6 @@ class SignTree:
         """Branch on the node of largest bound; its parts are given up at bounds up to ``best + margin``."""
         self._held = self.bound
         node = heapq.heappop(self.open)[2]
-        for state in (ON, OFF):
+        for state in (Sign.ON, Sign.OFF):
             self._look(node.child(state), self._held, self.best + margin)
         self._held = 0.0

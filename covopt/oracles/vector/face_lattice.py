@@ -23,9 +23,9 @@ from math import comb, inf
 import numpy as np
 
 from covopt.errors import UnclearRanksError
+from covopt.limits import PIECE
 from covopt.oracles.base import VANISHING
 
-CHUNK = 2_000_000
 BLOCK = 1 << 13  # faces that are priced at a time
 ASTRONOMICAL = 10**18
 
@@ -156,7 +156,7 @@ def sum_maps(cells: np.ndarray, steps: np.ndarray, linear: np.ndarray) -> np.nda
     """
     n = len(steps)
     maps = np.empty((len(cells), steps.shape[1]))
-    for start in range(0, len(cells), step := max(1, CHUNK // n)):
+    for start in range(0, len(cells), step := max(1, PIECE // n)):
         maps[start : start + step] = unpack(cells[start : start + step], n).astype(float) @ steps
     return maps + linear
 
@@ -190,7 +190,7 @@ def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
     """Find the flats of one dimension less, and note the pairs in ``flats``."""
     n = len(units)
     d = flats.basis.shape[1]
-    step = max(1, CHUNK // (n * n * d))
+    step = max(1, PIECE // (n * n * d))
     found: list[tuple[np.ndarray, ...]] = []
     for start in range(0, len(flats.basis), step):
         basis = flats.basis[start : start + step]
@@ -339,7 +339,7 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
         cell = cell[parent]
         here = flats[r - d]
         bases, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
-        for start in range(0, len(bases), step := max(1, CHUNK // (n * d))):
+        for start in range(0, len(bases), step := max(1, PIECE // (n * d))):
             part = np.linalg.norm(np.matmul(lines, bases[start : start + step]), axis=2)
             part[~unpack(here.members[start : start + step], n)] = 0.0
             np.maximum(slack, part.max(axis=0), out=slack)

@@ -40,7 +40,8 @@ import numpy as np
 
 from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import UNIT, gamma
-from covopt.oracles.vector.face_lattice import CHUNK, FaceLattice, FaceLevel, pack, unpack
+from covopt.limits import PIECE
+from covopt.oracles.vector.face_lattice import FaceLattice, FaceLevel, pack, unpack
 
 SAFE = 8.0
 DEFECT = 2.0**-44
@@ -114,7 +115,7 @@ def prove_lattice(
         sines, orthonormal = sines_of_flats(units, level, unsure)
         off.append(sines)
         proved = proved and orthonormal and bool(sines.max(initial=0.0) < WIDEST)
-        for start in range(0, len(sines), step := max(1, CHUNK // (n * d))):
+        for start in range(0, len(sines), step := max(1, PIECE // (n * d))):
             here = slice(start, start + step)
             parts = np.linalg.norm(np.matmul(units, level.bases[here]), axis=2)
             inside = unpack(level.members[here], n)
@@ -191,7 +192,7 @@ def _kinks_agree(units: np.ndarray, level: FaceLevel) -> bool:
     """Whether rows that vanish together on facets change sign as the lattice says (decision 3)."""
     n, r = units.shape
     shared = level.shared
-    for start in range(0, len(shared.upper), step := max(1, CHUNK // (n * r))):
+    for start in range(0, len(shared.upper), step := max(1, PIECE // (n * r))):
         here = slice(start, start + step)
         upper, row = shared.upper[here], shared.row[here]
         parts = np.matmul(units, level.bases[upper])
