@@ -28,7 +28,7 @@ from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left
 from covopt.parallel import one_blas_thread
-from covopt.proofs import Proof
+from covopt.proofs import FirstProof, Proof
 from covopt.solution import Solution, load
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def verify(
     Y: Any = None,
     *,
     exact: bool = False,
-    proof: Proof | str | os.PathLike[str] | None = None,
+    proof: Proof | FirstProof | str | os.PathLike[str] | None = None,
     expect: Mapping[str, Any] | None = None,
     time_limit_s: float | None = None,
 ) -> Verification:
@@ -223,7 +223,7 @@ def _late(checks: Sequence[Check], time_limit_s: float | None) -> Check:
 
 def _verify_other(found: Any, X: Any, Y: Any, checks: list[Check], *, exact: bool) -> Verification:
     """Check what is no single solution."""
-    if isinstance(found, Proof):
+    if isinstance(found, Proof | FirstProof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
     if hasattr(found, "claims"):  # a deep network with its bounds, a gap
         checks.extend(found.claims(X, Y))  # a limit keeps what was checked before
@@ -322,7 +322,7 @@ def _same_problem(one: Solution, other: Solution) -> bool:
 
 
 def _verify(
-    solution: Solution, X: Any, Y: Any, checks: list[Check], *, exact: bool, proof: Proof | None,
+    solution: Solution, X: Any, Y: Any, checks: list[Check], *, exact: bool, proof: Proof | FirstProof | None,
     expect: Mapping[str, Any] | None = None, limit: float | None = None,
 ) -> Verification:  # fmt: skip
     """Fill in ``checks`` as they are made, so that they are there when the time is up."""

@@ -28,7 +28,7 @@ from covopt.losses.regression import INTERPOLATES
 from covopt.network.base import outputs
 from covopt.oracles.support import BY_BOXES, suits_integers
 from covopt.potentials import POTENTIALS
-from covopt.proofs import Proof
+from covopt.proofs import FirstProof, Proof
 from covopt.proofs.checker.dual import CheckedBound, CheckedNetwork, Problem, check_by_faces, check_network
 from covopt.proofs.proof import differs, exactly
 from covopt.status import Status
@@ -240,7 +240,7 @@ _KNOWN_WORDS = tuple(
 
 
 # ---------------------------------------------------------------------- in integers and fractions
-def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[Check]:
+def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = None) -> list[Check]:
     """Check residual, norm, objective and lower bound of a solution in exact arithmetic.
 
     Parameters
@@ -249,7 +249,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[
     data : Data
         Its table; with a loss the targets are those that the loss uses.
     proof : Proof, optional
-        Of the lower bound; one is searched for when it is not given.
+        Of the lower bound; one is searched for when it is not given, or is of version 1.
     """
     try:
         return list(_checks(solution, data, proof))
@@ -257,7 +257,7 @@ def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[
         return [Check("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
 
 
-def _checks(solution: Any, data: Data, proof: Proof | None) -> Iterator[Check]:
+def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iterator[Check]:
     problem, net = problem_of(solution, data), solution.network
     reason = float_link(problem, solution.potential)
     about, bound, said = problem, None, Check("", False, "")
@@ -279,11 +279,20 @@ def _checks(solution: Any, data: Data, proof: Proof | None) -> Iterator[Check]:
     else:
         far = bound.boxes > 0 and FarRows.of(data.lifted) is not None
         yield from _bound(solution, network, bound, far=far)
+        if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > bound.lower_bound:
+            claimed = f"claims {proof.lower_bound:.16g}, proves {below(bound.lower_bound):.16g}"
+            yield Check("proof", False, claimed)
 
 
-def _proved(problem: Problem, solution: Any, data: Data, proof: Proof | None) -> tuple[Problem, CheckedBound]:
+def _proved(
+    problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None
+) -> tuple[Problem, CheckedBound]:
     """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
     dual = multipliers_of(solution)
+    if isinstance(proof, FirstProof):
+        if not proof.is_about(problem, dual):
+            raise InputError("the proof is about another table or another dual point: their digests differ")
+        proof = None
     if proof is None and suits_integers(data.lifted, data.lifted[:, :1]):
         with suppress(
             ValueError

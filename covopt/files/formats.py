@@ -172,7 +172,7 @@ FORMATS: dict[str, Format] = {
                "covopt.depth.fitting:DeepFit.from_dict"),
         Format("covopt-cp-rank", "CP-rank certificate", (1,),
                "covopt.completely_positive.certificate:CPRankCertificate.from_dict"),
-        Format("covopt-proof", "covopt proof", (2,), "covopt.proofs:Proof.from_dict", field="version"),
+        Format("covopt-proof", "covopt proof", (1, 2), "covopt.proofs:Proof.from_dict", field="version"),
         Format("covopt-gap", "covopt gap", (1,), "covopt.meter.report:Gap.from_dict"),
     )
 }  # fmt: skip

@@ -4,6 +4,6 @@
 which are not trusted. :mod:`covopt.proofs.proof` is the file. None of them imports a solver or an oracle.
 """
 
-from covopt.proofs.proof import Proof
+from covopt.proofs.proof import FirstProof, Proof
 
-__all__ = ["Proof"]
+__all__ = ["FirstProof", "Proof"]

@@ -1,17 +1,20 @@
 """What a closed proof says, and the file that it travels in: format ``covopt-proof``, version 2.
 
-A theorem is a table in integers and rational units, and the question asked about it.
+A theorem is a table in integers and rational units, and the question asked about it. Of files of version 1 it is read
+what they claim.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,8 +90,8 @@ class Proof:
         return parse_json(self.text)
 
     @classmethod
-    def from_dict(cls, content: Any) -> Proof:
-        """Return the proof that parsed JSON holds.
+    def from_dict(cls, content: Any) -> Proof | FirstProof:
+        """Return the proof that parsed JSON holds; one of version 1 is a :class:`FirstProof`.
 
         Parameters
         ----------
@@ -99,7 +102,8 @@ class Proof:
         SolutionFileError
             When the content is no proof, of another version, or damaged.
         """
-        check_format(content, "covopt-proof")
+        if check_format(content, "covopt-proof") == 1:
+            return FirstProof.from_dict(content)
         found = cls(canonical(content))
         found.own  # noqa: B018
         return found
@@ -114,7 +118,7 @@ class Proof:
         write_atomically(path, lambda stream: stream.write(self.text.encode()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Proof:
+    def load(cls, path: str | os.PathLike[str]) -> Proof | FirstProof:
         """Read what :meth:`save` wrote.
 
         Parameters
@@ -134,6 +138,50 @@ class Proof:
         except OSError as error:
             raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
         return cls.from_dict(read_json(path))
+
+
+class FirstProof(NamedTuple):
+    """What a file of version 1 claims, which is proved anew, for nothing in a file is believed.
+
+    Attributes
+    ----------
+    digest : str
+        Of the table and the dual point that it is about.
+    lower_bound : float
+    """
+
+    digest: str
+    lower_bound: float
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> FirstProof:
+        """Read the content of a file of version 1; raise SolutionFileError where it is damaged."""
+        digest, bound = content.get("digest"), content.get("lower_bound")
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            bound = math.nan
+        if not isinstance(digest, str) or not abs(bound) <= sys.float_info.max:
+            raise SolutionFileError(
+                f"the proof is damaged: its digest must be text and its lower bound a finite number, they are "
+                f"{digest!r:.40} and {content.get('lower_bound')!r:.40}"
+            )
+        return cls(digest, float(bound))
+
+    def is_about(self, problem: Problem, dual: np.ndarray) -> bool:
+        """Whether the digest is that of a table, what is asked about it, and a dual point."""
+        sealed = hashlib.sha256()
+        asked = (
+            float(problem.bias),
+            problem.output_bias,
+            problem.loss,
+            float(problem.lam),
+            float(problem.delta),
+        )
+        sealed.update(repr(asked).encode())
+        for array in (problem.X, problem.Y, dual, problem.sample_weight):
+            if array is not None:
+                numbers = np.ascontiguousarray(array, dtype="<f8") + 0.0
+                sealed.update(repr(numbers.shape).encode() + numbers.tobytes())
+        return self.digest == sealed.hexdigest()
 
 
 def on_unit(values: Sequence[Any], *, decimals: bool = True) -> tuple[list[int], Fraction]:

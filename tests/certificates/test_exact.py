@@ -1,5 +1,6 @@
 """Solutions proved exactly: every problem that has a proof, what is said where there is none, and forgeries."""
 
+import hashlib
 import json
 from fractions import Fraction
 
@@ -65,6 +66,24 @@ def test_every_entry_point_names_its_floating_link(entry, what):
     assert text.startswith("NOT exact")
     assert what in text
     assert "floating point" in text
+
+
+def test_what_a_proof_of_version_1_claims_is_proved_anew(solution, tmp_path):
+    # what is asked, the table and the dual point, as version 1 sealed them
+    arrays = [solution.data.X, solution.data.Y, solution.dual]
+    sealed = repr((1.0, "none", None, 0.0, 1.0)).encode() + b"".join(
+        repr(each.shape).encode() + each.astype("<f8").tobytes() for each in arrays
+    )
+    digest, file = hashlib.sha256(sealed).hexdigest(), tmp_path / "first.json"
+    for more, failing in ((0.0, set()), (1e-6, {"proof"})):
+        bound = solution.lower_bound * (1 - 1e-8 + more)
+        file.write_text(
+            json.dumps({"format": "covopt-proof", "version": 1, "digest": digest, "lower_bound": bound})
+        )
+        found = covopt.verify(solution, proof=file)
+        assert failed(found) == failing, found.summary()
+    other = covopt.min_norm(*table(seed=4))
+    assert "digests differ" in detail(covopt.verify(other, proof=file), "exact lower bound")
 
 
 def test_a_proof_is_replayed(solution, proof, tmp_path):

@@ -148,11 +148,6 @@ def test_fewer_boxes_prove_less():
 
 
 # ---------------------------------------------------------------------- files
-def test_a_file_of_version_1_is_refused():
-    with pytest.raises(SolutionFileError, match=r"reads 2\. An older covopt wrote it"):
-        Proof.from_dict({"format": "covopt-proof", "version": 1, "digest": "ab", "lower_bound": 1.0})
-
-
 def test_a_closed_proof_comes_back_as_it_was(tmp_path):
     proof = covopt.min_norm([[0.0], [1.0], [2.5]], [0.0, 1.0, 0.1]).prove()
     proof.save(tmp_path / "proof.json")
