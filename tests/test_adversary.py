@@ -45,7 +45,7 @@ def turns():
 
 
 # of files that somebody has changed, instances are quick, and kinds of changes are many
-BY_DAY = {"price/clusters": 1, "price": 3, "bounds": 3, "forged": 6, "depth/forged": 2, "depth/fit": 2}
+BY_DAY = {"price/clusters": 1, "price": 3, "bounds": 3, "forged": 6, "depth/fit": 2}
 
 
 @pytest.mark.parametrize("name", list(turns()))
