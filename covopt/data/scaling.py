@@ -45,7 +45,9 @@ class Scaling:
 
     def __post_init__(self) -> None:
         if not all(np.isfinite(part).all() for part in vars(self).values()):
-            raise InputError("the scaling has a number that is not finite")
+            raise InputError(
+                "the scaling has a number that is not finite: columns near 1e308 need another unit"
+            )
         if not (self.scale > 0.0).all():
             raise InputError(f"the scaling divides by {self.scale.min():g}, and scales are positive")
 
@@ -256,17 +258,12 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
     return ""
 
 
-def _mean(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return means that 1e308 does not overflow."""
-    _, exponent = np.frexp(np.abs(values).max(axis=0))
-    return np.ldexp(np.average(np.ldexp(values, -exponent), axis=0, weights=weights), exponent)
-
-
 def _centre(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Return means to the last digits; of a constant column the constant itself, so that nothing is left of it."""
     counted = values if weights is None else values[weights > 0]
-    mean = _mean(values, weights)
-    mean = mean + _mean(values - mean, weights)
+    with np.errstate(all="ignore"):  # a sum beyond doubles is refused by Scaling
+        mean = np.average(values, axis=0, weights=weights)
+        mean = mean + np.average(values - mean, axis=0, weights=weights)
     return np.where(np.ptp(counted, axis=0) == 0.0, counted[0], mean)
 
 

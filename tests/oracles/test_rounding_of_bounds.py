@@ -65,9 +65,9 @@ def test_a_matrix_becomes_definite(kind, power):
         gram = rows @ rows.T  # of rank three, so that rounding decides
         matrix = np.ldexp(gram - (seed % 3) * np.eye(4) * 0.1, power)
         least = float(np.linalg.eigvalsh(matrix)[0])
-        delta = definite_up(matrix, least)
+        delta = definite_up(matrix)
         assert is_definite(lifted(matrix, Fraction(delta)))
-        assert delta <= max(0.0, -least) * (1 + 1e-9) + 1e-12 * np.trace(np.abs(matrix)) + np.ldexp(
+        assert delta <= 4.0 * max(0.0, -least) * (1 + 1e-9) + 1e-12 * np.trace(np.abs(matrix)) + np.ldexp(
             1e-12, power
         )
         top = float(np.linalg.eigvalsh(matrix)[-1])
