@@ -203,7 +203,7 @@ def test_sigterm_and_a_second_signal_still_save(tables, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_in_cp_rank_keeps_what_is_known(monkeypatch, tables):
-    monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", interrupt)
+    monkeypatch.setattr("covopt.completely_positive.rank.numerical_factor", interrupt)
     found = covopt.cp_rank(np.loadtxt(tables / "matrix.csv", delimiter=","), time_limit_s=5.0)
     assert found.lower >= 9
     assert any("interrupted" in note for note in found.notes)

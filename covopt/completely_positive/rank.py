@@ -1,18 +1,40 @@
-"""``cp_rank``: bounds in order of cost, stopping where they meet."""
+"""``cp_rank``: bounds on each connected component in order of cost, until they meet."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from covopt.checks.speaking import tell_found
+import numpy as np
+
+from covopt.checks.speaking import tell, tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
-from covopt.completely_positive.bounding import Options, bracket
+from covopt.completely_positive import exclusion
 from covopt.completely_positive.certificate import CPRankCertificate
-from covopt.completely_positive.matrix import DEFAULT_TOL, LOOSEST_TOL, read_matrix
-from covopt.errors import CertificateContradictedError
-from covopt.limits import now
+from covopt.completely_positive.dominance import dominance_factor, dominance_rows, dominance_vector
+from covopt.completely_positive.exclusion import CERTIFIED_ORDER
+from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
+from covopt.completely_positive.lower import clique_cover_bound, rank_bound, triangle_free_rank
+from covopt.completely_positive.matrix import (
+    DEFAULT_TOL,
+    LOOSEST_TOL,
+    SymmetricMatrix,
+    read_matrix,
+    support_pattern,
+)
+from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
+from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
+from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
+from covopt.limits import HALF, TimeUp, checkpoint, limited, now, patiently
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
+MOMENT = 1e-3
+MOMENT_SIZE = {1: 40, 2: 9}
+MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 
 
 def cp_rank(
@@ -94,3 +116,278 @@ def cp_rank(
     text = f"CP-rank at least {lower}, at most {upper} ({certificate.status.code})"
     tell_found(certificate, text, lower=lower, upper=upper)
     return certificate
+
+
+@dataclass
+class Options:
+    """What ``cp_rank`` was asked for; it ends at ``end`` on the clock of :func:`covopt.limits.now`."""
+
+    tol: float
+    end: float | None
+    random_state: int | None
+    method: str = "auto"
+
+    def wants(self, method: str) -> bool:
+        """Whether a lower bound is asked for."""
+        return self.method in ("auto", method)
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
+        return None if self.end is None else max(MOMENT, share * (self.end - now()))
+
+
+@dataclass
+class Component:
+    """One component while it is being worked on.
+
+    Attributes
+    ----------
+    matrix : SymmetricMatrix
+        Its principal submatrix.
+    vertices : tuple of int
+    options : Options
+    reasons : list of Reason
+    approximate : ndarray or None
+        The shortest numerical factor of an exact matrix that proved nothing.
+    notes : list of str
+    """
+
+    matrix: SymmetricMatrix
+    vertices: tuple[int, ...]
+    options: Options
+    reasons: list[Reason] = field(default_factory=list)
+    approximate: np.ndarray | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def lower(self) -> int:
+        """The best lower bound."""
+        return bracket_of(self.reasons)[0]
+
+    @property
+    def upper(self) -> int | None:
+        """The best proved upper bound."""
+        return bracket_of(self.reasons)[1]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the factor has that is known."""
+        return min((len(r.data["rows"]) for r in self.reasons if "rows" in r.data), default=None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left to ask."""
+        lower, upper = bracket_of(self.reasons)
+        return (upper is not None and upper <= lower) or any(r.side == "not_cp" for r in self.reasons)
+
+    def say(self, side: str, value: int | None, method: str, data: dict[str, Any] | None = None) -> None:
+        """Note a bound, or why there is no factor; of factors only the last."""
+        reason = Reason(side, value, method, self.vertices, data or {})
+        tell(
+            logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {reason.text}", "bound",
+            side=side, value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
+        )  # fmt: skip
+        if (side, method) == ("upper", "factor"):
+            self.reasons = [r for r in self.reasons if (r.side, r.method) != ("upper", "factor")]
+        if (side, value, method) not in {(r.side, r.value, r.method) for r in self.reasons}:
+            self.reasons.append(reason)
+
+    def take(self, factor: np.ndarray | None) -> bool:
+        """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
+        if factor is None:
+            return False
+        factor = factor[(factor > 0).any(1)]
+        if self.rows is not None and len(factor) >= self.rows:
+            return False
+        if not residual_of(self.matrix.values, factor) <= self.options.tol or (factor < 0).any():
+            return False
+        data = {"rows": factor.tolist()}
+        if self.matrix.exact is not None:
+            if self.upper is not None and len(factor) > self.upper:
+                return False
+            proof = factor_proof(self.matrix, factor)
+            if proof is None:
+                if self.approximate is None or len(factor) < len(self.approximate):
+                    self.approximate = factor
+                return False
+            data["proof"] = proof
+        self.say("upper", len(factor), "factor", data)
+        return True
+
+    def dominated(self) -> bool:
+        """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
+        A, tol = self.matrix.values, self.options.tol
+        if self.matrix.exact is None:
+            return self.take(dominance_factor(A, tol))
+        d = dominance_vector(self.matrix)
+        rows = None if d is None else dominance_rows(self.matrix, d)
+        if d is None or rows is None or (self.upper is not None and rows >= self.upper):
+            return False
+        data: dict[str, Any] = {"dominance": [str(x) for x in d], "proof": "dominance"}
+        factor = dominance_factor(A, tol, drop=0.0 if rows == len(A) else tol)
+        if factor is not None and len(factor) == rows and residual_of(A, factor) <= tol:
+            data["rows"] = factor.tolist()
+        self.say("upper", rows, "factor", data)
+        return True
+
+    def finish(self) -> None:
+        """Settle what the bounds leave: a numerical factor that proves nothing is named as that."""
+        B = self.approximate
+        if B is not None and len(B) >= self.lower and (self.upper is None or len(B) < self.upper):
+            self.say("approximate", len(B), "factor", {"factor": B.tolist()})
+
+
+def bracket(matrix: SymmetricMatrix, options: Options) -> tuple[list[Reason], list[str]]:
+    """Return reasons for a bracket on the CP-rank of a settled matrix, component by component, and notes."""
+    tol = options.tol
+    against = exclusion.negative_entry(matrix, tol) or exclusion.negative_eigenvalue(matrix, tol)
+    if against is not None:
+        return [against], []
+    pieces = [Component(matrix.part(v), v, options) for v in support_pattern(matrix.values, 0.0).components()]
+    for piece in pieces:
+        _solve_in_time(piece)
+        if any(reason.side == "not_cp" for reason in piece.reasons):
+            return [reason for reason in piece.reasons if reason.side == "not_cp"], piece.notes
+    notes = [note for piece in pieces for note in piece.notes]
+    worst = max((p for p in pieces if p.upper is None), key=lambda p: len(p.vertices), default=None)
+    if worst is not None:
+        notes.append(NOTES["no factor"].format(worst.vertices[0], theorem_cap(worst.matrix)))
+    return [reason for piece in pieces for reason in piece.reasons], list(dict.fromkeys(notes))
+
+
+def _solve_in_time(piece: Component) -> None:
+    """Work on one component until the time is up or somebody interrupts; what is known by then is kept."""
+    why = "time"
+    try:
+        with limited(piece.options.left()):
+            for step in STEPS:
+                if not piece.closed:
+                    checkpoint()
+                    step(piece)
+            if not piece.closed:
+                checkpoint()
+        why = ""
+    except TimeUp:
+        pass
+    except KeyboardInterrupt:
+        why, piece.options.end = "interrupted", now()
+    with patiently():
+        if not piece.reasons:
+            _rank(piece)
+        piece.finish()
+        if why:
+            piece.notes.append(NOTES[why])
+
+
+def _comparison(piece: Component) -> None:
+    """One row per edge; without a triangle this is the CP-rank, or there is no factor."""
+    matrix, tol = piece.matrix, piece.options.tol
+    formula = triangle_free_rank(matrix, tol)
+    found = None if formula is None else exclusion.indefinite_comparison(matrix, tol)
+    if found is not None:
+        piece.say("not_cp", None, found.method, found.data)
+    elif formula is not None and piece.options.wants("triangle-free"):
+        piece.say("lower", formula, "triangle-free")
+    if found is None:
+        piece.dominated()
+
+
+def _rank(piece: Component) -> None:
+    piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
+
+
+def _cliques(piece: Component) -> None:
+    if piece.options.wants("clique-cover"):
+        piece.say("lower", clique_cover_bound(piece.matrix.values, 0.0), "clique-cover")
+
+
+def _cap(piece: Component) -> None:
+    """Use the theorems: something shows complete positivity, or the matrix is doubly nonnegative and small."""
+    if piece.upper is not None or has_small_cap(piece.matrix):
+        piece.say("upper", theorem_cap(piece.matrix), "theorem")
+
+
+def _search(piece: Component, *, share: float, n_starts: int) -> None:
+    """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
+    A, time_limit_s = piece.matrix.values, piece.options.left(share)
+    end = None if time_limit_s is None else now() + time_limit_s
+    most = theorem_cap(piece.matrix) if piece.rows is None else piece.rows - 1
+    failed, step, known, unproved = piece.lower - 1, 1, piece.rows is not None, 0
+    while failed < most and not piece.closed and unproved < MOST_UNPROVED:
+        rows = min(failed + step, most)
+        left = None if end is None else end - now()
+        if left is not None and left <= 0:
+            return
+        factor = numerical_factor(
+            A, rows, n_starts=n_starts, time_limit_s=left if left is None or known else left / 3,
+            tol=piece.options.tol, random_state=piece.options.random_state,
+        )  # fmt: skip
+        taken = False
+        if factor is not None:
+            taken = any(piece.take(B) for B in (caratheodory(factor), factor))
+            unproved += not taken
+        if taken:
+            most, known = rows - 1, True
+            step = max(1, (most - failed) // 2)
+        else:
+            failed = rows
+            step = max(1, (most - failed) // 2) if known else 2 * step
+
+
+def _boundary(piece: Component) -> None:
+    """Ask for a copositive matrix that proves the CP-rank, or that there is no factor."""
+    if len(piece.matrix) > CERTIFIED_ORDER:
+        return
+    from covopt.completely_positive.face import face_certificate, separate
+
+    with _noting(piece, "face certificate"):
+        if piece.options.wants("face") and piece.matrix.exact is None:
+            # it would speak of the floats as they are, not of the matrices nearby
+            piece.notes.append(NOTES["no exact"])
+        elif piece.options.wants("face"):
+            found = face_certificate(piece.matrix, time_limit_s=piece.options.left())
+            if found is not None and found.lower > piece.lower:
+                piece.say("lower", int(found.lower), "face", found.to_dict())
+            if found is not None and (piece.upper is None or found.upper < piece.upper):
+                piece.reasons = [r for r in piece.reasons if r.method != "factor"]
+                rows = {"rows": found.factor.tolist()}
+                piece.say("upper", int(found.upper), "face", found.to_dict() | rows)
+        if piece.upper is None:
+            S = separate(piece.matrix)
+            if S is not None and exclusion.separated(piece.matrix, S, piece.options.tol):
+                piece.say("not_cp", None, "copositive", {"S": S})
+
+
+@contextmanager
+def _noting(piece: Component, what: str) -> Iterator[None]:
+    """Note why a conic program bounds nothing."""
+    try:
+        yield
+    except MissingPackageError:
+        piece.notes.append(NOTES["no extra"])
+    except (BudgetError, SolverError):
+        piece.notes.append(NOTES["no program"].format(what))
+
+
+def _moment(piece: Component, method: str, level: int, kind: str) -> None:
+    """Take the moment bound that is asked for, or, where all are, one that the size allows if it is better."""
+    automatic = method == "auto"
+    if piece.options.method != method or (automatic and len(piece.matrix) > MOMENT_SIZE[level]):
+        return
+    from covopt.completely_positive.moments import moment_bound
+
+    with _noting(piece, f"moment bound of level {level}"):
+        found = moment_bound(
+            piece.matrix, level=level, method=kind, time_limit_s=piece.options.left(HALF),
+            tol=piece.options.tol if piece.matrix.exact is None else 0.0,
+        )  # fmt: skip
+        if not automatic or found.integer > piece.lower:
+            piece.say("lower", int(found.integer), "moment", found.data)
+
+
+STEPS: tuple[Callable[[Component], None], ...] = (
+    _comparison, _rank, *(partial(_moment, method=f"moment-{t}", level=t, kind="plain") for t in (1, 2)), _cliques,
+    partial(_search, share=HALF, n_starts=4), _cap, _boundary,
+    *(partial(_moment, method="auto", level=t, kind="strong") for t in (1, 2)),
+    partial(_search, share=1.0, n_starts=64), _cap,
+)  # fmt: skip

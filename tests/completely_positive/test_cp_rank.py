@@ -48,7 +48,7 @@ def test_every_tolerance_that_is_taken_can_be_verified(tol):
 
 def test_without_cvxpy_the_rest_is_tried_and_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", lambda *args, **options: None)
+    monkeypatch.setattr("covopt.completely_positive.rank.numerical_factor", lambda *args, **options: None)
     found = covopt.cp_rank(M7, time_limit_s=0.5)
     assert (found.status, found.lower >= 7) == (CPStatus.UNDECIDED, True)
     assert any("need cvxpy (pip install '.[conic]' in the checkout)" in note for note in found.notes)
@@ -72,7 +72,7 @@ def test_large_matrices_and_small_entries_of_the_diagonal():
     "method", ["rank", "clique-cover", "moment-1", pytest.param("moment-2", marks=pytest.mark.slow)]
 )
 def test_one_bound_alone(method, monkeypatch):
-    monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", lambda *args, **options: None)
+    monkeypatch.setattr("covopt.completely_positive.rank.numerical_factor", lambda *args, **options: None)
     certificate = covopt.cp_rank(M7, method=method)  # of CP-rank 14: rank 7, moment bounds 2.65 and 4.21
     assert certificate.lower == 7 and failed(certificate) == set()
 
