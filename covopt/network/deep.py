@@ -62,18 +62,11 @@ class DeepReLUNetwork(Network):
             )
         biases = tuple(None if b is None else np.asarray(b, dtype=float) for b in given)
         for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
-            if w.ndim != 2:
+            inputs = len(weights[layer - 1]) if layer else w.shape[-1] if w.ndim else 0
+            if w.shape[1:] != (inputs,) or (b is not None and b.shape != w.shape[:1]):
                 raise InputError(
-                    f"weights[{layer}] has shape {w.shape}; a matrix (outputs, inputs) is needed."
-                )
-            if layer and w.shape[1] != len(weights[layer - 1]):
-                raise InputError(
-                    f"weights[{layer}] takes {w.shape[1]} inputs but layer {layer - 1} has "
-                    f"{len(weights[layer - 1])} outputs; the layers must fit together."
-                )
-            if b is not None and b.shape != (len(w),):
-                raise InputError(
-                    f"biases[{layer}] has shape {b.shape}; ({len(w)},) is needed beside weights of shape {w.shape}."
+                    f"weights[{layer}] has shape {w.shape}, biases[{layer}] {None if b is None else b.shape}; "
+                    f"(outputs, {inputs}) and (outputs,) are needed."
                 )
             if not np.isfinite(w).all() or (b is not None and not np.isfinite(b).all()):
                 raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
