@@ -398,7 +398,7 @@ def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
     weights = rng.standard_normal((40, 2))
     plain = np.maximum(lifted @ hidden.T, 0.0) @ weights
     for pairs, many in ((10, 10**9), (10, 20)):
-        monkeypatch.setattr("covopt.network.base.PAIRS_PER_PIECE", pairs)
+        monkeypatch.setattr("covopt.network.base.PIECE", pairs)
         monkeypatch.setattr("covopt.network.base.MANY_PAIRS", many)
         assert np.allclose(outputs(lifted, hidden, weights), plain, rtol=1e-12, atol=1e-12)
 

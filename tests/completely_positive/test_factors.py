@@ -148,12 +148,12 @@ def test_a_rest_below_rounding_is_not_claimed_to_be_factored():
 
 
 def test_what_is_not_proved_is_called_approximate(monkeypatch):
-    from covopt.completely_positive import bounding
+    from covopt.completely_positive import rank
 
     rng = np.random.default_rng(8)
     A = gram(rng.integers(1, 10, (5, 5)))
-    monkeypatch.setattr(bounding, "factor_proof", lambda *args: None)
-    monkeypatch.setattr(bounding, "CERTIFIED_ORDER", 0)
+    monkeypatch.setattr(rank, "factor_proof", lambda *args: None)
+    monkeypatch.setattr(rank, "CERTIFIED_ORDER", 0)
     found = covopt.cp_rank(A)
     assert (found.status, found.lower, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, 5, None, 5)
     assert found.factor is None
