@@ -20,7 +20,7 @@ from covopt.checks.validation import (
 )
 from covopt.data import Data
 from covopt.data.scaling import Scaling, check_spans, standardise
-from covopt.data.tabular import to_matrix
+from covopt.data.tabular import Named, to_matrix
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
@@ -127,7 +127,7 @@ class Task:
             names = (loss.column,)
         if isinstance(self.weighing, LabelNoise):
             check_label_noise(self.weighing, targets.shape[1], self.output_bias)
-        data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+        data = Data.validate(X, Named(targets, names) if names else targets, bias=bias, interpolates=False)
         if self.output_bias == "free" and loss.is_classification:
             present = loss.targets[loss.weights[:, 0] > 0]
             if (present == present[0]).all(axis=0).any():
@@ -144,8 +144,8 @@ class Task:
             return standardise(table, self.loss.weights[:, 0], targets=not self.loss.is_classification)
         solved, scaling = standardise(table)
         Data.validate(
-            solved.X, solved.Y, bias=table.bias, feature_names=table.feature_names, target_names=table.target_names
-        )  # fmt: skip
+            Named(solved.X, table.feature_names), Named(solved.Y, table.target_names), bias=table.bias
+        )
         return solved, scaling
 
     def check_start(self, start: Solution) -> None:

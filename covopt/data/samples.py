@@ -11,7 +11,7 @@ import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief, counted
-from covopt.data.tabular import RowNames, check_finite, check_names, to_matrix
+from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.exact.rank import group_equal_rows, group_rays, numerical_rank, of_given
 
@@ -54,8 +54,6 @@ class Data(Brief):
         *,
         bias: float = 1.0,
         duplicates: str = "error",
-        feature_names: Sequence[str] | None = None,
-        target_names: Sequence[str] | None = None,
         interpolates: bool = True,
     ) -> Data:
         """Check a table and return it as float arrays of its own.
@@ -63,14 +61,13 @@ class Data(Brief):
         Parameters
         ----------
         X : (N, d) array, nested lists, pandas or polars frame
+            Names are those of its columns, else ``x0, x1, …``; of targets ``y``, or ``y0, y1, …``.
         Y : (N,) or (N, k) array, list, Series or frame
         bias : float, default 1.0
             Amount of bias β, finite and not negative.
         duplicates : {"error", "mean"}
             What to do where one point has different targets: refuse, or merge the rows of every repeated
             point into one with the mean target.
-        feature_names, target_names : sequence of str, optional
-            Taken from the columns of frames by default, else ``x0, x1, …`` and ``y`` (or ``y0, y1, …``).
         interpolates : bool
             Whether networks must pass through the points; with a loss they need not, and nothing contradicts itself.
 
@@ -94,11 +91,12 @@ class Data(Brief):
         inputs, found_features = to_matrix("X", X)
         targets, found_targets = to_matrix("Y", Y)
         inputs, targets = _shapes(inputs, targets, found_features, beta)
-        features = _names("feature_names", feature_names, found_features, "x", inputs.shape[1])
-        outputs = _names("target_names", target_names, found_targets, "y", targets.shape[1])
+        k = targets.shape[1]
+        features = found_features or tuple(f"x{j}" for j in range(inputs.shape[1]))
+        outputs = found_targets or (("y",) if k == 1 else tuple(f"y{j}" for j in range(k)))
         remedy = f"Drop{' (--drop-missing)' if called.of_a_file else ''} or impute these rows"
-        check_finite("X", inputs, features if feature_names or found_features else None, called, remedy)
-        check_finite("Y", targets, outputs if target_names or found_targets else None, called, remedy)
+        check_finite("X", inputs, found_features, called, remedy)
+        check_finite("Y", targets, found_targets, called, remedy)
         inputs += 0.0  # -0.0 and 0.0 are one point
 
         notes: tuple[str, ...] = ()
@@ -228,16 +226,6 @@ def _shapes(
         if empty:
             raise InputError(what)
     return X, Y
-
-
-def _names(
-    argument: str, given: Sequence[str] | None, found: tuple[str, ...] | None, letter: str, count: int
-) -> tuple[str, ...]:
-    if given is not None:
-        return check_names(argument, given, count)
-    if letter == "y" and count == 1:
-        return found or ("y",)
-    return found or tuple(f"{letter}{j}" for j in range(count))
 
 
 def _target_scale(Y: np.ndarray) -> np.ndarray:

@@ -356,19 +356,3 @@ def to_symmetric(name: str, values: Any, rounding: float) -> np.ndarray:
             f"(counting from 0); pass ({name} + {name}.T) / 2 if this is rounding."
         )
     return (matrix + matrix.T) / 2
-
-
-def check_names(argument: str, names: Any, count: int) -> tuple[str, ...]:
-    """Return column names as a tuple of ``count`` different strings.
-
-    Raises
-    ------
-    InputError
-        Where their number is wrong, one is not a string, or two are equal.
-    """
-    names = (names,) if isinstance(names, str) else tuple(names)
-    if len(names) != count or not all(isinstance(n, str) for n in names) or len(set(names)) != count:
-        raise InputError(
-            f"{argument} must be {count} different strings, one per column; received {list(names)!r}."
-        )
-    return names

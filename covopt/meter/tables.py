@@ -14,6 +14,7 @@ from covopt.checks.validation import check_choice, check_positive
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
+from covopt.data.tabular import Named
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.losses.classification import codes_of
@@ -60,7 +61,7 @@ def read_table(
     bound: Loss = Interpolation() if through else make_loss(loss)
     targets = bound.encode_targets(aligned(X, y), sample_weight)
     names = tuple(map(str, bound.classes)) if bound.classes and targets.shape[1] > 1 else None
-    data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+    data = Data.validate(X, Named(targets, names) if names else targets, bias=bias, interpolates=False)
     if not through:
         _same_outputs(given, network, data, bound)
     if standardised and scaler is not None:
@@ -81,10 +82,8 @@ def read_table(
     if through:
         outputs = network.representations(data.X)[-1]
         same = data.n_outputs == outputs.shape[1]
-        own = Data.validate(
-            data.X, outputs, bias=bias, duplicates="mean", feature_names=data.feature_names,
-            target_names=data.target_names if same else None,
-        )  # fmt: skip
+        told = Named(outputs, data.target_names) if same else outputs
+        own = Data.validate(Named(data.X, data.feature_names), told, bias=bias, duplicates="mean")
         bound.encode_targets(own.Y)
         return Table(own, bound, None, tuple(notes), data.Y if same and own.Y.shape == data.Y.shape else None)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
