@@ -20,7 +20,6 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now
 from covopt.network import ReLUNetwork
-from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
 from covopt.oracles.support import BY_FACES, SHOWN, bound_gauge, fan_limit
@@ -28,7 +27,6 @@ from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.finish import Network, finish_network, with_few_neurons
-from covopt.solvers.generation import MANY_ROWS
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point, WarmStart
@@ -132,14 +130,10 @@ class Run:
         """Return what the solver ends with, and its name."""
         task, problem = self.task, self.problem
         n, rank = problem.rows.shape
-        proves = (
-            rank > MOST_DIMENSIONS if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
-        )
-        proves |= problem.interpolates and rank > MOST_FACED and n < MANY_ROWS
-        proves &= self.is_norm
+        proves = rank > MOST_FACED if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
         loop = Improvement(
             problem, lambda: task.oracle(problem), effort=task.effort, proves=task.solver != RELAXATION,
-            time_limit_s=self.clock.for_solver(proves=proves), **options,
+            time_limit_s=self.clock.for_solver(proves=proves and self.is_norm), **options,
         )  # fmt: skip
         others = other_solvers(task, loop)
         point = loop.run(others, is_over=task.interrupted, rescues=self.is_norm)
@@ -309,13 +303,11 @@ class Run:
     # ------------------------------------------------------------------ where it begins
     def _warm(self, start: Solution) -> WarmStart:
         """Return where the solver begins, from a solution with another λ, loss or weights."""
-        task, problem, warm = self.task, self.problem, start.warm
+        problem, warm = self.problem, start.warm
         if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
             neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
             dual = self.reduction.apply_dual(start.dual)
             warm = WarmStart(neurons, weights, offset, dual)
-        if start.loss is None or start.loss.name != task.loss.name:
-            warm = dataclasses.replace(warm, edges=None)
         if not problem.has_offset:  # the start may have had one
             warm = dataclasses.replace(warm, offset=np.zeros(problem.n_outputs))
         return warm

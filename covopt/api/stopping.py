@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,7 +13,6 @@ from covopt.status import Status
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate
 GRACE_S = 0.7  # by which a result may be late
-LEAST_CHECK_S = 0.5  # for a certificate
 WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
 REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
 
@@ -45,15 +45,13 @@ class Clock:
 
         Where it proves its bounds itself the certificate takes them, and needs no time to search once more.
         """
-        if self.limit is None:
-            return None
         share = PROVING if proves else SOLVING
-        return max(1e-6, share * self.limit - (now() - self.began))
+        return None if self.limit is None else max(1e-6, share * self.limit - (now() - self.began))
 
-    def until_late(self, share: float = 1.0) -> float | None:
+    def until_late(self, share: float = 1.0) -> float:
         """Return the seconds from now until a result would be late."""
         if self.limit is None:
-            return None
+            return math.inf
         return max(0.05, self.limit + share * self.grace - (now() - self.began))
 
     @property
@@ -69,8 +67,7 @@ class Clock:
 
     def half(self) -> float | None:
         """Return half of the seconds that are left, for a step that another one follows; a little in any case."""
-        left = self.until_late(0.0)
-        return None if left is None else 0.5 * left
+        return None if self.limit is None else 0.5 * self.until_late(0.0)
 
     def hurry(self, seconds: float = HURRY_S) -> Clock:
         """Let what follows an interrupt end soon, and what follows another one at once; return this clock.
@@ -105,14 +102,12 @@ def in_time(
     >>> in_time(clock, lambda: next(i for i in range(10**9) if i < 0), lambda: -1)
     -1
     """
-    left = clock.half() if halved else clock.until_late(share)
-    if left == 0.0:
-        return otherwise()
-    left = None if left is None else max(left - spare, 1e-6)
+    left = 0.5 * clock.until_late(0.0) if halved else clock.until_late(share)
+    left = max(left - spare, 1e-6)
     before = clock.hurries
     with patiently(hurried=before > 0) as interrupted:
         try:
-            with limited(LONGEST_S if left is None else left):
+            with limited(min(left, LONGEST_S)):
                 return work()
         except (TimeUp, KeyboardInterrupt) as ended:
             if interrupted() or isinstance(ended, KeyboardInterrupt):
@@ -173,14 +168,14 @@ def best_in_time(
     best = noting(clock, lambda: work(0.0))
     took, effort = now() - began, effort_left(name, clock)
     while True:
-        began, left = now(), clock.until_late(0.0) or 0.0
+        began, left = now(), clock.until_late(0.0)
         if left < WORTH * took:  # what is proved in time is remembered; stating it takes as long
             return best
         found = in_time(clock, lambda: work(effort), lambda: None, share=0.0, spare=took)  # noqa: B023
         if found is None:
             found = best if clock.hurries > 1 else in_time(clock, lambda: work(0.0), lambda: best)  # noqa: B023
         best = max(best, found, key=key)
-        more = (clock.until_late(0.0) or 0.0) / max(now() - began, 1e-6)
+        more = clock.until_late(0.0) / max(now() - began, 1e-6)
         most = 1.0 if enough(best) else SHOWN
         if effort >= most or more < WORTH or clock.interrupted:
             return best
@@ -212,7 +207,6 @@ def effort_left(name: str, clock: Clock) -> float:
         interrupt any.
     clock : Clock
     """
-    left = clock.until_late(0.0)
-    if left is None or (" with " not in name and not clock.hurries):
+    if clock.limit is None or (" with " not in name and not clock.hurries):
         return 1.0
-    return min(SHOWN, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
+    return min(SHOWN, clock.until_late(0.0) / WHOLE_CHECK_S)

@@ -287,7 +287,7 @@ def best_of(
     left = clock.until_late(0.0)
     options: dict[str, Any] = {
         "bias": data.bias, "output_bias": output_bias, "random_state": seed, "tol": tol,
-        "time_limit_s": None if left is None else FOR_FIT * max(LEAST_S, left),
+        "time_limit_s": None if clock.limit is None else FOR_FIT * max(LEAST_S, left),
     }  # fmt: skip
     Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
     if not through:

@@ -25,7 +25,6 @@ STEPS, MEMORY = 100, 30  # of L-BFGS, for one descent
 ANNEALED, RATE = 500, 0.4
 KEPT = 0.9, 0.999  # of the means of slopes and of their squares, from step to step
 PIECE = 4096  # rows at a time
-MOST_KEPT = 9_600_000  # activations; of more they are computed twice
 NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is left out
 
 
@@ -52,22 +51,19 @@ def value_and_slope(
     checkpoint()
     rows, mu = problem.rows, problem.strength
     active, fitted = [], np.empty((len(rows), V.shape[1]))
-    keeps = len(rows) * len(W) <= MOST_KEPT  # else the activations are computed twice
     pieces = [slice(first, first + PIECE) for first in range(0, len(rows), PIECE)]
     for piece in pieces:
         atoms = rows[piece] @ W.T
         np.maximum(atoms, 0.0, out=atoms)
         fitted[piece] = atoms @ V
-        if keeps:
-            active.append(atoms)
+        active.append(atoms)
     fitted += B
     value = problem.loss.value(problem.raise_outputs(fitted)) / mu + 0.5 * float(
         np.vdot(W, W) + np.vdot(V, V)
     )
     slope = -problem.dual_of(fitted)
     dW, dV = W.copy(), V.copy()
-    for number, piece in enumerate(pieces):
-        atoms = active[number] if keeps else np.maximum(rows[piece] @ W.T, 0.0)
+    for piece, atoms in zip(pieces, active, strict=True):
         dV += atoms.T @ slope[piece]
         pulls = slope[piece] @ V.T
         pulls *= atoms > 0.0

@@ -1,10 +1,12 @@
 """Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
 
-- the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, and
-  quadratics on boxes for as long as there is time;
+- the dual of the search, divided by a bound on its gauge as certificates find it;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
   of all, and its h involves only the arrangement of S; more and more points are taken while they are solved in time;
+- beyond eight dimensions, and with a loss, a dual whose relaxation is less, then with a loss quadratics on boxes;
 - where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.programs`), divided likewise.
+
+Each has an equal part of the time that is left.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.base import MOST_DIMENSIONS
-from covopt.oracles.bounds import gauge_bound, importance
+from covopt.oracles.bounds import importance
 from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
 from covopt.oracles.cones.moments import (
     MEMORY,
@@ -30,7 +32,7 @@ from covopt.oracles.cones.moments import (
     quadratic_limit,
 )
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.support import SHOWN, bound_gauge, fan_limit, sign_gauge
+from covopt.oracles.support import SHOWN, bound_gauge, fan_limit
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
 from covopt.solvers.descent import Descent
@@ -44,20 +46,14 @@ from covopt.status import Status
 
 FEW, MORE = 8, 1.5  # points at first, and times as many that come next
 SUBSET_TOL = 1e-3  # of duals of fewer points, and of columns through points that nothing will prove
-RELAXED_SHARE, CLOSING_SHARE = 0.5, 0.4  # of the time that is left, one after the other
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
-NEWS = 0.01  # relative rise of the bound that is told
+NEWS = 0.02  # relative change of the bound that is told
 POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
+NEAR = 0.05  # gap up to which boxes bound the dual of the search
 WITHIN = 0.9  # of what is left, so that no deadline comes first
-ENOUGH = 1e-6  # a bound by boxes that is so close to a value met
 SAFE = 0.7  # of the boxes that a certificate looks at
 TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
-FIRST_LOOK = 0.04  # share of a certificate's boxes that are looked at in any case
-# over the root of that share: by how much a bound may exceed the value met for a search to go on
-PROMISING = 0.06
-MORE_BOXES = 8  # times a certificate's boxes, at most
-LOWER = 0.95  # of the bound by boxes that was told last
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
@@ -100,13 +96,8 @@ class Bounds:
         self.problem, self.point, self.dual, self.tol = problem, point, dual, tol
         self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
         self.began, self.rows, self.asked = now(), problem.rows[problem.live], problem.asked(dual)
-        self.easier = dual
-        # with several outputs and many rows it does not end
-        self.is_searched = problem.is_scalar or problem.interpolates or suits_signs(*self.rows.shape)
-        # a fan of output directions, of which the certificate has more time
-        self.closes = not problem.is_scalar and (
-            self.is_searched or fan_limit(*self.rows.shape) >= problem.n_outputs
-        )
+        self.easier, self.part, self.is_exact = dual, self.left, False
+        self.closes = suits_fan(problem)
 
     @property
     def left(self) -> float:
@@ -120,43 +111,47 @@ class Bounds:
             self.point.dual, self.point.lower_bound = scaled, lower
             self.point.claimed, self.point.hoped = claimed, None
 
-    def raise_all(self) -> Point:
-        """Try what there is time for; the point is certified where that closes the gap."""
-        problem, rank, point = self.problem, self.rows.shape[1], self.point
-        if self.effort < 1.0 and self.time_s is None:  # what the certificate would do once more
-            point.status = Status.HEURISTIC
-            return point
-        if rank > MOST_QUADRATIC_DIMENSIONS:
-            self.offer(self.dual, gauge_bound(self.rows, self.asked))
-        # what boxes with chords have ended with, columns have asked for: through the points they may ask again
-        tried = problem.is_scalar and (rank > MOST_DIMENSIONS or not problem.interpolates)
-        ways: list[Callable[[], None]] = []
-        if self.closes and not problem.interpolates and suits_search(*self.rows.shape):
-            point.hoped = self.dual  # the certificate's fan ends, and takes all the time
-        elif rank > MOST_QUADRATIC_DIMENSIONS or not problem.is_scalar:
-            ways.append(self.by_relaxed_dual)
-        if not tried and self.is_searched and self.asked.any():
-            ways.append(self.by_policy)
-        narrow = rank <= MOST_QUADRATIC_DIMENSIONS or suits_signs(*self.rows.shape)
-        if problem.interpolates and (narrow or not problem.is_scalar):
-            ways.append(self.by_few_points)
-        if tried and rank <= MOST_QUADRATIC_DIMENSIONS:
-            ways.append(self.by_quadratics)
+    def raise_all(self, *, proves: bool = True) -> None:
+        """Try what there is time for, or the semidefinite relaxation; a gap that closes is certified."""
+        point, rank = self.point, self.rows.shape[1]
+        point.status = Status.HEURISTIC
+        if self.effort < 1.0 and self.time_s is None and proves:  # what the certificate would do once more
+            return
+        ways = self._ways() if proves else [self.by_relaxation]
         for number, way in enumerate(ways):
-            share = WITHIN / (len(ways) - number)
-            with contextlib.suppress(TimeUp), limited(share * self.left):
+            self.part = self.left / (len(ways) - number)
+            with contextlib.suppress(TimeUp), limited(self.part):
                 way()
-            if point.gap <= self.tol:
+            if point.gap <= self.tol or self.is_exact:
                 break
-        if rank > MOST_QUADRATIC_DIMENSIONS:
+        if rank > MOST_QUADRATIC_DIMENSIONS and proves:
             self.report(TOO_WIDE)
-        point.status = Status.CERTIFIED if point.gap <= self.tol else Status.HEURISTIC
-        return point
+        if not self.is_exact and (self.closes or (self.problem.is_scalar and rank <= MOST_DIMENSIONS)):
+            point.hoped = self.dual  # the certificate may yet end with it
+        if point.gap <= self.tol:
+            point.status = Status.CERTIFIED
+
+    def _ways(self) -> list[Callable[[], None]]:
+        """Return what bounds the dual, or finds one that is easier to bound, one after the other."""
+        (n, rank), problem = self.rows.shape, self.problem
+        if problem.interpolates:
+            narrow = rank <= MOST_DIMENSIONS or suits_signs(n, rank)
+            first = self.by_policy if narrow or not problem.is_scalar else self.by_relaxed_dual
+            return [first, self.by_few_points]
+        if self.closes:
+            return []
+        ways: list[Callable[[], None]] = [self.by_policy] if suits_signs(n, rank) else []
+        ways.append(self.by_relaxed_dual)
+        if problem.is_scalar and rank <= MOST_QUADRATIC_DIMENSIONS:
+            ways.append(self.by_boxes)
+        return ways
 
     def by_policy(self) -> None:
         """Bound the dual as certificates do."""
-        found = bound_gauge(self.rows, self.asked, effort=self.effort)
-        self.offer(self.dual, found.value)
+        if self.asked.any():
+            found = bound_gauge(self.rows, self.asked, effort=self.effort)
+            self.offer(self.dual, found.value)
+            self.is_exact = found.exact  # the optimal dual is the best one
 
     def by_relaxed_dual(self) -> None:
         """Look for a dual whose relaxation is less; a search may yet prove more of that which may be optimal.
@@ -176,8 +171,6 @@ class Bounds:
                 if lower > best:
                     best, self.easier = lower, scaled
                 self.offer(dual, gauge)
-                if self.closes:
-                    self.point.hoped = self.dual
                 if self.point.lower_bound > told:
                     told = (1.0 + NEWS) * self.point.lower_bound
                     if self.report(RELAXED):
@@ -187,7 +180,7 @@ class Bounds:
 
     def by_few_points(self) -> None:
         """Solve for a few points, then for more."""
-        for dual in more_and_more_points(self.problem, WITHIN * self.left, self.random_state, self.dual):
+        for dual in more_and_more_points(self.problem, self.part, self.random_state, self.dual):
             before = self.point.lower_bound
             self.offer(dual, 1.0)
             if self.point.lower_bound > before and self.report(
@@ -195,53 +188,21 @@ class Bounds:
             ):
                 return
 
-    def by_quadratics(self) -> None:
-        """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
-        problem, rank = self.problem, self.rows.shape[1]
-        if suits_signs(*self.rows.shape):
-            signs = sign_gauge(self.rows, self.asked, self.effort)
-            self.offer(self.dual, signs.value)
-            if signs.exact:  # the optimal dual is the best one
-                return
-        if (
-            not problem.interpolates
-            and self.effort >= 1.0
-            and self.closed_by_boxes(CLOSING_SHARE * self.left)
-        ):
+    def by_boxes(self) -> None:
+        """Let boxes with quadratics lower the bound of the dual, or, far from it, of one that is easier to bound.
+
+        The certificate does the same once more.
+        """
+        is_near = self.point.gap <= NEAR
+        if self.time_s is None and not is_near:  # without a limit they would not end
             return
-        with contextlib.suppress(TimeUp), limited(RELAXED_SHARE * self.left):
-            self.by_relaxed_dual()
-        dual = 0.5 * (self.dual + self.easier)  # near the optimal dual, and easier to bound
-        if (spare := WITHIN * self.left) < np.inf:
-            self.by_boxes(dual, spare)
-        if rank <= MOST_DIMENSIONS:  # the certificate's boxes may yet end with the dual of the search
-            self.point.hoped = self.dual
-
-    def closed_by_boxes(self, time_s: float) -> bool:
-        """Bound the dual to a quarter of the tolerance, where a first look promises that boxes close."""
-        limit, end = quadratic_limit(*self.rows.shape), now() + time_s
-
-        def goes_on(search: MomentSearch) -> bool:
-            share = search.nodes / limit
-            near = search.bound <= (1.0 + PROMISING / np.sqrt(share)) * search.scalar.best
-            return (share < FIRST_LOOK or near) and now() < end
-
-        found = quadratic_gauge(
-            self.rows, self.asked, neurons=self.point.neurons, rtol=TO_CLOSE * self.tol, max_nodes=MORE_BOXES * limit,
-            by_signs=True, n_threads=2, goes_on=goes_on,
-        )  # fmt: skip
-        if found.closed:
-            self.offer(self.dual, found.upper_bound, claimed=True)
-        return found.closed
-
-    def by_boxes(self, dual: np.ndarray, time_s: float) -> None:
-        """Let boxes bring the bound of a dual down for so long; the certificate does the same once more."""
-        told, end = np.inf, now() + time_s
+        dual = self.dual if is_near else 0.5 * (self.dual + self.easier)
+        told, end = np.inf, now() + WITHIN * self.part
 
         def goes_on(search: MomentSearch) -> bool:
             nonlocal told
             stopped = False
-            if search.bound < LOWER * told:
+            if search.bound < (1.0 - NEWS) * told:
                 told = search.bound
                 self.offer(dual, search.scalar.lift(told), claimed=True)
                 stopped = self.report(f"{search.nodes} boxes with quadratics raise the lower bound")
@@ -249,11 +210,13 @@ class Bounds:
                 self.report(FULL)
             return not stopped and now() < end
 
+        most = SAFE * SHOWN * quadratic_limit(*self.rows.shape)
         found = quadratic_gauge(
-            self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=ENOUGH,
-            max_nodes=int(SAFE * SHOWN * quadratic_limit(*self.rows.shape)), n_threads=2, goes_on=goes_on,
+            self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=TO_CLOSE * self.tol,
+            max_nodes=int(most), by_signs=is_near, n_threads=2, goes_on=goes_on,
         )  # fmt: skip
         self.offer(dual, found.upper_bound, claimed=True)
+        self.is_exact = is_near and found.closed
 
     def by_relaxation(self) -> None:
         """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""
@@ -274,6 +237,14 @@ class Bounds:
         return self.callback is not None and bool(self.callback(state, point))
 
 
+def suits_fan(problem: Problem) -> bool:
+    """Whether a fan of output directions bounds duals: that is left to the certificate, which has more time."""
+    n, rank = problem.rows[problem.live].shape
+    return not problem.is_scalar and (
+        problem.interpolates or suits_signs(n, rank) or fan_limit(n, rank) >= problem.n_outputs
+    )
+
+
 def few_points(
     problem: Problem, chosen: np.ndarray, time_limit_s: float, random_state: int | None = None
 ) -> np.ndarray:
@@ -285,7 +256,7 @@ def few_points(
     options: dict[str, Any] = {"tol": SUBSET_TOL, "random_state": random_state, "time_limit_s": limit}
     with contextlib.suppress(BudgetError):
         if part.is_scalar and suits_search(*rows.shape):
-            point, _ = search(part, **options)
+            point = search(part, **options)
         else:
             point = generate(part, exact_oracle(rows, problem.vector_outputs), **options)
         full[chosen] = point.dual

@@ -31,7 +31,6 @@ from covopt.solvers.schedule import Schedule
 from covopt.status import Status
 
 PROGRESS = 0.5  # of the gap, that counts as such
-ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
 
 
 class Driver(GenerationLoop):
@@ -121,7 +120,6 @@ class Driver(GenerationLoop):
     # ------------------------------------------------------------------ rounds
     def _iterate(self) -> None:
         schedule, since, milestone = self.schedule, 0, self._milestone()
-        lowest = np.inf
         for number in range(1, self.max_rounds + 1):
             before = self.dual_gap
             try:
@@ -139,16 +137,11 @@ class Driver(GenerationLoop):
                 if self.is_patient:
                     return
                 self._become_patient("pricing found no new column")
-            lowest = min(lowest, self.master.complementarity)
             reached = self._milestone()
             if reached < PROGRESS * milestone:
                 milestone, since = reached, number
             elif not self.is_patient and number - since >= schedule.stalled:
                 self._become_patient(f"the bounds hardly moved in {schedule.stalled} rounds")
-            elif not self.is_patient and self.master.complementarity > schedule.diverged * max(
-                lowest, self.tol * self._scale()
-            ):
-                self._become_patient("complementarity grew a thousandfold")
 
     def _milestone(self) -> float:
         gap = self.point.gap
@@ -173,7 +166,7 @@ class Driver(GenerationLoop):
 
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
-        gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
+        gap_before = self.dual_gap
         due = schedule.is_due(number)
         networks = REFINED if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
@@ -181,11 +174,6 @@ class Driver(GenerationLoop):
         self._offer_networks(step, due=due)
         if self.should_stop():
             return 0, True
-        if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
-            self._become_patient("the dual has left the region that the columns describe")
-            return len(pricing.neurons), False
-        if self.problem.interpolates:  # a loss keeps Λ where it is
-            self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
 
     def _scale(self) -> float:
@@ -212,26 +200,6 @@ class Driver(GenerationLoop):
         if np.isfinite(self.point.gap):
             self.dual_gap = min(self.dual_gap, max(self.point.gap, 1e-300))
         return pricing
-
-    def _guard(self, pricing: Pricing, gap: float, before: np.ndarray, place: Any) -> None:
-        """Take a step partly back that has led to neurons far above one."""
-        master, new = self.master, pricing.neurons
-        value = self.point.lower_bound * max(pricing.upper_bound, 1.0)
-        level = 1.0 + self.schedule.guard * max(gap, master.complementarity / max(value, 1e-300))
-        if pricing.upper_bound <= level or not len(new):
-            return
-        atoms = np.maximum(new @ self.problem.rows.T, 0.0)
-        now = np.linalg.norm(atoms @ master.dual, axis=1)
-        was = np.linalg.norm(atoms @ before, axis=1)
-        beyond = now > level
-        if not beyond.any():
-            return
-        further = np.maximum(now[beyond] - was[beyond], level - was[beyond])
-        room = np.maximum(level - was[beyond], 0.0)
-        share = max(float((room / np.maximum(further, 1e-300)).min()), self.schedule.least_share)
-        master.dual = before + share * (master.dual - before)
-        master.cones.retreat(place, share)
-        master.enter_edges()
 
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
@@ -305,7 +273,7 @@ class Driver(GenerationLoop):
         master.cones.lift(level)
         gap, jammed = self.dual_gap, False
         accuracy = schedule.patient_accuracy * gap * 0.1**self._idle
-        wanted = max(accuracy, 0.01 * self.tol, ACCURATE) * self._scale()
+        wanted = max(accuracy, 0.01 * self.tol) * self._scale()
         for _ in range(schedule.patient_steps):
             step = master.step(min(gap, REFINED), self._scale(), with_networks=True)
             worth = step.residual * float(np.abs(master.dual).sum())

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
-from covopt.oracles.base import Oracle, Pricing
+from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.driver import Driver
@@ -33,11 +33,9 @@ from covopt.status import Status
 
 ROUNDING = 1e-14
 REACHED = 0.01  # of that, what corrections aim at
-SMALL = 10**6  # entries of atoms, up to which there may be more columns than are enough to interpolate
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
 SPANNED = 1e-6  # what first columns may miss of targets of size one
 CENTRE = 0.5  # of a feasible dual, that is well inside of everything
-WARM_FLOOR = 0.01  # least slack of a column of another solve
 
 
 class Generation(Driver):
@@ -60,7 +58,6 @@ class Generation(Driver):
         self.warm, self.targets = warm, problem.targets
         self.following: Following | None = None
         self._rough: tuple[float, Any] = np.inf, None  # the best of those that miss by more than is worth it
-        self._first: Any = None  # the network of the first columns, whose gap is not that of the rounds
 
     @property
     def n_columns(self) -> int:
@@ -74,8 +71,6 @@ class Generation(Driver):
         """
         point = super().solve()
         has_none = not np.isfinite(point.upper_bound)
-        if self._first is not None:
-            self._keep_network(*self._first)
         columns, cones = self.master.columns, self.master.cones
         # stopped within a step its arrays may not fit
         fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
@@ -88,7 +83,6 @@ class Generation(Driver):
             kept = heavy | tight
             point.warm = WarmStart(
                 columns.neurons[kept], weights[kept], self.master.shift(), self.master.dual,
-                None if self.master.edges is None else self.master.edges.force, self.point.dual,
             )  # fmt: skip
         return point
 
@@ -133,67 +127,32 @@ class Generation(Driver):
     def _start_columns(self, first: np.ndarray) -> bool:
         """First columns of the interior-point master; False where a bound shows that nothing is left to do."""
         problem, master = self.problem, self.master
+        known = np.zeros((0, problem.rows.shape[1]))
         if self.warm is not None:
-            return self._start_warm(self.warm, first)
+            self.offer(self.warm.neurons, self.warm.weights, self.warm.offset)
+            dual = problem.project_dual(self.warm.dual)
+            pricing = self.price(dual, WARM)
+            self.offer_dual(dual, pricing)
+            known = np.concatenate([self.warm.neurons, pricing.neurons])
         n = len(problem.rows)
         most = most_columns(n, n * problem.n_outputs)  # an eighth of them leaves room for those that come
         pricing = self.price(first, 0.0, max_neurons=max(min(n, most // 8), 20))
         self.offer_dual(first, pricing)
-        if self.point.gap <= self.tol:
+        if self.is_closed():
             return False
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
-        master.columns.append_different(self.normalise(pricing.neurons))
+        master.columns.append_different(self.normalise(np.concatenate([known, pricing.neurons])))
         count = min(int(self.schedule.seeds_per_row * n), most // 8)
         seeds = random_vertices(problem.rows[problem.live], count, self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
+        if self.warm is not None:
+            self.dual_gap, master.offset = min(self.point.gap, 1.0), self.warm.offset.copy()
+            master.dual = self._best_dual()
         level = self._level()
         master.cones.add(master.heights, level, 0.0)
         self._enter_edges(level)
-        return True
-
-    def _start_warm(self, warm: WarmStart, first: np.ndarray) -> bool:
-        """Offer what is known, and start from its columns and weights."""
-        problem, master = self.problem, self.master
-        columns = master.columns
-        self.offer(warm.neurons, warm.weights, warm.offset)
-        neurons = np.zeros((0, problem.rows.shape[1]))
-        if not self._offer_feasible(warm):
-            dual = problem.project_dual(warm.dual)
-            pricing = self.price(dual, WARM)
-            neurons = pricing.neurons
-            self.offer_dual(dual, pricing)
-        if self.point.gap <= self.tol:
-            return False
-        columns.append(self.normalise(warm.neurons))
-        weights = np.zeros((len(columns), problem.n_outputs))
-        if len(columns) == len(warm.weights):
-            weights = warm.weights
-        fresh = columns.append(self.normalise(neurons))
-        weights = np.concatenate([weights, np.zeros((fresh, problem.n_outputs))])
-        # inside of everything, as far as the columns tell
-        tallest = float(np.linalg.norm(columns.atoms @ first, axis=1).max(initial=0.0))
-        self.centre = first * (CENTRE / max(tallest, 1.0))
-        self.dual_gap = min(self.point.gap, 1.0)
-        master.dual = self._best_dual()
-        master.offset = warm.offset.copy()
-        level = self._level()
-        master.cones.add(master.heights, level, WARM_FLOOR)
-        master.cones.carry(weights, level)
-        self._enter_edges(level)
-        if master.edges is not None and warm.edges is not None:
-            master.edges.take(warm.edges, level)
-        return True
-
-    def _offer_feasible(self, warm: WarmStart) -> bool:
-        """Take over the dual of another λ, whose gauge is known, where it is in the domain of this one."""
-        if warm.feasible is None or not np.array_equal(
-            self.problem.project_dual(warm.feasible), warm.feasible
-        ):
-            return False
-        nothing = np.zeros((0, self.problem.rows.shape[1]))
-        self.offer_dual(warm.feasible, Pricing(nothing, np.zeros(0), 1.0, exact=True))
         return True
 
     def _level(self) -> float:
@@ -243,9 +202,8 @@ class Generation(Driver):
     def _first_weights(self) -> tuple[np.ndarray, float]:
         """Least-norm weights that interpolate with the first columns, and what such weights miss of any targets."""
         atoms, neurons = self.master.columns.atoms, self.master.columns.neurons
-        lever = np.sqrt(len(atoms))
         if self.problem.has_offset:
-            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), lever)])
+            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), np.sqrt(len(atoms)))])
         fit = LeastNorm(atoms)
         asked = np.column_stack([self.targets, np.random.default_rng(0).standard_normal(len(self.targets))])
         # with a limit spanning directions would take half of it, for the same rounds with more digits
@@ -253,10 +211,7 @@ class Generation(Driver):
         found = fit.refined(asked) if hurries else fit.solve(asked)
         missed = float(np.abs(asked - atoms.T @ found)[:, 0 if hurries else -1 :].max(initial=0.0))
         weights = found[:, :-1] if missed <= SPANNED else fit.solve(self.targets)
-        weights, offset = weights[: len(neurons)], lever * weights[len(neurons) :].sum(axis=0)
-        if self._deadline is not None and self.problem.missed(neurons, weights, offset) <= PASSES:
-            self._first = neurons.copy(), weights, offset  # columns move
-        return weights, missed
+        return weights[: len(neurons)], missed
 
     # ------------------------------------------------------------------ networks
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
@@ -351,7 +306,7 @@ class Generation(Driver):
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
         candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         sizes = np.linalg.norm(candidate.weights, axis=1)
-        most = max(HEAVIEST * self.targets.size, SMALL // len(self.targets))
+        most = HEAVIEST * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
         kept = sizes > max(NEGLIGIBLE * sizes.max(initial=0.0), least)
         if self.dual_gap <= self.tol:

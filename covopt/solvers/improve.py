@@ -20,7 +20,7 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
-from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
+from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points, suits_fan
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
@@ -28,15 +28,13 @@ from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.solvers.regularised.newton import applies
-from covopt.solvers.searching import search
+from covopt.solvers.searching import searching
 from covopt.status import Status
 
-STARTS = 4  # random networks where no columns follow
-SOON_S, SOON_SHARE = 1.0, 0.1  # for a network where the first round of columns took all the time
-# for a bound beside it, after an interrupt (for the network at least that), and after a limit
-HURRIED_S, BOUND_SHARE = 0.25, 0.15
-DESCENDING = 0.3  # of the time, for a network that columns follow
-SEARCHING, SEARCHING_WIDE = 0.6, 0.5  # for columns where bounds follow; beyond boxes and signs these are dear
+SOON_S, SOON_SHARE = (
+    0.25,
+    0.1,
+)  # for a network where there is none, and for a bound beside it: of a limit more
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
@@ -99,12 +97,10 @@ class Improvement:
         **options: Any,
     ):
         self.problem, self.oracle, self.tol, self.effort, self.proves = problem, oracle, tol, effort, proves
-        self.limit, self.began = time_limit_s, now()
+        self.limit, self.began, self.seed = time_limit_s, now(), options.get("random_state")
         self.callback, self.options = options.get("callback"), options | {"callback": self._seen}
-        self.last: Point | None = None  # of the rounds that run, and their name
-        self.rounds, self.is_cut = COLUMNS, False  # whether a descent ended at its share of the limit
-        seed = options.get("random_state")
-        self.descent = descent_of(problem, seed)
+        self.is_cut = False  # whether a descent ended at its part of the limit
+        self.descent = descent_of(problem, self.seed)
         self.is_searched = not proves or (self.problem.is_scalar and problem.rows.shape[1] > MOST_FACED)
         self.closes = problem.is_scalar and suits_search(*problem.rows.shape)
         self.point, self.name = self.descent.point, "constant"
@@ -127,46 +123,44 @@ class Improvement:
         meets = self.problem.interpolates and oracle is not None
         is_dear = not meets and problem.rows.shape[1] > MOST_FACED
         begins = is_far or is_dear or oracle is None or (is_late and not meets)
+        columns = follows or not is_far
         if self.options.get("warm") is None and begins and problem.rows.any():
-            alone = is_far and not follows
-            starts = STARTS if alone or problem.interpolates else 1
-            passes = 0 if self.closes else PASSES  # where columns close the gap, they are better at it
-            share = SEARCHING if alone and not problem.interpolates else DESCENDING
-            for _ in self._descents(starts, passes, share):
-                yield self._improved(self.descent.point, DESCENT)
-                if (
-                    not self.problem.interpolates and self._report()
-                ):  # of interpolation columns tell the first round
-                    self.point.status = Status.CALLBACK
-                    return
+            yield from self._descents(part=1 / 3 if columns or problem.interpolates else 1 / 2)
+            if self.point.status is Status.CALLBACK:
+                return
             self.options["warm"] = self.descent.point.warm
-        if follows or not is_far:
+        if columns:
             yield from self._columns(oracle)
         elif self.proves and np.isfinite(self.point.upper_bound):
-            found = self._bounded(dataclasses.replace(self.point), self.point.dual)
-            if no_room:
-                found.status = Status.GAP
-            elif problem.interpolates and found.status is not Status.CERTIFIED:  # columns would do better
-                found.status = Status.GAP if self.limit is None else Status.TIME_LIMIT
-            yield self._improved(found, DESCENT)
+            self._bounded(self.point, self.point.dual, DESCENT)
+            if no_room or (problem.interpolates and self.point.status is not Status.CERTIFIED):
+                # with time columns would do better
+                self.point.status = Status.GAP if no_room or self.limit is None else Status.TIME_LIMIT
+            yield self.point
 
-    def _descents(self, starts: int, passes: int, share: float) -> Iterator[Point]:
-        """Yield what each descent ends with, in their share of the time; through the points the first one will do."""
+    def _descents(self, part: float) -> Iterator[Point]:
+        """Yield what each descent ends with, in their part of the time; through the points the first one will do."""
         left, through, more = self.left, self.problem.interpolates, True
-        end = now() + share * (np.inf if left is None else left)
-        points = self.descent.run(starts, passes)
+        end = now() + part * (np.inf if left is None else left)
+        # where columns close the gap, they are better at what is missing
+        points = self.descent.run(passes=0 if self.closes else PASSES)
         try:
             while more:
                 with limited(None if left is None else max(end - now(), 1e-6)):
                     more = next(points, None) is not None
                 if more and np.isfinite(self.descent.point.upper_bound):
-                    yield self.descent.point
-                    more = not through
+                    yield self._improved(self.descent.point, DESCENT)
+                    if through:  # columns tell the first round
+                        return
+                    if self._report():
+                        self.point.status = Status.CALLBACK
+                        return
         except TimeUp:  # bounds and columns need the rest
             self.is_cut = True
-        met = np.isfinite(self.descent.point.upper_bound)
-        if (self.is_cut and met) or (not met and self.descent.rescue(self.left or np.inf)):
-            yield self.descent.point
+        if not np.isfinite(self.descent.point.upper_bound):
+            self.descent.rescue(self.left or np.inf)
+        if self.descent.point.upper_bound < self.point.upper_bound:
+            yield self._improved(self.descent.point, DESCENT)
 
     def run(
         self,
@@ -205,11 +199,8 @@ class Improvement:
             self.problem.interpolates and not point.lower_bound > 0.0
         )
         is_cut = self.is_cut or point.status in ENDED
-        if status is not None or is_lost or (not len(point.neurons) and is_cut):
-            if self.last is not None:
-                self._improved(dataclasses.replace(self.last, status=self.point.status), self.rounds)
-            if rescues:
-                self.rescue(hurries=status is Status.INTERRUPTED)
+        if rescues and (status is not None or is_lost or (not len(point.neurons) and is_cut)):
+            self.rescue(hurries=status is Status.INTERRUPTED)
         if status is None and self.point.gap <= self.tol:  # of two steps together
             status = Status.CERTIFIED
         if status is None and self.is_cut and self.point.status is Status.HEURISTIC:
@@ -220,11 +211,11 @@ class Improvement:
 
     def rescue(self, *, hurries: bool = False) -> None:
         """Take over what a deadline left of a descent; where that is nothing, let it end soon, and make a bound."""
+        soon = SOON_S if hurries or self.limit is None else max(SOON_S, SOON_SHARE * self.limit)
         self._take_descent()
-        soon = min(0.5 * SOON_S if hurries else SOON_S, SOON_SHARE * (self.limit or np.inf))
         with patiently():
             if not len(self.point.neurons):
-                with contextlib.suppress(TimeUp), limited(max(soon, HURRIED_S)):
+                with contextlib.suppress(TimeUp), limited(soon):
                     self.descent.rescue()
                 if (
                     isinstance(self.descent, InterpolatingDescent)
@@ -232,66 +223,82 @@ class Improvement:
                 ):
                     self.descent.take_quick(soon)
                 self._take_descent()
-            few = self.last is None or not self.last.history  # rounds
-            if self.problem.interpolates and (few or not self.point.lower_bound > 0.0):
-                seed = self.options.get("random_state")
-                spare = HURRIED_S if hurries else SOON_S if self.limit is None else BOUND_SHARE * self.limit
-                for dual in more_and_more_points(self.problem, spare, seed, self.point.dual):
+            if self.problem.interpolates and not (self.point.history and self.point.lower_bound > 0.0):
+                for dual in more_and_more_points(self.problem, soon, self.seed, self.point.dual):
                     lower = self.problem.dual_value(dual)
                     if lower > self.point.lower_bound:
                         self.point = dataclasses.replace(self.point, dual=dual, lower_bound=lower)
 
     def _take_descent(self) -> None:
         if self.descent.point.upper_bound < self.point.upper_bound:
-            # the name says what the dual is of: with local search its bound is dear
-            is_bounded = self.problem.interpolates and self.point.lower_bound > 0.0
-            self.point, self.name = (
-                self.point.merged(self.descent.point),
-                self.name if is_bounded else DESCENT,
-            )
+            self.point = self.point.merged(self.descent.point)
+            if not (self.problem.interpolates and self.point.lower_bound > 0.0):
+                self.name = DESCENT  # it says what the dual is of: with local search its bound is dear
 
     def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
-        closes = self.closes
+        closes, name = self.closes, COLUMNS
         if oracle is not None:  # what faces of several outputs do not prove, integers may
             closes = getattr(oracle, "proved", True) or suits_integers(problem.rows, problem.targets)
         # where no bound will come as close, columns to the last digit are not worth a brief search
         is_brief = not closes and self.limit is None and self.effort < 1.0
         tol = self.tol / self.effort if is_brief else self.tol
-        options = {**self.options, "tol": tol, "is_brief": is_brief}
+        options = self.options | {"tol": tol, "is_brief": is_brief}
         if oracle is not None or not problem.rows.any():
-            rounds = Generation(problem, oracle, **options, time_limit_s=self.left)
-            self.last = rounds.point
-            yield self._improved(rounds.solve(), COLUMNS)
+            yield self._solved(Generation(problem, oracle, **options, time_limit_s=self.left), COLUMNS)
             return
-        by_boxes = self.problem.is_scalar and suits_boxes(rank)
-        wide = self.problem.is_scalar and not (by_boxes or (self.problem.interpolates and closes))
-        limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
+        name, again = f"{COLUMNS} with local search", True
+        if problem.is_scalar and suits_boxes(rank):
+            name = f"{COLUMNS} with boxes"
         # nothing will prove the last digits, which take as long as all before
-        if wide and problem.interpolates and rank > MOST_FACED:
+        if problem.is_scalar and problem.interpolates and rank > MOST_FACED and not closes:
             options["tol"] = max(tol, SUBSET_TOL)
-        self.rounds = f"{COLUMNS} with local search"
-        found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves, effort=self.effort)
-        is_proved = found.status is Status.CERTIFIED
-        by = "boxes" if by_boxes else "branch and bound" if is_proved else "local search"
-        by += "" if self.proves else ", bound by a semidefinite relaxation"
-        yield self._improved(found, f"{COLUMNS} with {by}")
-        if found.status in (Status.GAP, Status.TIME_LIMIT):
-            yield self._improved(self._bounded(dataclasses.replace(found), dual), f"{COLUMNS} with {by}")
+        part = (
+            1 / 2
+        )  # of the time, for bounds follow: not where the certificate has them, less through points
+        if problem.interpolates and closes:
+            part = 2 / 3
+        elif self.proves and not problem.interpolates and suits_fan(problem):
+            part = 1.0
+        while again:
+            rounds = searching(
+                problem, **options, time_limit_s=self.left and part * self.left, proves=self.proves,
+                effort=self.effort,
+            )  # fmt: skip
+            found = self._solved(rounds, name)
+            if not self.proves:
+                self.name += ", bound by a semidefinite relaxation"
+            elif found.status is Status.CERTIFIED and not suits_boxes(rank):
+                self.name = f"{COLUMNS} with branch and bound"
+            yield found
+            if found.status not in (Status.GAP, Status.TIME_LIMIT):
+                return
+            is_exact = self._bounded(rounds.point, rounds.believed, self.name)
+            yield self.point
+            # what is left is due to the columns, which the clock has ended
+            again = is_exact and found.status is Status.TIME_LIMIT and not problem.interpolates
+            options["warm"] = rounds.point.warm
 
-    def _bounded(self, point: Point, dual: np.ndarray) -> Point:
-        """Raise the bound of a point in the time that is left."""
+    def _solved(self, rounds: Generation, name: str) -> Point:
+        """Run rounds; what they have found and proved is kept whatever ends them."""
+        try:
+            rounds.solve()
+        finally:
+            self._improved(rounds.known(), name)
+        return self.point
+
+    def _bounded(self, point: Point, dual: np.ndarray, name: str) -> bool:
+        """Raise the bound of a point in the time that is left; whether more than that of this dual cannot be had."""
         bounds = Bounds(
-            self.problem, point, dual, tol=self.tol, time_s=self.left,
-            effort=self.effort, callback=self._seen,
-            random_state=self.options.get("random_state"),
+            self.problem, dataclasses.replace(point), dual, tol=self.tol, time_s=self.left,
+            effort=self.effort, callback=self._seen, random_state=self.seed,
         )  # fmt: skip
-        if not self.proves:
-            bounds.by_relaxation()
-            point.status = Status.CERTIFIED if point.gap <= self.tol else Status.HEURISTIC
-            return point
-        return bounds.raise_all()
+        try:
+            bounds.raise_all(proves=self.proves)
+        finally:
+            self._improved(bounds.point, name)
+        return bounds.is_exact
 
     def _improved(self, point: Point, name: str) -> Point:
         self.point, self.name = point.merged(self.point), name
@@ -308,7 +315,5 @@ class Improvement:
         return self.callback is not None and bool(self.callback(state, point))
 
     def _seen(self, state: Any, point: Point) -> bool:
-        """Keep what rounds have found and proved, for a deadline may cut the next; whether the callback says stop."""
-        if point is not self.last:  # that of columns goes on: a round that is cut has raised its bound
-            self.last = dataclasses.replace(point)
+        """Show the callback what rounds have found beside the best so far; whether to stop."""
         return self.callback is not None and bool(self.callback(state, point.merged(self.point)))

@@ -59,7 +59,6 @@ class GenerationLoop(ABC):
     point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
 
     neurons: np.ndarray
-    is_cut = True  # whether the time limit ends a round in its midst
     _note = ""
 
     @property
@@ -84,7 +83,7 @@ class GenerationLoop(ABC):
         self._began = now()
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
-            with limited(self.time_limit_s if self.is_cut else None):
+            with limited(self.time_limit_s):
                 if self._start():
                     self._iterate()
         except KeyboardInterrupt:
@@ -107,15 +106,24 @@ class GenerationLoop(ABC):
     def _finish(self) -> None:  # noqa: B027  (most have nothing left to do)
         """Make of the last round what is still missing; nothing, where every round offers its points."""
 
+    def known(self) -> Any:
+        """Return the best points as far as they are proved."""
+        return self.point
+
+    def is_closed(self) -> bool:
+        """Whether the gap is small."""
+        return bool(self.point.gap <= self.tol)
+
     def should_stop(self) -> bool:
         """Note the round, tell the callback, and set the status where the loop must end."""
+        self.is_closed()  # what this proves, the round tells
         state = self._state()
         self.point.history.append(state)
         return self.ends(state)
 
     def _state(self) -> RoundState:
         """Return what is known after a round."""
-        point, note, self._note = self.point, self._note, ""
+        point, note, self._note = self.known(), self._note, ""
         return RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
             now() - self._began, note,
@@ -124,8 +132,8 @@ class GenerationLoop(ABC):
     def ends(self, state: Any) -> bool:
         """Tell the callback about a round, and set the status where the loop must end."""
         point = self.point
-        asked = self.callback is not None and self.callback(state, point)
-        if point.gap <= self.tol:
+        asked = self.callback is not None and self.callback(state, self.known())
+        if self.is_closed():
             point.status = Status.CERTIFIED
             return True
         if asked:

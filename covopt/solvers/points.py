@@ -26,18 +26,12 @@ class WarmStart:
     weights : ndarray of shape (M, q)
     offset : ndarray of shape (q,)
     dual : ndarray of shape (N, q)
-    edges : ndarray of shape (2, N·q) or None
-        Multipliers of the loss's box.
-    feasible : ndarray of shape (N, q) or None
-        A dual with h ≤ 1, where a solve on these rows has proved one.
     """
 
     neurons: np.ndarray
     weights: np.ndarray
     offset: np.ndarray
     dual: np.ndarray
-    edges: np.ndarray | None = None
-    feasible: np.ndarray | None = None
 
 
 @dataclass

@@ -23,11 +23,6 @@ class Schedule:
     entry : float
         Largest multiplier of a new column, as a share of what a column in use carries: one that enters close to its
         bound would else bring a weight that has to be worked off, and one far from it starts from nearly nothing.
-    guard : float
-        Excess h(Λ) − 1, as a multiple of the gap before, above which a step is partly taken back: Λ has left the
-        region that the columns describe.
-    least_share : float
-        What remains of such a step at least.
     listed : float
         Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
     slack_of_gap : float
@@ -48,10 +43,6 @@ class Schedule:
     stalled : int
         Rounds without progress of the bounds after which every restricted problem is solved before it is priced:
         where few constraints are active the dual is flat, and single steps wander in it.
-    diverged : float
-        Growth of the complementarity that says the same at once.
-    lost, near : float
-        h(Λ), at a gap below the second number, that says so too: Λ ran off where columns do not hold it.
     patient_steps : int
         Most Newton steps of such a solve.
     patient_accuracy : float
@@ -66,8 +57,6 @@ class Schedule:
     start: float = 0.55
     floor: float = 0.03
     entry: float = 0.3
-    guard: float = 3.0
-    least_share: float = 0.2
     listed: float = 0.02
     slack_of_gap: float = 1.0
     in_use: float = 600.0
@@ -77,9 +66,6 @@ class Schedule:
     network_every: int = 8
     thins_networks: bool = True
     stalled: int = 15
-    diverged: float = 1e3
-    lost: float = 10.0
-    near: float = 0.1
     patient_steps: int = 40
     patient_accuracy: float = 0.1
     patient_slack: float = 0.1

@@ -117,7 +117,7 @@ def deepened(rows, dual, time_s, callback=lambda *_: False):
     """The point that boxes leave after so many seconds."""
     problem = Problem.through(rows, dual)
     point = replace(Point.nothing(problem, Status.HEURISTIC), upper_bound=1e3, dual=dual[:, None])
-    Bounds(problem, point, dual[:, None], tol=1e-6, callback=callback).by_boxes(dual[:, None], time_s)
+    Bounds(problem, point, dual[:, None], tol=1e-6, time_s=time_s, callback=callback).by_boxes()
     return problem, point
 
 

@@ -71,16 +71,6 @@ class Box:
         self.slack = np.concatenate([self.slack, slack], axis=1)
         self.force = np.concatenate([self.force, level / slack], axis=1)
 
-    def carry(self, weights: np.ndarray, level: float) -> None:
-        """Take over weights (M, 1): those in use keep them, with the slack that makes their product ``level``."""
-        self.take(np.maximum(SIGNS * weights.T, 0.0), level)
-
-    def take(self, force: np.ndarray, level: float) -> None:
-        """Take over multipliers (2, M) where they are larger, with the slacks that make their products ``level``."""
-        heavy = force > self.force
-        self.force[heavy] = force[heavy]
-        self.slack[heavy] = level / force[heavy]
-
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]
@@ -154,15 +144,6 @@ class Box:
         """Take a step."""
         self.force = np.maximum(self.force + primal * step[0], TINY)
         self.slack = np.maximum(self.slack + dual * step[1], 1e-16)
-
-    @property
-    def place(self) -> np.ndarray:
-        """Where the slacks are, for :meth:`retreat`."""
-        return self.slack
-
-    def retreat(self, before: np.ndarray, share: float) -> None:
-        """Leave only a share of the way that the slacks have come from an earlier place."""
-        self.slack = before + share * (self.slack - before)
 
 
 def _longest(values: np.ndarray, steps: np.ndarray) -> float:

@@ -80,16 +80,6 @@ class Cones:
         self.masses = np.concatenate([self.masses, scale * slack])
         self.v = np.concatenate([self.v, scale[:, None] * u])
 
-    def carry(self, weights: np.ndarray, level: float) -> None:
-        """Take over weights (M, k): those in use keep them, with a slack that makes their product about ``level``."""
-        size = _length(weights)
-        heavy = size > self.masses
-        gap = level / np.maximum(size, TINY)
-        height = _length(self.u)
-        self.v[heavy] = weights[heavy]
-        self.slack[heavy] = (height + gap)[heavy]
-        self.masses[heavy] = (size * (1.0 + gap))[heavy]
-
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.u, self.masses, self.v = (
@@ -215,16 +205,6 @@ class Cones:
         """Take a step."""
         self.masses, self.v = self.masses + primal * step[0], self.v + primal * step[1]
         self.slack, self.u = self.slack + dual * step[2], self.u + dual * step[3]
-
-    @property
-    def place(self) -> Vectors:
-        """Where the slacks are, for :meth:`retreat`."""
-        return self.slack, self.u
-
-    def retreat(self, before: Vectors, share: float) -> None:
-        """Leave only a share of the way that the slacks have come from an earlier place."""
-        self.slack = before[0] + share * (self.slack - before[0])
-        self.u = before[1] + share * (self.u - before[1])
 
 
 def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:

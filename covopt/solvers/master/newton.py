@@ -243,14 +243,9 @@ class Master:
             found, primal, far = better, new_primal, new_far
         candidates: tuple[Candidate, ...] = ()
         if with_networks:
-            plain = direction_to_feasibility(system, cones, residual, -sums)
             candidates = tuple(
-                self._candidate(rows, demand, weights, change, offset)
-                for weights, change, offset in (
-                    (cones.moved_weights(affine[2]), affine[0], affine[1]),
-                    (cones.moved_weights(found[2]), found[0], found[1]),
-                    plain,
-                )
+                self._candidate(rows, demand, cones.moved_weights(moved), change, offset)
+                for change, offset, moved, _ in (affine, found)
             )
         primal = primal if primal >= 1.0 else DAMPING * primal
         far = far if far >= 1.0 else DAMPING * far
@@ -287,15 +282,6 @@ class Master:
                 break
             length *= 0.5
         return length
-
-
-def direction_to_feasibility(system: System, cones, residual, total_change):
-    """Weights after the least correction, in the metric of the normal matrix, that makes the residual vanish."""
-    change, offset = system.solve(residual, total_change)
-    push = system.fold.times(change)
-    if system.w is not None:
-        push = push + 2.0 * np.einsum("jk,jk->j", system.w, push)[:, None] * system.w
-    return cones.weights + system.diagonal[:, None] * push, change, offset
 
 
 def _pulling(box: Box, u: np.ndarray) -> np.ndarray:
