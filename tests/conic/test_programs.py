@@ -5,14 +5,13 @@ import subprocess
 import sys
 import textwrap
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import covopt
 from covopt.conic.cell_lp import cell_lp
-from covopt.conic.programs import relaxed_dual, resolve_backend, run_backend
+from covopt.conic.programs import relaxed_dual
 from covopt.oracles.support import bound_gauge
 from covopt.problems.problem import Problem
 from covopt.status import Status
@@ -49,17 +48,6 @@ def test_more_rows_than_may_carry_dual(monkeypatch):
     dual = relaxed_dual(Problem.through(rows, targets), weights=weights)
     assert not dual[:3].any()
     assert dual[3:].all()
-
-
-def tiny_problem():
-    point = cp.Variable(2)
-    return cp.Problem(cp.Minimize(cp.norm(point, 2)), [point[0] + point[1] == 1])
-
-
-def test_limit_is_a_status_and_says_so():
-    problem = tiny_problem()
-    run_backend(problem, resolve_backend("CLARABEL"), tol=1e-9, max_iter=1)
-    assert problem.status == "user_limit"
 
 
 FAKE_MOSEK = """
