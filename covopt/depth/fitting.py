@@ -21,7 +21,7 @@ from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout, as_chain, stationarity
 from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
-from covopt.depth.upper import DESCENT, KEPT, RANDOM_STARTS, WIDTH, Found, UpperSearch, random_start
+from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, random_start
 from covopt.errors import InputError
 from covopt.files.schema import DEEP_FIT
 from covopt.limits import HALF, now, seconds_left
@@ -265,7 +265,7 @@ class TrainedSearch(UpperSearch):
             (data.n_features, *[width] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
         )
         size = float(np.abs(self._loss.targets).max())
-        for _ in range(1 if self._is_large(layout) else RANDOM_STARTS):
+        for _ in range(1 if self._is_large(layout) else KEPT):
             _, low = random_start(layout, self._rng, size, float(np.abs(data.lifted).max()))
             for share in (0.01, 0.1):
                 low = decay(layout, low, data.X, self._loss, share * self.lam)

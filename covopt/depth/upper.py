@@ -117,9 +117,8 @@ def _widened(
     return Layout.of_layers(chain, like.widths[0], like.bias, like.output_bias)
 
 
-KEPT = 3  # networks that go on to the next depth
+KEPT = 3  # networks that go on to the next depth, and random ones that are begun with
 EXTRA = (0, 2)  # small random neurons that a layer gets
-RANDOM_STARTS = 3
 TRAINED_STARTS = 40
 POLISHED = 4  # of the trained ones
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
@@ -263,7 +262,7 @@ class UpperSearch:
 
     def _random(self, depth: int) -> list[Found]:
         found = []
-        for layout, theta in self._random_starts(depth, 4 * RANDOM_STARTS):
+        for layout, theta in self._random_starts(depth, 4 * KEPT):
             found.extend(self.improve(layout, theta, "random start"))
         return distinct(found)
 

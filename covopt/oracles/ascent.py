@@ -27,11 +27,10 @@ from covopt.limits import checkpoint
 DEPENDENT = 1e-13  # squared relative distance to the span of earlier columns
 STALL = 1e-14  # relative decrease of the square in two sweeps that ends a descent
 GAIN = 1e-9  # relative gain of a tangent that another one may follow
-MOST_TURNS = 300  # of a climb: tangents, or directions of outputs
-MOST_SWEEPS, LEAST_SWEEPS = 200, 8  # of one tangent; of the first ones
+MOST_STEPS = 200  # of a climb: tangents, or directions of outputs; of a tangent: sweeps
+LEAST_SWEEPS = 8  # of the first tangents
 ENDED = -1  # instead of the steps of a climb
 WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
-MANY_STARTS = 64  # from which on threads share them
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -217,7 +216,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             put_column(room, m, mu[i], rows[i])
             m += 1
     columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
-    most_sweeps, goal = min(MOST_SWEEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
+    most_sweeps, goal = min(MOST_STEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
     if taken == 0:  # a few sweeps will do while tangents gain; a single one is followed to its end
         room[8][0] = most_sweeps if most == 1 else LEAST_SWEEPS
     looked = n
@@ -272,7 +271,7 @@ def climb_on(rows, mu, linear, starts, values, steps, room, budget):
 
     ``steps`` says how many tangents each climb has taken so far, ENDED where it is over; the next call goes on.
     """
-    most, left = np.int64(MOST_TURNS), budget  # a literal would compile the callee once more
+    most, left = np.int64(MOST_STEPS), budget  # a literal would compile the callee once more
     for p in range(len(starts)):
         if steps[p] == ENDED:
             continue
@@ -304,7 +303,7 @@ def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
             continue
         w = starts[p]
         last = values[p] if steps[p] > 0 else 0.0
-        while steps[p] < MOST_TURNS:
+        while steps[p] < MOST_STEPS:
             if left <= 0:
                 values[p] = last
                 return False
@@ -349,7 +348,7 @@ def in_turns(
         Heights at the ends.
     n_threads : int
     """
-    n_parts = n_threads if len(points) >= MANY_STARTS else 1
+    n_parts = max(1, min(n_threads, len(points)))
     parts = [points[part::n_parts].copy() for part in range(n_parts)]
     shares = [
         (part, np.empty(len(part)), np.zeros(len(part), int), make_room(*problem[0].shape)) for part in parts

@@ -21,9 +21,7 @@ from covopt.limits import HALF, TimeUp, now, seconds_left
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
-LONGER = 2.0  # times as long as bounds of each output take products, at least, to be worth their while
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
-SLIGHTLY = 1.0 + 1e-7  # more than the proof of an eigenvalue adds
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
 
@@ -95,7 +93,7 @@ class Relaxation:
         took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None
-        if (lifts and seconds - took >= LONGER * took) or self.form is not None:
+        if (lifts and took < seconds) or self.form is not None:
             lifted = self._lifted(dual, n_rounds, seconds - took, goal)
         if lifted is not None and (found is None or lifted.value < found.value):
             found, self.adds = lifted, False
@@ -148,7 +146,7 @@ class Relaxation:
         with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
             for _ in range(GOAL_ROUNDS):
-                if goal == 0.0 or form.value * SLIGHTLY <= goal or now() > end:
+                if goal == 0.0 or form.proved() <= goal or now() > end:
                     break
                 form.improve(n_rounds, seconds=end - now(), is_warm=True)
         return Relaxed(form.value, [form.atom()], form.proved) if np.isfinite(form.top) else None

@@ -29,7 +29,7 @@ import numpy as np
 
 from covopt.checks.memory import memory_left, plan
 from covopt.errors import BudgetError, InputError
-from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank
+from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank, of_given
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
@@ -40,8 +40,6 @@ from covopt.oracles.vector_faces import WARM
 from covopt.potentials import LabelNoise
 
 FACE_BYTES, SIGN_BYTES = 400.0, 64.0  # of a face of the table; of a row's signs on a face of a block
-# singular value, relative to the largest: what is left is divided by; what it rounds is computed
-WHITENED = 1e-13
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,7 +62,7 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     True
     """
     _, size, right = np.linalg.svd(np.sqrt(sample_weight)[:, None] * rows, full_matrices=False)
-    rank = numerical_rank(size, WHITENED)
+    rank = numerical_rank(size, of_given(rows.shape))
     back = right[:rank].T / size[:rank]
     white = rows @ back
     return white, back, misses_up(white, back.T, rows)

@@ -28,7 +28,7 @@ from numba import njit
 
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
-from covopt.oracles.ascent import MOST_SWEEPS, height, inner, least_norm, put
+from covopt.oracles.ascent import MOST_STEPS, height, inner, least_norm, put
 from covopt.oracles.cones.narrowing import Sign
 
 SPREAD = 0.02
@@ -103,7 +103,7 @@ def _combine(rows, coef, ell):
 @njit(cache=True, nogil=True)
 def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
     """Norm of the projection of the gradient on a decided cone, from above; the direction is left in ``ell``."""
-    sweeps = np.int64(MOST_SWEEPS)  # a literal would compile the callee once more
+    sweeps = np.int64(MOST_STEPS)  # a literal would compile the callee once more
     for _ in range(2):  # the second time without the rounding of the first
         _combine(rows, coef, ell)
         least_norm(rows, squares, low, high, coef, ell, target, sweeps, newton)
