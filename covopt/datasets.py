@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.checks.validation import check_choice, check_count, is_whole
 from covopt.data import Data
-from covopt.data.readers import Text
-from covopt.data.table_files import read_table
+from covopt.data.table_files import load_table
 from covopt.errors import InputError
 
 __all__ = [
@@ -252,64 +250,3 @@ def make_teacher_student(
     for layer, weights in enumerate(teacher):
         Y = (np.maximum(Y, 0.0) if layer else Y) @ weights.T
     return (X, Y, teacher) if return_weights else (X, Y)
-
-
-def load_table(
-    path: str | Path,
-    *,
-    target: str | Sequence[str] | None,
-    features: str | Sequence[str] | None = None,
-    labels: bool = False,
-    sep: str | None = None,
-    encoding: str = "utf-8",
-    decimal: str = ".",
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    r"""Read inputs and targets from a CSV, Parquet, Feather, Excel or NPZ file, chosen by its extension.
-
-    Parameters
-    ----------
-    path : str or Path
-        ``.csv`` (comma, semicolon, tab or bar; the first line names the columns), ``.tsv``, ``.txt``, each also with
-        ``.gz``, ``.bz2``, ``.xz`` or ``.zip`` after it; ``-`` for CSV from standard input;
-        ``.parquet``, ``.pq``, ``.feather``, ``.xlsx`` (needs openpyxl); or ``.npz`` (one-dimensional arrays are
-        columns of their name; an (N, d) array ``X`` holds the columns ``x0, x1, …``, any other (N, d) array ``a``
-        the columns ``a0, a1, …``).
-    target : str, sequence of str or None
-        Target columns; ``"y1,y2"`` names two. In NPZ files the name of a two-dimensional array stands for all
-        of its columns, and ``y`` also finds ``Y``. None: no targets, Y has no columns.
-    features : str or sequence of str, optional
-        Input columns, by default every other numeric column in the order of the file. Columns of text are left out; a
-        column that mixes numbers with text, or holds dates or numbers in another writing (``$10``, ``1%``,
-        ``1_000``), is an error, not left out. Left out with a warning are row numbers: columns whose header is empty,
-        or called ``id``, ``index``, ``row``, …, that hold different whole numbers, or nothing.
-    labels : bool
-        Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
-    sep, encoding, decimal : str
-        Of tables of text: what separates columns (by default what the first line has most of), how letters are
-        encoded, and the decimal point.
-
-    Returns
-    -------
-    X : (N, d) array
-    Y : (N, k) array
-    feature_names, target_names : tuple of str
-
-    Raises
-    ------
-    InputError
-        For a file that is missing or cannot be read, columns that are unknown, repeated or not numeric, and
-        empty tables; the message names the column and the line of the file.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> table = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
-    >>> _ = table.write_text("a,b,y\n0,1,2\n3,4,5\n")
-    >>> X, Y, features, targets = load_table(table, target="y")
-    >>> X.tolist(), Y.tolist(), features, targets
-    ([[0.0, 1.0], [3.0, 4.0]], [[2.0], [5.0]], ('a', 'b'), ('y',))
-    """
-    found = read_table(
-        path, target=target, features=features, labels=labels, text=Text(sep, encoding, decimal)
-    )
-    return found.X, found.Y, found.feature_names, found.target_names

@@ -20,7 +20,7 @@ from benchmarks.adversary.mutate import RAW, mutations, places
 from covopt.cli import app
 from covopt.completely_positive.graphs import read_graph
 from covopt.completely_positive.matrix import read_csv
-from covopt.datasets import load_table
+from covopt.data.table_files import load_table
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
 from covopt.verification import verify

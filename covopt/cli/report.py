@@ -197,7 +197,7 @@ def record_lines(record: dict[str, Any]) -> list[str]:
         if isinstance(value, float):
             return f"{value:.12g}" if abs(value) > 1e-6 else f"{value:.2g}"
         if isinstance(value, dict):  # what is left out, and why
-            from covopt.data.table_files import describe_left_out
+            from covopt.data.columns import describe_left_out
 
             return describe_left_out(value) or "nothing"
         return (", ".join(map(str, value)) or "nothing") if isinstance(value, list | tuple) else str(value)
@@ -212,7 +212,7 @@ def record_lines(record: dict[str, Any]) -> list[str]:
 
 def left_out_lines(table: Any, width: int = 14) -> list[str]:
     """Return what is said of the columns that were no inputs, and of the rows that were dropped."""
-    from covopt.data.table_files import describe_left_out
+    from covopt.data.columns import describe_left_out
 
     lines = [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
     if table.dropped:

@@ -1,7 +1,4 @@
-"""Files to frames: CSV and its kin, compressed or from standard input, Parquet, Feather, Excel, NPZ.
-
-And what a column of a frame holds: numbers, or text.
-"""
+"""Files to frames: CSV and its kin, compressed or from standard input, Parquet, Feather, Excel, NPZ."""
 
 from __future__ import annotations
 
@@ -17,19 +14,18 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from covopt.checks.memory import SMALL, memory_left, plan
 from covopt.checks.optional import required
-from covopt.checks.validation import as_double, as_doubles, suggest
+from covopt.checks.validation import suggest
 from covopt.checks.wording import counted, one_line
-from covopt.data.tabular import RowNames, check_unique, to_doubles
+from covopt.data.tabular import check_unique
 from covopt.errors import InputError
 from covopt.files import check_archive
 from covopt.files.formats import MOST_INFLATED
-from covopt.files.schema import SHOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,10 +38,6 @@ ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow
 BY_PANDAS = {**ARROW, ".xlsx": "excel"}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
 OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
-_FIGURES = re.compile(r"\W*\d")  # text that begins as a number does, whatever stands before it
-# what pandas calls values that are numbers, where they need no look at each
-_NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "complex", "boolean", "empty"})
-ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 
 
 @dataclass(frozen=True)
@@ -258,121 +250,3 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
         groups.setdefault("y", groups["Y"])
     frames = [pd.DataFrame(array, columns=groups[name]) for name, array in arrays.items()]
     return pd.concat(frames, axis=1), groups
-
-
-# ---------------------------------------------------------------------- columns
-class Content(NamedTuple):
-    """What a column holds.
-
-    Attributes
-    ----------
-    kind : {"numbers", "mixed", "odd", "text"}
-        Odd: text that begins with figures, as dates and numbers in another writing do. Mixed: numbers and something
-        else.
-    example : str
-        A value that is no number.
-    row : int
-        Where it stands first.
-    """
-
-    kind: str
-    example: str = ""
-    row: int = 0
-
-
-def content_of(series: pd.Series) -> Content:
-    """Look at every value of a column.
-
-    Parameters
-    ----------
-    series : pandas.Series
-
-    Returns
-    -------
-    Content
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [content_of(pd.Series(values)).kind for values in (["$1", "$2"], ["2020-01-01"], ["no", "yes"], ["no", 1])]
-    ['odd', 'odd', 'text', 'mixed']
-    """
-    pd = required("pandas", "reading a table", "tables")
-    inferred = pd.api.types.infer_dtype(series, skipna=True)
-    if inferred in _NUMBERS:
-        return Content("numbers")
-    texts = series.astype(object).map(str, na_action="ignore")
-    distinct = texts.dropna().drop_duplicates()
-    numbers = pd.to_numeric(distinct, errors="coerce").notna()
-    words = distinct[~numbers].tolist()
-    if not words:
-        return Content("numbers")
-    odd = inferred != "mixed" and all(map(_FIGURES.match, words))
-    kind = "mixed" if numbers.any() else "odd" if odd else "text"
-    return Content(kind, _shown(words[0]), int((texts == words[0]).to_numpy().argmax()))
-
-
-def _shown(text: str) -> str:
-    """Quote a text with every letter visible, blanks that are not spaces too."""
-    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
-
-
-def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
-    """Return a column as floats, missing values as NaN.
-
-    Parameters
-    ----------
-    series : pandas.Series
-        Its index says where rows stand in their file.
-    name, where : str
-        The column and its file, for messages.
-    remedy : str
-        What to do about text other than to convert it, beginning with a comma.
-
-    Raises
-    ------
-    InputError
-        Where it holds anything else, with the first of that.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_numbers(pd.Series([1, "2"]), "a", "t.csv").tolist()
-    [1.0, 2.0]
-    """
-    found, at, called = content_of(series), RowNames.of(series).all, f"{where}: column {name!r}"
-    if found.kind != "numbers":
-        why = "Convert it to numbers (a date to days, '1 kg' to 1)"
-        if "," in found.example:
-            why = "Read decimal commas with --decimal , (decimal=','), or take them out"
-        raise InputError(f"{called} is not numeric: {at(found.row)} holds {found.example}. {why}{remedy}.")
-    values = series.to_numpy()
-    if values.dtype.kind == "O":
-        values = np.array([as_double(v) if isinstance(v, str) else v for v in values], dtype=object)
-    return to_doubles(values, called, lambda position: f"{called}, {at(position[0])}")
-
-
-def holds_classes(series: pd.Series) -> bool:
-    """Return whether a target looks like classes: words, booleans, −1 and 1, or 0 … k − 1 ten times each on average.
-
-    Parameters
-    ----------
-    series : pandas.Series
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [holds_classes(pd.Series(values)) for values in (["a", "b"], [0, 1, 1], [0.0, 1.5], [0, 1, 10**400])]
-    [True, True, False, False]
-    """
-    content = content_of(series)
-    if content.kind != "numbers":
-        return content.kind == "text"
-    try:
-        values = np.unique(as_doubles(series.dropna()))
-    except (TypeError, ValueError):
-        return False
-    if values.tolist() in ([-1.0, 1.0], [0.0, 1.0]):
-        return True
-    counts = len(values) > 2 and np.array_equal(values - values[0], np.arange(len(values)))
-    return bool(counts and values[0] in (0.0, 1.0) and len(series) >= ROWS_OF_A_CLASS * len(values))

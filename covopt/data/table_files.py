@@ -5,30 +5,31 @@ Columns of words as columns of 0 and 1, one for each word: ``town=Bern`` is 1 wh
 
 from __future__ import annotations
 
-import logging
-import re
-import shlex
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
-from covopt.checks.wording import listed, one_line
-from covopt.data.readers import UNNAMED, Text, content_of, holds_classes, read_frame, to_numbers
+from covopt.checks.wording import listed
+from covopt.data.columns import (
+    content_of,
+    describe_left_out,
+    features_by_default,
+    holds_classes,
+    to_numbers,
+    without,
+)
+from covopt.data.readers import Text, read_frame
 from covopt.data.tabular import RowNames, check_finite
-from covopt.errors import InputError, TableWarning
+from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-logger = logging.getLogger("covopt")
-_COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|#")
 MOST_WORDS = 50  # of a column; with more it is no category
 
 
@@ -49,7 +50,7 @@ def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dic
     """
     groups = {}
     for name in frame.columns:
-        if name not in keep and content_of(frame[name]).kind == "text":
+        if name not in keep and content_of(frame[name]).kind in ("text", "two"):
             words = sorted({str(word) for word in frame[name].dropna()})
             if 1 < len(words) <= MOST_WORDS:
                 groups[name] = [f"{name}={word}" for word in (words[1:] if len(words) == 2 else words)]
@@ -144,12 +145,12 @@ def read_table(
     words: bool = False,
     drop_missing: bool = False,
 ) -> Table:
-    r"""Read inputs, targets and weights from a file, and say what was left out; see ``covopt.datasets.load_table``.
+    r"""Read inputs, targets and weights from a file, as :func:`load_table` does, and say what was left out.
 
     Parameters
     ----------
     path, target, features, labels
-        As there; with ``labels=None`` the target is one of classes where it looks like that.
+        As for :func:`load_table`; with ``labels=None`` the target is one of classes where it looks like that.
     weight : str, optional
         The column of sample weights; it is no feature unless it is named as one.
     text : Text, optional
@@ -166,7 +167,7 @@ def read_table(
     Raises
     ------
     InputError
-        As there.
+        As :func:`load_table`.
 
     Examples
     --------
@@ -306,7 +307,7 @@ def _roles(
             raise InputError(f"column {both[0]!r} is both {roles} and the target; name it once.")
     reasons: dict[str, str] = {}
     if not chosen:
-        chosen, reasons = _features_by_default(
+        chosen, reasons = features_by_default(
             frame, [c for c in columns if c not in (*targets, *weighing, *less)]
         )
         if not chosen:
@@ -321,65 +322,63 @@ def _roles(
     return frame, targets, chosen, weighing, left_out
 
 
-def _counts_rows(name: str, values: np.ndarray) -> bool:
-    """Return whether a column is called as row numbers are, or not at all, and holds distinct integers or nothing."""
-    words = {word.lower() for word in _WORD.findall(name)}
-    if not (name.startswith(UNNAMED) or words & _COUNTERS):
-        return False
-    if values.dtype.kind in "iu":
-        return len(np.unique(values)) == len(values)
-    return values.dtype.kind == "f" and bool(np.isnan(values).all())
-
-
-def without(name: str) -> str:
-    """Return the option that leaves a column out, as a shell takes it.
-
-    Examples
-    --------
-    >>> without("id"), without("customer id")
-    ("--features=-id (features='-id')", "--features='-customer id' (features='-customer id')")
-    """
-    return f"--features={shlex.quote('-' + name)} (features='-{name}')"
-
-
-def _features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the columns that are features where nobody said which, and the others with the reason."""
-    found = {c: content_of(frame[c]) for c in columns}
-    left_out = {c: f"text, as in {has.example}" for c, has in found.items() if has.kind == "text"}
-    chosen = [c for c in columns if c not in left_out]
-    counters = [c for c in chosen if _counts_rows(c, frame[c].to_numpy())]
-    if 0 < len(counters) < len(chosen):
-        left_out |= dict.fromkeys(counters, "row numbers or nothing")
-        chosen = [c for c in chosen if c not in counters]
-        more = f". {len(counters)} columns are like this: {listed(counters)}" if len(counters) > 1 else ""
-        warnings.warn(
-            f"column {counters[0]!r} holds row numbers or nothing, so it is no feature; --features (features=...) "
-            f"with {counters[0]!r} keeps it{more}.",
-            TableWarning,
-            stacklevel=4,
-        )
-    if left_out:
-        logger.info("columns left out: %s", describe_left_out(left_out))
-    return chosen, left_out
-
-
-def describe_left_out(left_out: dict[str, Any]) -> str:
-    """Return the columns left out and why, in one line.
+def load_table(
+    path: str | Path,
+    *,
+    target: str | Sequence[str] | None,
+    features: str | Sequence[str] | None = None,
+    labels: bool = False,
+    sep: str | None = None,
+    encoding: str = "utf-8",
+    decimal: str = ".",
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    r"""Read inputs and targets from a CSV, Parquet, Feather, Excel or NPZ file, chosen by its extension.
 
     Parameters
     ----------
-    left_out : dict of str
-        Column to reason.
+    path : str or Path
+        ``.csv`` (comma, semicolon, tab or bar; the first line names the columns), ``.tsv``, ``.txt``, each also with
+        ``.gz``, ``.bz2``, ``.xz`` or ``.zip`` after it; ``-`` for CSV from standard input;
+        ``.parquet``, ``.pq``, ``.feather``, ``.xlsx`` (needs openpyxl); or ``.npz`` (one-dimensional arrays are
+        columns of their name; an (N, d) array ``X`` holds the columns ``x0, x1, …``, any other (N, d) array ``a``
+        the columns ``a0, a1, …``).
+    target : str, sequence of str or None
+        Target columns; ``"y1,y2"`` names two. In NPZ files the name of a two-dimensional array stands for all
+        of its columns, and ``y`` also finds ``Y``. None: no targets, Y has no columns.
+    features : str or sequence of str, optional
+        Input columns, by default every other numeric column in the order of the file. Columns of text are
+        left out, those of dates and of two words with a warning; a column that mixes numbers with text, or holds
+        numbers in another writing (``$10``, ``1%``, ``1_000``), is an error, not left out. Left out with a warning
+        are columns whose header is empty and that hold nothing, or different whole numbers: the index that pandas
+        writes. A column called ``id`` (or ``index``, ``row``, …) that counts the rows is used, with a warning.
+    labels : bool
+        Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
+    sep, encoding, decimal : str
+        Of tables of text: what separates columns (by default what the first line has most of), how letters are
+        encoded, and the decimal point.
+
+    Returns
+    -------
+    X : (N, d) array
+    Y : (N, k) array
+    feature_names, target_names : tuple of str
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or cannot be read, columns that are unknown, repeated or not numeric, and
+        empty tables; the message names the column and the line of the file.
 
     Examples
     --------
-    >>> describe_left_out({"town": "text, as in 'Bern'", "w": "not asked for", "z": "not asked for"})
-    "town (text, as in 'Bern'); w, z (not asked for)"
+    >>> import tempfile, pathlib
+    >>> table = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> _ = table.write_text("a,b,y\n0,1,2\n3,4,5\n")
+    >>> X, Y, features, targets = load_table(table, target="y")
+    >>> X.tolist(), Y.tolist(), features, targets
+    ([[0.0, 1.0], [3.0, 4.0]], [[2.0], [5.0]], ('a', 'b'), ('y',))
     """
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
-        by_reason.setdefault(reason, []).append(one_line(name, 40))
-    return "; ".join(
-        f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''} ({reason})"
-        for reason, names in by_reason.items()
+    found = read_table(
+        path, target=target, features=features, labels=labels, text=Text(sep, encoding, decimal)
     )
+    return found.X, found.Y, found.feature_names, found.target_names

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.checks.memory import memory_limited
-from covopt.data import readers
+from covopt.data import columns, readers
 from covopt.data.readers import Text, read_frame
 from covopt.data.table_files import read_table
 from covopt.errors import InputError, TableWarning
@@ -86,7 +86,7 @@ def test_numbers_in_another_writing_are_refused(tmp_path, text):
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_numbers(value):
-    assert readers.content_of(pd.Series([repr(value), "1"])).kind == "numbers"
+    assert columns.content_of(pd.Series([repr(value), "1"])).kind == "numbers"
 
 
 def test_standard_input_and_what_inflates_too_much(tmp_path, monkeypatch):
