@@ -2,7 +2,7 @@
 
 Where climbs find enough neurons above one for a round, nothing else is asked. Where rows lie on
 grids most neurons above one sit in cells that no climb starts in: near the optimum of raw iris climbs find ten where
-boxes find a thousand. So every fourth round that solves its restricted problem looks at boxes, until a look finds no
+boxes find a thousand. So every fourth round looks at boxes, until a look finds no
 more than climbs did: what one finds serves several rounds. Raw iris takes 51 processor seconds so, and does not end
 in 270 without; its first 80 rows 9 (6), every second 10 (8), 80 × 4 of diabetes 12 (15); normal points do not look.
 Proofs are asked for where the rounds believe that they are done: on the way there they cost more than they tell

@@ -25,7 +25,7 @@ from covopt.status import Status
 
 ROUNDS = 2000
 NODES = 5_000_000  # boxes per proof
-LOOK_EVERY = 4  # rounds, of those that solve their restricted problem
+LOOK_EVERY = 4  # rounds
 MOST_COLUMNS = 4  # for each row, that one round adds
 
 
@@ -53,11 +53,11 @@ class Believing(Generation):
         if self.point.lower_bound > (1.0 + self.tol) * self.point.upper_bound:
             self._return_to_proof()
 
-    def _patient_round(self) -> tuple[int, bool]:
-        """See the base class; such rounds are worth a look at boxes, now and then."""
+    def _ask(self) -> Pricing:
+        """See the base class; a round is worth a look at boxes, now and then."""
         self._turn = (self._turn + 1) % LOOK_EVERY
         self.oracle.looks = self._turn == 0
-        return super()._patient_round()
+        return super()._ask()
 
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved
