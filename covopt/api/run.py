@@ -262,10 +262,11 @@ class Run:
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
-            duals = [dual] if hoped is None else [dual, hoped] if effort == 0.0 else [hoped]
+            # what is known of the dual itself takes no search
+            asked = [(dual, effort)] if hoped is None else [(dual, 0.0), (hoped, effort)]
             found = [
-                conclude(data, network, each, low=low, hold=hold, goal=goal, effort=effort, **options)
-                for each in duals
+                conclude(data, network, each, low=low, hold=hold, goal=goal, effort=work, **options)
+                for each, work in asked
             ]
             return max(found, key=lambda made: made.certificate.lower_bound)
 

@@ -88,8 +88,13 @@ class Relaxation:
             most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
             while 0.0 < goal < found.value and (n_rounds := 2 * n_rounds) <= most:
                 self.moments, self.fourth = {}, {}
-                again = self._each_output(dual, n_rounds, seconds - (now() - began))
+                again, missing = (
+                    self._each_output(dual, n_rounds, seconds - (now() - began)),
+                    found.value - goal,
+                )
                 found = min(found, again, key=lambda each: each.value)
+                if found.value - goal > 0.5 * missing:  # a goal that boxes have shown
+                    break
         took = now() - began
         lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
         lifted = None

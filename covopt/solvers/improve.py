@@ -201,7 +201,8 @@ class Improvement:
         is_cut = self.is_cut or point.status in ENDED
         if rescues and (status is not None or is_lost or (not len(point.neurons) and is_cut)):
             self.rescue(hurries=status is Status.INTERRUPTED)
-        if status is None and self.point.gap <= self.tol:  # of two steps together
+        stopped = self.point.status is Status.INTERRUPTED
+        if status is None and self.point.gap <= self.tol and not stopped:  # of two steps together
             status = Status.CERTIFIED
         if status is None and self.is_cut and self.point.status is Status.HEURISTIC:
             status = Status.TIME_LIMIT
