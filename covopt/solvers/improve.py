@@ -20,7 +20,7 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
-from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points, suits_fan
+from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
@@ -255,13 +255,8 @@ class Improvement:
         # nothing will prove the last digits, which take as long as all before
         if problem.is_scalar and problem.interpolates and rank > MOST_FACED and not closes:
             options["tol"] = max(tol, SUBSET_TOL)
-        part = (
-            1 / 2
-        )  # of the time, for bounds follow: not where the certificate has them, less through points
-        if problem.interpolates and closes:
-            part = 2 / 3
-        elif self.proves and not problem.interpolates and suits_fan(problem):
-            part = 1.0
+        # of the time, for bounds follow; through points that are proved on the way they take less
+        part = 2 / 3 if problem.interpolates and closes else 1 / 2
         while again:
             rounds = searching(
                 problem, **options, time_limit_s=self.left and part * self.left, proves=self.proves,
