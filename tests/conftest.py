@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
+from covopt.limits import compiling
+
 settings.register_profile(
     "covopt", deadline=None, derandomize=True, max_examples=8, print_blob=True,
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would solve for minutes
@@ -31,8 +33,17 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def processor_clock(monkeypatch):
     """Let limits count seconds of the processor: a busy machine changes nothing."""
+    _wait_for_compilation()
     monkeypatch.setattr("covopt.limits.time", SimpleNamespace(perf_counter=time.process_time))
     monkeypatch.setattr("covopt.limits.compiling.spells", [])  # by the other clock
+    yield
+    _wait_for_compilation()
+
+
+def _wait_for_compilation():
+    """Let one clock count all of it: it may go on in a thread that a limit has left."""
+    while compiling.depth:
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True, scope="session")
