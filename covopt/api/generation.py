@@ -17,8 +17,8 @@ from covopt.problems.half_plane import HalfPlane
 from covopt.problems.problem import Problem
 from covopt.solvers.improve import COLUMNS, RELAXATION, Improvement
 from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.loop import Point
 from covopt.solvers.one_input import solve_one_input
-from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.status import Status
 

@@ -28,8 +28,7 @@ from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
 from covopt.solvers.finish import Network, finish_network, with_few_neurons
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
-from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.loop import Point, RoundState, WarmStart
 from covopt.status import Status
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
-from covopt.solvers.points import WarmStart
+from covopt.solvers.loop import WarmStart
 
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge

@@ -38,8 +38,7 @@ from covopt.solvers.both_layers import Network
 from covopt.solvers.descent import Descent
 from covopt.solvers.generation import generate
 from covopt.solvers.interpolating import squared_fits
-from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import search
 from covopt.status import Status

@@ -18,8 +18,8 @@ from covopt.oracles.base import heights
 from covopt.oracles.local_search import approach, climb, climb_outputs
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import ANNEALED, PIECE, STEPS, Network, descend
+from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.merging import merge_alike
-from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
 
 NEURONS = 60  # of the first network

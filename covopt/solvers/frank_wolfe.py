@@ -37,11 +37,9 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import NEGLIGIBLE
-from covopt.solvers.generation import Generation
-from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point
+from covopt.solvers.generation import Generation, spanning_directions
+from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.quick import master_bytes
-from covopt.solvers.seeds import spanning_directions
 
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")

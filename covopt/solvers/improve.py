@@ -20,14 +20,13 @@ from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
+from covopt.solvers.active_set import applies
 from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import MANY_ROWS, Generation
 from covopt.solvers.interpolating import InterpolatingDescent
-from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.quick import has_no_room, is_out_of_reach
-from covopt.solvers.regularised.newton import applies
 from covopt.solvers.searching import searching
 from covopt.status import Status
 

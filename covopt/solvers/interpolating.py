@@ -25,7 +25,7 @@ from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.finish import ROUNDING, with_few_neurons
-from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.quick import quick_network
 from covopt.status import Status
 

@@ -21,9 +21,9 @@ from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
+from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
-from covopt.solvers.points import Point
 
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
 # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom

@@ -22,8 +22,7 @@ from covopt.exact.rounding import UNIT
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.least_norm import SHIFT
-from covopt.solvers.loop import GenerationLoop
-from covopt.solvers.points import Point
+from covopt.solvers.loop import GenerationLoop, Point
 from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units

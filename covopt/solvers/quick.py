@@ -15,8 +15,8 @@ import numpy as np
 from covopt.checks.memory import gives_way, memory_left
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import SQUARE
-from covopt.solvers.points import Point
 from covopt.status import Status
 
 DIRECTIONS = 8

@@ -11,7 +11,7 @@ from covopt.conic.programs import solve_conic
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.finish import EXACT, finish_network, interpolating
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point
 from covopt.status import Status
 
 # of a cell in the program and its factors, for each row and each dimension

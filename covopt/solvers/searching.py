@@ -20,7 +20,7 @@ from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.searched import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point
 from covopt.status import Status
 
 ROUNDS = 2000

@@ -13,7 +13,7 @@ from covopt.certificates.certify import conclude
 from covopt.errors import PathStoppedWarning
 from covopt.limits import TimeUp
 from covopt.solvers.improve import Improvement
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point
 from covopt.status import Status
 from tests.cases import normal
 

@@ -21,7 +21,7 @@ from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
-from covopt.solvers.points import Point
+from covopt.solvers.loop import Point
 from covopt.status import Status
 from tests.cases import drawn, normal
 from tests.oracles.table import fan

@@ -10,8 +10,8 @@ from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
-from covopt.solvers.regularised import following
-from covopt.solvers.regularised.newton import VIOLATION, solve_sparse
+from covopt.solvers import following
+from covopt.solvers.active_set import VIOLATION, solve_sparse
 from tests.cases import drawn
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")

@@ -23,9 +23,8 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
 from covopt.problems.problem import Problem
-from covopt.solvers.master.box import Box, total
 from covopt.solvers.master.columns import Columns, Frames, Tangents
-from covopt.solvers.master.cones import Cones
+from covopt.solvers.master.constraints import Box, Cones, total
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.system import System
 

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Pricing
+from covopt.solvers.active_set import Curvature, NewtonPoint, solve_newton_master
 from covopt.solvers.both_layers import NEGLIGIBLE
+from covopt.solvers.loop import WarmStart
 from covopt.solvers.master.columns import Columns, Tangents
-from covopt.solvers.points import WarmStart
-from covopt.solvers.regularised.newton import Curvature, NewtonPoint, solve_newton_master
 
 CURVED = 1e-2  # gap from which on curvature is carried
 LIGHT = 1e-6  # share of the largest weight below which a neuron does not move

@@ -1,1 +1,0 @@
-"""Column generation for losses."""
