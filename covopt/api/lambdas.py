@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rounding import TINY
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
-from covopt.losses.base import TINY
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
 from covopt.oracles.support import bound_gauge

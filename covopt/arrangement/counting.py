@@ -14,11 +14,6 @@ from covopt.arrangement.reduction import Reduced, lift, reduce
 from covopt.errors import BudgetError
 from covopt.limits import PIECE, checkpoint
 
-# row operations: about a minute
-_BUDGET = 3_000_000_000
-# where a second prime is a matter of a second
-_CHEAP = 20_000_000
-
 
 @njit(cache=True)
 def _times(a, b, p, inverse_p):
@@ -167,20 +162,20 @@ def _count_exactly(reduced: Reduced, budget: float) -> int:
             )
         # a prime can only make rows look more dependent, and that only lowers the count
         best = max(best, int(count))
-        if work > _CHEAP:
+        if work > PIECE:
             break
     return best
 
 
-def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
+def count_cells(X: Any, *, bias: float = 0.0, budget: float = 3e9) -> int:
     r"""Count the activation patterns of a table of points without listing them.
 
     Columns of integers or short decimals are counted by deletion and restriction,
 
     .. math:: r(A) = 1 + \sum_i r(A_{<i} \text{ restricted to } H_i),
 
-    modulo a 50-bit prime; where that takes a second at most, twice, with different primes. A prime takes two
-    different lines for one with a chance of about 10⁻¹⁵, which lowers the count, so the larger count is returned.
+    modulo a 50-bit prime; where that takes a tenth of a second at most, twice, with different primes. A prime takes
+    two different lines for one with a chance of about 10⁻¹⁵, which lowers the count: the larger count is returned.
     Other floating-point tables are swept as in :func:`~covopt.arrangement.enumeration.enumerate_cells`, storing
     nothing.
 

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
+from covopt.arrangement.reduction import Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
-from covopt.arrangement.tableau import SIGN_DOUBT, Stat
+from covopt.arrangement.tableau import Stat
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import InputError, PrecisionWarning
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND
 from covopt.limits import PIECE, checkpoint
 from covopt.parallel import check_n_jobs, map_tasks
 
-_TRUSTED_NONZERO = 1e-10  # rounding reaches 1e-13; what is between SIGN_DOUBT and this could be either
 _NO_PREFIX: tuple[int, ...] = ()
 _TOO_LARGE = (
     "X: double precision cannot tell on which side of each other these integers are; give columns with fewer digits "
@@ -113,7 +113,7 @@ class Run:
         """Warn where float data leave no clear gap."""
         if self.reduced.exact:
             return
-        if self.largest_zero > SIGN_DOUBT or self.smallest_nonzero < _TRUSTED_NONZERO or self.unresolved:
+        if self.largest_zero > COMPUTED or self.smallest_nonzero < FOUND or self.unresolved:
             why = "rows that differ by rounding were taken for one"
             if not self.reduced.blurred:
                 why = f"relative quantities up to {self.largest_zero:.2g} were counted as zero and from "
@@ -140,7 +140,7 @@ def run_task(
     """Sweep one part of an arrangement; return its half of the cells, packed in words, and the record."""
     stats = np.array([0.0, np.inf, 0.0, 0.0])
     fixed = np.array(prefix, dtype=np.int64)
-    return sweep(rows, low, high, fixed, masks, base, FLOAT_ZERO, residues, primes, stats, keep), stats
+    return sweep(rows, low, high, fixed, masks, base, ATOMS, residues, primes, stats, keep), stats
 
 
 def tasks(n: int, rank: int, size: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:

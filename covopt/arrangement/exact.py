@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from covopt.exact.rounding import UNIT
+
 MAX_INTEGER = 2**62
-_LARGEST_FLOAT_INTEGER = 2.0**53
 _MAX_DECIMALS = 9
 _BITS = 20
 
@@ -97,7 +98,7 @@ def _integer_column(column: np.ndarray) -> np.ndarray | None:
     largest, some = float(np.abs(values).max(initial=0.0)), float(values[0])
     for decimals in range(_MAX_DECIMALS + 1):
         scale = 10.0**decimals
-        if largest * scale >= _LARGEST_FLOAT_INTEGER:
+        if largest * scale * UNIT >= 1.0:
             break
         # one entry first: a column of real numbers then costs no pass for each number of decimals
         if column.dtype.type(round(some * scale) / scale) != column[0]:

@@ -11,14 +11,12 @@ import numpy as np
 
 from covopt.arrangement.enumeration import iter_cells
 from covopt.arrangement.reduction import lift, reduce
-from covopt.checks.memory import memory_left
 from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
+from covopt.limits import PIECE
 
 STREAMED = (".npy", ".parquet")
-BLOCK_BYTES = 1 << 24  # of patterns that are written at a time
-LEAST_BYTES, SHARE = 1 << 20, 50  # and what part of the memory that there may be
 HEADER = 128  # bytes of the header of an .npy file, whatever the count
 
 Report = Callable[[int], object]
@@ -91,10 +89,7 @@ def write_cells(
     if path.suffix not in STREAMED:
         raise InputError(f"cells are streamed to {' or '.join(STREAMED)}; received {path.name}.")
     width = -(-len(np.asarray(X)) // 8)
-    block = BLOCK_BYTES
-    if path.suffix == ".parquet":  # whose writer keeps pages of several blocks
-        block = min(block, max(LEAST_BYTES, memory_left() // SHARE))
-    size = max(1, block // max(width, 8))
+    size = max(1, PIECE // max(width, 8))
     blocks = iter_cells(X, bias=bias, chunk_size=size, n_jobs=n_jobs)
     write = _write_parquet if path.suffix == ".parquet" else _write_npy
     found: list[int] = []

@@ -8,16 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.arrangement.tableau import (
-    DOUBT,
-    FAST,
-    SIGN_DOUBT,
-    Stat,
-    State,
-    is_zero,
-    padded,
-    sort_pairs,
-)
+from covopt.arrangement.tableau import FAST, Stat, State, is_zero, padded, sort_pairs
+from covopt.exact.rank import COMPUTED, NEAR
 
 
 class Line(NamedTuple):
@@ -191,7 +183,7 @@ def _write_tops(
                 c = column_of[k]
                 part = ratio * tableau[c, b]
                 dual = tableau[c, n] - part
-                if abs(dual) <= SIGN_DOUBT * (abs(part) + 1.0):
+                if abs(dual) <= COMPUTED * (abs(part) + 1.0):
                     stats[Stat.UNRESOLVED] += 1
                 # no branch here either
                 flip = np.uint64(0) - np.uint64(dual > 0)
@@ -217,7 +209,7 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
         ids[d + 1] = problem.ids[b]
         ids[d + 2] = 0
         ratio = (key[stop] - key[stop - 1]) / (error[a] + error[b])
-        if ratio > DOUBT or not is_zero(ratio, test, ids, d + 2 + by_infinity):
+        if ratio > NEAR or not is_zero(ratio, test, ids, d + 2 + by_infinity):
             break
         stop += 1
     size = stop - start
@@ -282,21 +274,21 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     while stack.used[free] == 1:
         free += 1
     slope = tableau[free, n]
-    if abs(slope) < SIGN_DOUBT:
+    if abs(slope) < COMPUTED:
         test.stats[Stat.UNRESOLVED] += 1
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1
     m, n_inside = _start(problem, tableau, state, scale, level, free, up, line, pattern)
     sort_pairs(line.key, order, m)
     closest = _closest(line, m)
-    if closest > DOUBT:
+    if closest > NEAR:
         test.stats[Stat.SMALLEST_NONZERO] = min(test.stats[Stat.SMALLEST_NONZERO], closest)
         output = room(output, m, m if n_inside else 0, m * (d + n_inside + 1) if n_inside else 0)
     else:
         output = room(output, m, m, m * (d + n_inside + 1))
     counters = output.counters
     start = np.int64(0)  # a literal would compile what it is handed to once more
-    if closest > DOUBT and n_inside == 0:
+    if closest > NEAR and n_inside == 0:
         counters[Filled.CELLS] = _write_tops(
             output.out, counters[Filled.CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, start,
             m, masks, pattern, test.stats, keep,

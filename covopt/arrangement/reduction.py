@@ -17,15 +17,9 @@ from scipy.optimize import linprog
 from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
 from covopt.checks.validation import as_doubles, check_bias
 from covopt.errors import InputError
-from covopt.exact.rank import numerical_rank
+from covopt.exact.rank import ATOMS, COMPUTED, NEAR, numerical_rank
 
-# Below this a relative quantity counts as zero in data that are not integers after scaling.
-FLOAT_ZERO = 1e-11
-# Unit rows further apart than this need no look.
-_NEAR = 1e-7
 ISOTROPIC = 3.0  # ratio of coordinates below which they are left as they are
-
-INSIDE = 1e-7  # how deep a point must be for a pattern to be a cell
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,7 @@ def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, floa
     rows, value = rows * signs[:, None], np.abs(value)
     order = np.argsort(value, kind="stable")
     zero, nonzero = 0.0, np.inf
-    if (np.diff(value[order]) > _NEAR).all():
+    if (np.diff(value[order]) > NEAR).all():
         return np.arange(n), signs, zero, nonzero
     classes = np.full(n, -1)
     for position, i in enumerate(order):
@@ -147,10 +141,10 @@ def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, floa
             classes[i] = i
         for j in order[position + 1 :]:
             # unit rows are at least as far apart as their projections
-            if value[j] - value[i] > _NEAR:
+            if value[j] - value[i] > NEAR:
                 break
             distance = float(np.linalg.norm(rows[i] - rows[j]))
-            if distance <= FLOAT_ZERO:
+            if distance <= ATOMS:
                 zero = max(zero, distance)
                 classes[j] = classes[i]
             else:
@@ -182,7 +176,7 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
     _, s, vt = np.linalg.svd(rows, full_matrices=False)
     relative = s / s[0]
     if rank is None:
-        rank = numerical_rank(relative, FLOAT_ZERO)
+        rank = numerical_rank(relative, ATOMS)
     map_ = vt[:rank].T / np.maximum(s[:rank], 1e-300)
     # extended precision keeps the map's conditioning out of the rows; the map itself may be any map
     wide = rows.astype(np.longdouble) if rows.size * rank < 10**8 else rows
@@ -334,6 +328,6 @@ def interior_point(X_lifted: Any, pattern: Any) -> np.ndarray:
     cost = np.append(np.zeros(units.shape[1]), -1.0)
     bounds = [*[(-1.0, 1.0)] * units.shape[1], (0.0, 1.0)]
     found = linprog(cost, np.column_stack([-units, np.ones(len(units))]), np.zeros(len(units)), bounds=bounds)
-    if found.x is None or found.x[-1] <= INSIDE:
+    if found.x is None or (units @ found.x[:-1]).min() <= COMPUTED:
         raise InputError("pattern is not a cell of these rows: no point has these signs")
     return np.asarray(found.x[:-1])

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.arrangement.tableau import DOUBT, FAST, SIGN_DOUBT, Stat, State, padded, pivot
+from covopt.arrangement.tableau import FAST, Stat, State, padded, pivot
+from covopt.exact.rank import COMPUTED, NEAR
 
-# with fewer rows the tables cost more than they save
-FEWEST, MOST = 9, 64
+MOST = 64  # bits of a word
 
 
 class Short(NamedTuple):
@@ -42,7 +42,7 @@ class Short(NamedTuple):
 def make_short(masks, base):
     """Return the storage and the tables for rows with these masks; no tables where they would not be used."""
     n, n_words = masks.shape
-    groups = (n + 7) // 8 if FEWEST <= n <= MOST else 0
+    groups = (n + 7) // 8 if n <= MOST else 0
     tables = np.zeros((groups, 256, n_words), dtype=np.uint64)
     for g in range(groups):
         if g == 0:
@@ -100,7 +100,7 @@ def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     for b in range(width):  # the first vertices for nothing: whole vectors
         part = slope * inverse[b] * tableaux[d, c, b]
         dual = tableaux[d, c, n] - part
-        doubtful += (abs(dual) <= SIGN_DOUBT * (abs(part) + 1.0)) & (first <= b) & (b < n)
+        doubtful += (abs(dual) <= COMPUTED * (abs(part) + 1.0)) & (first <= b) & (b < n)
         below[b] |= bit if dual > 0 else 0
     return doubtful
 
@@ -133,7 +133,7 @@ def use_short_lines(
     for j in range(width):
         every |= bit[j]
     # only what is nearer than anything before is measured
-    look = max(DOUBT, min(stats[Stat.SMALLEST_NONZERO], 1.0))
+    look = max(NEAR, min(stats[Stat.SMALLEST_NONZERO], 1.0))
     for a in range(start, n - 1):
         if states[d, a] != State.FREE:
             continue
@@ -147,7 +147,7 @@ def use_short_lines(
         while used[free] == 1 or free == column:
             free += 1
         slope = tableaux[d + 1, free, n]
-        if nearest <= DOUBT or abs(slope) < SIGN_DOUBT:
+        if nearest <= NEAR or abs(slope) < COMPUTED:
             return a, count
         up = 1.0 if slope > 0 else -1.0
         negative = _cross(
@@ -163,7 +163,7 @@ def use_short_lines(
                 before, near = _look_closely(t, low, high, n, b, bit)
                 nearest = min(nearest, look * near)
             below[b] = before ^ negative
-        if nearest <= DOUBT:
+        if nearest <= NEAR:
             return a, count
         look = min(look, nearest)
         stats[Stat.SMALLEST_NONZERO] = min(stats[Stat.SMALLEST_NONZERO], nearest)

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from covopt.arrangement.lines import Filled, make_line, make_output, room, walk
-from covopt.arrangement.short_lines import FEWEST, MOST, make_short, use_short_lines
+from covopt.arrangement.short_lines import MOST, make_short, use_short_lines
 from covopt.arrangement.tableau import (
     Problem,
     Stat,
@@ -58,7 +58,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
-    short, is_short = make_short(problem.masks, problem.base), FEWEST <= n <= MOST
+    short, is_short = make_short(problem.masks, problem.base), n <= MOST
     output = make_output(8192 if low == 0 and n > 16 else 32, 4, pattern.size)
     none, one = np.int64(0), np.int64(1)  # a literal would compile what it is handed to once more
     for level in range(low, high):

@@ -9,11 +9,7 @@ import numpy as np
 from numba import njit
 
 from covopt.arrangement.exact import dependent
-
-# In exact mode anything below this is decided by integers; above, floating point cannot be wrong.
-DOUBT = 1e-6
-# A nonzero quantity below this has a doubtful sign.
-SIGN_DOUBT = 1e-12
+from covopt.exact.rank import COMPUTED, NEAR
 
 # enough for maxima to vectorise; nothing that reorders arithmetic
 FAST = {"nnan", "nsz"}
@@ -108,9 +104,9 @@ def make_stack(n_columns, n):
 @njit(cache=True)
 def is_zero(ratio, test, ids, q):
     """Decide a relative quantity that vanishes iff rows ``ids[:q]`` are dependent; keep the record."""
-    if test.primes.size > 0 and ratio < DOUBT:
+    if test.primes.size > 0 and ratio < NEAR:  # integers decide; above, floating point cannot be wrong
         zero = dependent(test.residues, test.primes, ids, q, test.work)
-        if not zero and ratio < SIGN_DOUBT:
+        if not zero and ratio < COMPUTED:  # the sign is in doubt
             test.stats[Stat.UNRESOLVED] += 1
     else:
         zero = ratio <= test.zero_below
@@ -178,7 +174,7 @@ def _place(problem, stack, d, b, rest, test):
     for j in range(n):
         if state[j] == State.FREE:
             least = min(least, rest[j])
-    if least > DOUBT:
+    if least > NEAR:
         test.stats[Stat.SMALLEST_NONZERO] = min(test.stats[Stat.SMALLEST_NONZERO], least)
         return True
     for i in range(d):
@@ -186,7 +182,7 @@ def _place(problem, stack, d, b, rest, test):
     ids[d] = problem.ids[b]
     at_infinity = 1 if problem.first == 0 else 0
     for j in range(n):
-        if state[j] != State.FREE or j == b or rest[j] > DOUBT:
+        if state[j] != State.FREE or j == b or rest[j] > NEAR:
             continue
         ids[d + 1] = problem.ids[j]
         ids[d + 2] = 0
@@ -205,7 +201,7 @@ def _place(problem, stack, d, b, rest, test):
 @njit(cache=True, inline="always")
 def exchange(problem, stack, d, b, level, rest, test):
     """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
-    doubt = max(DOUBT, test.stats[Stat.SMALLEST_NONZERO])
+    doubt = max(NEAR, test.stats[Stat.SMALLEST_NONZERO])
     column, small = _pivot_alone(
         stack.tableaux, stack.states, stack.scales, stack.used, d, b, padded(problem.masks.shape[0] + 1), level,
         problem.first, rest, doubt,

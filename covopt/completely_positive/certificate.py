@@ -12,9 +12,10 @@ import numpy as np
 from covopt.checks.wording import Brief, Check, counted
 from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import LOOSEST_TOL, SymmetricMatrix, support_pattern, symmetric
+from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern, symmetric
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
+from covopt.exact.rank import NEAR
 from covopt.files.formats import Saved, check_format, damaged, read_any
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
@@ -293,8 +294,8 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
 def _checked(matrix: SymmetricMatrix, tol: float) -> SymmetricMatrix:
     """Return the matrix that the reasons are about."""
     found = symmetric(matrix.values, matrix.exact)
-    if not 0 < tol <= LOOSEST_TOL:
-        raise ValueError(f"the tolerance {tol!r} is not between 0 and {LOOSEST_TOL:g}")
+    if not 0 < tol <= NEAR:
+        raise ValueError(f"the tolerance {tol!r} is not between 0 and {NEAR:g}")
     if matrix.exact is not None and not np.array_equal(matrix.exact.astype(float), matrix.values):
         raise ValueError("the exact entries differ from the floats")
     return found.settled(tol)

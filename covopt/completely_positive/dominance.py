@@ -18,8 +18,9 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve
 
 from covopt.checks.optional import required
-from covopt.completely_positive.matrix import DEFAULT_TOL, EXACT_SIZE, NEAR, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
+from covopt.exact.rank import FOUND, NEAR
 
 
 def comparison_matrix(A: np.ndarray) -> np.ndarray:
@@ -51,9 +52,7 @@ def smallest_comparison(A: np.ndarray) -> float:
     return float(eigvalsh(comparison_matrix(A / np.outer(roots, roots)), subset_by_index=[0, 0])[0])
 
 
-def dominance_factor(
-    A: np.ndarray, tol: float = DEFAULT_TOL, *, drop: float | None = None
-) -> np.ndarray | None:
+def dominance_factor(A: np.ndarray, tol: float = FOUND, *, drop: float | None = None) -> np.ndarray | None:
     r"""Factor a matrix with a connected support graph and a positive semidefinite comparison matrix.
 
     .. math:: A = B^\top B,\quad B \ge 0,\quad \text{each row of } B \text{ on one edge or one vertex}

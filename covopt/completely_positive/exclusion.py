@@ -25,17 +25,11 @@ import numpy as np
 
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
-from covopt.completely_positive.matrix import (
-    DEFAULT_TOL,
-    EXACT_SIZE,
-    NEAR,
-    SymmetricMatrix,
-    read_matrix,
-    support_pattern,
-)
+from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix, read_matrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError
 from covopt.exact.elimination import bareiss, integer_table, negative_direction
+from covopt.exact.rank import FOUND, NEAR
 from covopt.files.schema import fractions
 
 MAX_ORDER = 16
@@ -162,7 +156,7 @@ def is_copositive_exact(S: Any) -> bool:
     return scan_copositive(S).copositive
 
 
-def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
+def negative_entry(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
     """Return the most negative entry where it is no rounding: BᵀB with B ≥ 0 has none.
 
     Parameters
@@ -189,7 +183,7 @@ def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason 
     return Reason("not_cp", None, "entry", tuple(range(len(A))), {"row": i, "column": j})
 
 
-def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
+def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
     """Return v with vᵀAv < 0: BᵀB is positive semidefinite.
 
     Exact entries: v is exact too. Floats: vᵀAv < −tol·(Σ|v_i|√a_ii)², so that no matrix within the tolerance is
@@ -218,7 +212,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Re
     return _negative(matrix, "eigenvalue", tol)
 
 
-def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
+def indefinite_comparison(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
     """Return v with vᵀMv < 0 for the comparison matrix M of a triangle-free A: then A is not completely positive.
 
     With two entries a row at most, flipping one of them turns a factor of A into one of M.
@@ -275,7 +269,7 @@ def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
     return SymmetricMatrix(comparison_matrix(matrix.values), exact)
 
 
-def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float = DEFAULT_TOL) -> bool:
+def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float = FOUND) -> bool:
     """Whether vᵀAv < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
 
     Parameters
@@ -294,7 +288,7 @@ def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float 
     return separated(matrix, np.outer(v, v), tol)
 
 
-def separated(matrix: SymmetricMatrix, S: Any, tol: float = DEFAULT_TOL) -> bool:
+def separated(matrix: SymmetricMatrix, S: Any, tol: float = FOUND) -> bool:
     """Whether ⟨A, S⟩ < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
 
     Parameters

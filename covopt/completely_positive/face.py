@@ -26,14 +26,14 @@ from covopt.completely_positive.exclusion import (
 )
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
 from covopt.completely_positive.face_recovery import candidate_matrices, coprime, minimise_over_k1
-from covopt.completely_positive.matrix import NEAR, SymmetricMatrix, read_matrix
+from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rank import NEAR
 from covopt.files.schema import fractions
 
 logger = logging.getLogger(__name__)
 
-TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
 
@@ -149,9 +149,9 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     point = minimise_over_k1(matrix.values, time_limit_s=limit)
     if point is None:
         return _none("the semidefinite program gave no point")
-    if point.value > TOUCHING:
+    if point.value > NEAR:
         return _none(f"A is off the boundary: every K¹ matrix of trace n gives at least {point.value:.1e}")
-    if point.value < -TOUCHING:
+    if point.value < -NEAR:
         return _none(f"a copositive matrix gives {point.value:.1e} < 0: A is not completely positive")
     exact = matrix.fractions()
     for S in candidate_matrices(exact, point):

@@ -9,8 +9,9 @@ from math import ceil
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from covopt.completely_positive.matrix import NEAR, Matrix
+from covopt.completely_positive.matrix import Matrix
 from covopt.exact.elimination import row_reduce
+from covopt.exact.rank import NEAR
 
 MILP_SECONDS = 20.0
 

@@ -19,13 +19,12 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from covopt.checks.optional import required
-from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, NEAR, Matrix
+from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, Matrix
 from covopt.exact.elimination import integer_table, row_reduce
+from covopt.exact.rank import FOUND, NEAR
+from covopt.limits import HALF
 
-SCALINGS = 6
 CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
-SETTLED = 1e-6
-SOLVER_TOL = 1e-10
 # smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
 SINGULAR = 1e-3
 GRIDS = (4, 16, 64, 1024, 2**16)
@@ -106,12 +105,13 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
     if triples:
         constraints.append(cvxpy.hstack(triples) >= 0)
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(cvxpy.multiply(cost, S))), constraints)
-    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), SOLVER_TOL) | {"max_threads": 1}
+    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), FOUND) | {"max_threads": 1}
     if time_limit_s is not None:
         options["time_limit"] = time_limit_s
     d = 1 / np.sqrt(np.diag(A))
     best: ParriloPoint | None = None
-    for _ in range(SCALINGS):
+    last, apart = np.inf, n
+    while NEAR < apart < HALF * last:
         scaled_A = A * np.outer(d, d)
         cost.value = scaled_A / (np.trace(scaled_A) / n)
         try:
@@ -125,11 +125,10 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
         found = (S.value + S.value.T) / 2
         # both diagonals at one: the number does not depend on the scaling that was tried
         value = float(np.sum(cost.value * found)) / n
-        if best is None or value < best.value + SETTLED * abs(best.value) + 1e-9:
+        if best is None or value < best.value + NEAR * abs(best.value) + 1e-9:
             best = ParriloPoint(value, d, found)
         diagonal = np.diag(found)
-        if np.max(np.abs(diagonal - 1)) < SETTLED:
-            break
+        last, apart = apart, float(np.max(np.abs(diagonal - 1)))
         d = d * np.sqrt(np.clip(diagonal, 1e-4, None))
     return best
 

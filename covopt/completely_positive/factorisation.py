@@ -13,13 +13,10 @@ from scipy.sparse import csr_array
 from covopt.checks.optional import required
 from covopt.checks.speaking import tell
 from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
-from covopt.completely_positive.matrix import DEFAULT_TOL, Pattern, support_pattern
-from covopt.limits import checkpoint, now
+from covopt.completely_positive.matrix import Pattern, support_pattern
+from covopt.exact.rank import FOUND
+from covopt.limits import HALF, PIECE, checkpoint, now
 from covopt.sparsify.reduction import caratheodory as spend
-
-DENSE = 3e5  # entries of a Jacobian: larger ones stay sparse
-LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and every start costs seconds
-RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
 
 
 def residual_of(A: np.ndarray, B: np.ndarray) -> float:
@@ -42,7 +39,7 @@ def numerical_factor(
     n_starts: int = 32,
     max_iter: int = 200,
     time_limit_s: float | None = None,
-    tol: float = DEFAULT_TOL,
+    tol: float = FOUND,
     random_state: int | None = 0,
 ) -> np.ndarray | None:
     r"""Look for a nonnegative factor with ``n_rows`` rows.
@@ -89,8 +86,8 @@ def numerical_factor(
     unit = A / np.outer(roots, roots)
     n = len(unit)
     supports = _supports(support_pattern(unit, tol))
-    large = n * (n + 1) // 2 * n * n_rows > DENSE
-    for _ in range(max(2, n_starts // LARGE_SHARE) if large else n_starts):
+    entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian: size makes room, and every start costs seconds
+    for _ in range(min(n_starts, max(2, n_starts * PIECE // entries))):
         if end is not None and now() > end:
             return None
         mask = _assign(supports, n_rows, n, rng)
@@ -116,7 +113,7 @@ def _assign(
 ) -> np.ndarray:
     """Draw the support of every row: cliques that cover every edge, then others, each used twice only if need be."""
     cover, cliques = supports
-    chosen = _random_cover(cliques, n, rng) if rng.random() < RANDOM_COVERS else []
+    chosen = _random_cover(cliques, n, rng) if rng.random() < HALF else []
     if not chosen or len(chosen) > n_rows:
         chosen = list(cover)
     known = {tuple(clique) for clique in chosen}
@@ -161,7 +158,7 @@ def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
     r, k = np.nonzero(free[:, i] & free[:, j])
     at = np.concatenate([k, k]), np.concatenate([place[r, i[k]], place[r, j[k]]])
     shape = (len(i), int(free.sum()))
-    large = shape[0] * shape[1] > DENSE
+    large = shape[0] * shape[1] > PIECE  # stays sparse
 
     def full(u: np.ndarray) -> np.ndarray:
         checkpoint()

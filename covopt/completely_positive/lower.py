@@ -12,14 +12,14 @@ from scipy.sparse import csr_array
 
 from covopt.checks.optional import required
 from covopt.completely_positive.graphs import is_triangle_free
-from covopt.completely_positive.matrix import DEFAULT_TOL, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.definite import singular_values_between
-from covopt.exact.rank import exact_rank
+from covopt.exact.rank import FOUND, exact_rank
 from covopt.exact.rounding import gamma
 
 
-def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
+def rank_bound(matrix: SymmetricMatrix, tol: float = FOUND) -> int:
     """Bound the rank of A, and so its CP-rank, from below.
 
     Exact entries: the rank. Floats: the singular values of
@@ -50,7 +50,7 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
     return int((singular_values_between(unit)[0] > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
 
 
-def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int | None:
+def triangle_free_rank(matrix: SymmetricMatrix, tol: float = FOUND) -> int | None:
     r"""Return the CP-rank of a matrix with a connected triangle-free support graph, if it is completely positive.
 
     .. math::
@@ -112,7 +112,7 @@ CLIQUE_BUDGET = 5_000  # maximal cliques that are looked at
 MILP_SIZE = 20_000
 
 
-def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
+def clique_cover_bound(A: np.ndarray, tol: float = FOUND) -> int:
     r"""Bound the CP-rank from below by the fewest cliques that cover the support graph.
 
     .. math::

@@ -23,14 +23,13 @@ from covopt.completely_positive.graphs import MOST_ROWS, graph_matrix, is_graph
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, TableWarning
 from covopt.exact.elimination import integer_row
+from covopt.exact.rank import COMPUTED, FOUND
 
-ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the entry: more than that is no rounding
 LARGEST = 1e300
 # of an entry in a file, a numerator or a denominator: Python writes no integers much longer
 MOST_DIGITS = 3900
 EXACT_SIZE = 40  # rows that are eliminated in integers
 LARGEST_DENOMINATOR = 5000  # that entries are recognised with; what comes of it is checked exactly, too
-NEAR = 1e-7  # of size one, what doubles take for zero: a choice of what is tried, every answer is checked exactly
 Exact = np.ndarray  # of fractions, shape (n, n)
 Matrix = Sequence[Sequence[Fraction]] | Exact
 
@@ -190,7 +189,7 @@ def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix
         raise InputError(f"A[{i}, {j}] is {values[i, j]}; every entry must be a finite number.")
     if exact is None:
         roots, lost = np.sqrt(np.abs(np.diag(values))), np.zeros_like(values, dtype=bool)
-        differ = np.abs(values - values.T) > ASYMMETRY * np.maximum(np.abs(values), np.outer(roots, roots))
+        differ = np.abs(values - values.T) > COMPUTED * np.maximum(np.abs(values), np.outer(roots, roots))
     else:
         differ, lost = exact != exact.T, (exact != 0) & (values == 0)
         different = {id(entry): entry for entry in exact.flat}.values()
@@ -298,10 +297,6 @@ def _digits(word: str) -> str:
     return re.sub(r"\D", "", word.lower().partition("e")[0]).strip("0")
 
 
-DEFAULT_TOL = 1e-9
-LOOSEST_TOL = 1e-6  # patterns lose their meaning above
-
-
 @dataclass(frozen=True)
 class Pattern:
     """Support graph of a matrix.
@@ -332,7 +327,7 @@ class Pattern:
         return [tuple(group) for group in groups.values()]
 
 
-def support_pattern(A: np.ndarray, tol: float = DEFAULT_TOL) -> Pattern:
+def support_pattern(A: np.ndarray, tol: float = FOUND) -> Pattern:
     """Read the support graph off a symmetric matrix.
 
     Parameters

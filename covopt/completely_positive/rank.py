@@ -19,16 +19,11 @@ from covopt.completely_positive.dominance import dominance_factor, dominance_row
 from covopt.completely_positive.exclusion import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound, triangle_free_rank
-from covopt.completely_positive.matrix import (
-    DEFAULT_TOL,
-    LOOSEST_TOL,
-    SymmetricMatrix,
-    read_matrix,
-    support_pattern,
-)
+from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix, support_pattern
 from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
+from covopt.exact.rank import FOUND, NEAR
 from covopt.limits import HALF, TimeUp, checkpoint, limited, now, patiently
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
@@ -41,7 +36,7 @@ def cp_rank(
     A: Any,
     *,
     method: str = "auto",
-    tol: float = DEFAULT_TOL,
+    tol: float = FOUND,
     time_limit_s: float | None = 300.0,
     random_state: int | None = 0,
 ) -> CPRankCertificate:
@@ -98,8 +93,8 @@ def cp_rank(
     'not_cp'
     """
     began = now()
-    rule = f"positive and at most {LOOSEST_TOL:g}, or patterns lose their meaning"
-    tol = check_number("tol", tol, rule, lambda t: 0 < t <= LOOSEST_TOL)
+    rule = f"positive and at most {NEAR:g}, or patterns lose their meaning"
+    tol = check_number("tol", tol, rule, lambda t: 0 < t <= NEAR)
     check_choice("method", method, METHODS)
     limit = check_time_limit(time_limit_s)
     random_state = check_random_state(random_state)

@@ -35,14 +35,14 @@ from scipy.linalg import LinAlgError, qr, solve_triangular
 
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, NEAR, Matrix, SymmetricMatrix
+from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, Matrix, SymmetricMatrix
 from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
-from covopt.exact.rank import exact_rank
+from covopt.exact.rank import NEAR, exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
+from covopt.limits import HALF
 
-MOST_WEIGHTS = 60
 PROOFS = {
     "product": "BᵀB = A in rational arithmetic",
     "weights": "A = Σ w_k u_k u_kᵀ with rational w_k > 0, u_k ≥ 0 parallel to its rows",
@@ -50,9 +50,8 @@ PROOFS = {
     "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
 }
 CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
-STEPS = 6
 MOST_UNKNOWNS = 6000
-SLACK = 1.0 + 2.0**-27  # above γ(n) of norms of up to n = MOST_UNKNOWNS² entries
+SLACK = 1.0 + gamma(2 * MOST_UNKNOWNS**2)  # of norms of so many entries
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
@@ -118,11 +117,12 @@ def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np
     ends = np.cumsum([len(basis) for basis in bases])[:-1]
     norms = [_norm(column) for column in C.T]
     N = [basis.astype(float) for basis in bases]
-    for _ in range(STEPS):
+    last = np.inf
+    while True:
         X = np.array([_fractions(x) @ basis for x, basis in zip(t, bases, strict=True)])
         R = goal - (X[:, a] * X[:, b]).sum(0)
         size = _norm(R)
-        found = _inverse(X.astype(float), N, a, b) if size < 1e-2 else None
+        found = _inverse(X.astype(float), N, a, b) if size < min(1e-2, HALF * last) else None
         if found is None:
             return False
         T, defect, spread = found
@@ -134,9 +134,8 @@ def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np
                 for column, kept, least in zip((X @ C).T, zeros.T, room, strict=True)
             ):
                 return True
-        moves = np.split(T @ R.astype(float), ends)
+        moves, last = np.split(T @ R.astype(float), ends), size
         t = [x + move for x, move in zip(t, moves, strict=True)]
-    return False
 
 
 def _fractions(values: np.ndarray) -> np.ndarray:
@@ -232,7 +231,7 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     rows = np.array(table[0], dtype=object).reshape(B.shape)
     if (rows.T @ rows == A * table[1] ** 2).all():
         return "product"
-    if max(B.shape) <= MOST_WEIGHTS and _has_weights(A, B):
+    if max(B.shape) <= EXACT_SIZE and _has_weights(A, B):
         return "weights"
     if len(A) <= EXACT_SIZE and completes(A, B):
         return "completion"

@@ -22,6 +22,9 @@ what the entries are made of:
 - :data:`ATOMS`, 1e-11: columns of activations or of squares, computed from computed neurons, whose dependence
   Carathéodory's step spends.
 - :data:`FOUND`, 1e-9: rows that are there because they nearly vanish at a neuron, which an iteration has found.
+- :data:`NEAR`, 1e-6: what is only tried or looked at, and checked by other means.
+
+Other numbers that are compared, relative to what they are made of, are the same up to these, too.
 
 A decision is no proof. Where a bound rests on one, what was dropped is paid for
 (:func:`covopt.exact.rounding.transfer_up`), or the rank is bounded (:func:`rank_at_least`) or exact
@@ -43,6 +46,7 @@ from covopt.exact.rounding import EPS, gamma
 COMPUTED = 1e-12
 ATOMS = 1e-11
 FOUND = 1e-9
+NEAR = 1e-6
 RAY = 64 * EPS
 LINE = 4 * EPS
 SAME_DIGITS = 10  # of unit vectors that were computed: further digits are rounding

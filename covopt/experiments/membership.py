@@ -32,10 +32,10 @@ from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_tol
 from covopt.checks.wording import Brief
-from covopt.completely_positive.matrix import ASYMMETRY
 from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import UNIT, allowance, gamma, up
 from covopt.oracles.base import settle_doubts
 from covopt.widths.sigma_rank import descend
@@ -224,7 +224,7 @@ def cone_membership(
 
 def _read(K: Any, K_sigma: Any, bias: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Return K and Kᵠ − β²11ᵀ, and the norm of the pair."""
-    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
+    first, second = to_symmetric("K", K, COMPUTED), to_symmetric("K_sigma", K_sigma, COMPUTED)
     if first.shape != second.shape:
         raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
     second = second - check_bias(bias) ** 2

@@ -11,9 +11,7 @@ from scipy.optimize import brentq
 from covopt.checks.validation import as_doubles
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rounding import EPS, UNIT
-
-TINY = 1e-300
+from covopt.exact.rounding import EPS, TINY, UNIT
 
 
 def as_columns(values: Any) -> np.ndarray:

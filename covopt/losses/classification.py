@@ -14,7 +14,8 @@ from scipy.special import expit, log_softmax, softmax, xlogy
 from covopt.checks.wording import listed
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
-from covopt.losses.base import TINY, Loss, PiecewiseQuadratic
+from covopt.exact.rounding import TINY
+from covopt.losses.base import Loss, PiecewiseQuadratic
 
 INFINITE = (np.inf, -np.inf)
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from covopt.checks.validation import check_positive
 from covopt.errors import InputError
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.losses.base import PiecewiseQuadratic, as_columns
 
-FLAT = 1e-12  # of the largest number: multipliers that differ by no more are equal
-INTERPOLATES = 1e-9  # of max|y|: a network that misses the points by no more counts as one through them
+INTERPOLATES = FOUND  # of max|y|: a network that misses the points by no more counts as one through them
 
 
 class Interpolation(PiecewiseQuadratic):
@@ -47,7 +47,7 @@ class Interpolation(PiecewiseQuadratic):
         """See the base class: rows of zeros stay, unless the others are equal numbers."""
         some = U.any(axis=1, keepdims=True)
         apart = np.abs(U - U.mean(axis=0, where=some)).max(initial=0.0, where=some) if some.any() else 0.0
-        is_flat = apart <= FLAT * np.abs(U).max(initial=0.0)
+        is_flat = apart <= COMPUTED * np.abs(U).max(initial=0.0)
         return np.broadcast_to(np.where(is_flat, 1.0, some), U.shape)
 
 

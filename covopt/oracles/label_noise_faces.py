@@ -30,12 +30,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.exact.rank import COMPUTED, EPS, numerical_rank
+from covopt.exact.rank import COMPUTED, EPS, FOUND, numerical_rank
 from covopt.exact.rounding import gamma
 from covopt.oracles.signs.lagrangian import ROOM
 from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
-from covopt.potentials import HINGE
 
 # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
 SMALL = 1e-6
@@ -226,7 +225,7 @@ class MetricFaces:
         slope = np.einsum("fr,fr->f", unit, self.sums.gradient[cell])
         metric = np.nansum(np.square(heights), axis=1)
         bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
-        good = counts & (inside > HINGE) & moving & (metric > 0)
+        good = counts & (inside > FOUND) & moving & (metric > 0)
         unit, cell, sign, slope, metric = unit[good], cell[good], sign[good], slope[good], metric[good]
         values = np.abs(slope) / np.sqrt(metric) / factor[good]
         w = sign[:, None] * unit / np.sqrt(metric)[:, None]

@@ -8,13 +8,13 @@ import numpy as np
 
 from covopt.checks.wording import counted, one_line
 from covopt.errors import CovoptError
+from covopt.exact.rounding import EPS
 from covopt.oracles.base import heights
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
     INK,
     MOST_MARKS,
     PALE,
-    ROUNDING,
     Line,
     Marked,
     Picture,
@@ -171,7 +171,7 @@ def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
 
 def _slack(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        slack = np.maximum(1.0 - np.abs(_values(solution, w)), ROUNDING)
+        slack = np.maximum(1.0 - np.abs(_values(solution, w)), EPS)
         return np.argsort(np.argsort(slack, kind="stable")) + 1, slack
 
     most = max(len(tight), min(len(marked.hidden), MOST_MARKS))

@@ -9,18 +9,8 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.pictures import (
-    GREY,
-    INK,
-    NEGATIVE,
-    PALE,
-    POSITIVE,
-    ROUNDING,
-    Line,
-    Picture,
-    Points,
-    draw,
-)
+from covopt.exact.rounding import EPS
+from covopt.plotting.pictures import GREY, INK, NEGATIVE, PALE, POSITIVE, Line, Picture, Points, draw
 from covopt.plotting.predictions import has_classes
 
 if TYPE_CHECKING:
@@ -46,8 +36,8 @@ def bracket_of(solution: Any) -> np.ndarray:
     rounds[~np.isfinite(rounds)] = np.nan  # not known yet
     time, lower, upper = rounds[:, 0], np.fmax.accumulate(rounds[:, 1]), np.fmin.accumulate(rounds[:, 2])
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.maximum((upper - lower) / np.abs(upper), ROUNDING)
-    settled = (solution.time_s, solution.lower_bound, solution.objective, max(solution.gap, ROUNDING))
+        gap = np.maximum((upper - lower) / np.abs(upper), EPS)
+    settled = (solution.time_s, solution.lower_bound, solution.objective, max(solution.gap, EPS))
     ends = zip((time, lower, upper, gap), settled, strict=True)
     return np.array([np.append(of, end) for of, end in ends])
 
@@ -144,7 +134,7 @@ def path_pictures(solutions: Sequence[Any], seen: Any = None) -> list[Picture]:
     if seen is not None:
         fit.append(Line(seen.lams, seen.qualities.mean(axis=1), f"{how} on rows left out", GREY, 3))
     gaps = [
-        line(np.maximum([s.gap for s in solutions], ROUNDING), "relative gap"),
+        line(np.maximum([s.gap for s in solutions], EPS), "relative gap"),
         Line(lams, np.full(len(lams), solutions[0].tol), "tolerance", GREY, 1, 1.0),
     ]
     return [

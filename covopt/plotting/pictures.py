@@ -26,7 +26,6 @@ CLASS_TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
 SYMBOLS = ("o", "^", "s", "D", "v", "P")
 MOST_OUTPUTS = 4  # and inputs: lines of one picture, which differ by their dashes
 MOST_MARKS = 2000  # of one kind
-ROUNDING = 1e-16  # what is less is drawn as this on a logarithmic axis
 
 
 class Marked(NamedTuple):

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-from covopt.losses.base import TINY
+from covopt.exact.rounding import TINY
 from covopt.problems.problem import Problem
 
 FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import lstsq, qr, svd
 
-from covopt.exact.rank import COMPUTED, group_rays, numerical_rank, row_span
+from covopt.exact.rank import ATOMS, COMPUTED, group_rays, numerical_rank, row_span
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)
 # What counts as the same: a step whose outputs or norm drift further than this, relatively, is not taken.
-DRIFT = 2e-11
-NORM_DRIFT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def as_good(new: HiddenLayer, outputs: np.ndarray, squared_norm: float) -> bool:
     scale = float(np.abs(outputs).max(initial=0.0))
     size = float((np.abs(new.activations) @ np.abs(new.outgoing)).max(initial=0.0))
     drift = float(np.abs(new.outputs - outputs).max(initial=0.0))
-    return drift <= DRIFT * scale + 8 * EPS * size and new.squared_norm <= squared_norm * (1 + NORM_DRIFT)
+    return drift <= ATOMS * scale + 8 * EPS * size and new.squared_norm <= squared_norm * (1 + COMPUTED)
 
 
 def project_incoming(inputs: np.ndarray, incoming: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.linalg import lstsq, qr, solve_triangular
 
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.wording import counted
-from covopt.exact.rank import ATOMS, numerical_rank
+from covopt.exact.rank import ATOMS, COMPUTED, numerical_rank
 from covopt.limits import TimeUp, limited
 from covopt.sparsify.layer import (
     EPS,
@@ -26,7 +26,6 @@ from covopt.sparsify.layer import (
 )
 
 PRESERVES = ("covariances", "outputs")
-PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
 FEWER = "Give it fewer rows: a sample of the table."
 
 Smaller = TypeVar("Smaller")
@@ -134,7 +133,7 @@ def _same_squares(was: np.ndarray, now: np.ndarray) -> bool:
         upper, count = np.asarray(np.linalg.qr(np.hstack([was, now]), mode="r")), was.shape[1]
         was, now = upper[:, :count], upper[:, count:]
     square = was @ was.T
-    return bool(np.linalg.norm(square - now @ now.T) <= PAIR_DRIFT * np.linalg.norm(square) + EPS**2)
+    return bool(np.linalg.norm(square - now @ now.T) <= ATOMS * np.linalg.norm(square) + EPS**2)
 
 
 def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
@@ -241,7 +240,6 @@ def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------- Carathéodory
-NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
 def caratheodory(atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -320,7 +318,7 @@ def _eliminate(null, masses, costs):
         row /= size
         terms = costs * row
         total = terms.sum()
-        if abs(total) <= NEUTRAL * np.abs(terms).sum():  # the sign of a rounding error decides nothing
+        if abs(total) <= COMPUTED * np.abs(terms).sum():  # the sign of a rounding error decides nothing
             total = row[longest]
         if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in cost
             row = -row

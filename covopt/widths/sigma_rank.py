@@ -12,11 +12,12 @@ from scipy.optimize import least_squares
 from covopt.checks.validation import check_bias, check_time_limit, check_tol
 from covopt.checks.wording import Brief
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound
-from covopt.completely_positive.matrix import ASYMMETRY, SymmetricMatrix, support_pattern
+from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.rank import cp_rank
 from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS, gamma
 from covopt.limits import HALF
 
@@ -47,7 +48,7 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, 
     (array([[2.]]), array([[1.]]), 0.0)
     """
     beta = check_bias(bias)
-    first, second = to_symmetric("K", K, ASYMMETRY), to_symmetric("K_sigma", K_sigma, ASYMMETRY)
+    first, second = to_symmetric("K", K, COMPUTED), to_symmetric("K_sigma", K_sigma, COMPUTED)
     if first.shape != second.shape:
         raise InputError(
             f"K has shape {first.shape} but K_sigma has {second.shape}; both belong to the same points."

@@ -23,7 +23,7 @@ def sorted_rows(rows):
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 @pytest.mark.parametrize(("n", "d"), [(9, 2), (17, 3), (3, 4)])
 def test_streamed_cells_are_the_cells(suffix, n, d, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_BYTES", 256)  # several blocks
+    monkeypatch.setattr(files, "PIECE", 256)  # several blocks
     X = np.random.default_rng(n).standard_normal((n, d))
     said = []
     count = write_cells(X, tmp_path / f"cells{suffix}", bias=1.0, report=said.append)
@@ -61,7 +61,7 @@ def test_other_suffixes(tmp_path):
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
     """850,000 cells of eight bytes are written in less memory than they take."""
-    monkeypatch.setattr(files, "BLOCK_BYTES", 1 << 19)
+    monkeypatch.setattr(files, "PIECE", 1 << 19)
     X = np.random.default_rng(0).standard_normal((58, 4))
     tracemalloc.start()
     try:

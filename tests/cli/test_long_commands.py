@@ -196,7 +196,7 @@ def test_where_nothing_can_be_written_that_is_said(monkeypatch):
 
 
 def test_cells_on_a_disk_that_is_full(monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(files, "PIECE", 64)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
     try:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.losses.base import TINY
+from covopt.exact.rounding import TINY
 
 SIGNS = np.array([[1.0], [-1.0]])
 # products of slack and multiplier that Gondzio's correctors leave alone, and what multipliers are lifted to, in goals
