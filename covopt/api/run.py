@@ -18,11 +18,12 @@ from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
 from covopt.checks.speaking import round_line, tell, tell_result, timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
+from covopt.exact.rank import FOUND
 from covopt.limits import now
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
-from covopt.oracles.support import BY_FACES, SHOWN, bound_gauge, fan_limit
+from covopt.oracles.support import SHOWN, bound_gauge, fan_limit
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
@@ -204,7 +205,7 @@ class Run:
             # a dual of few points has few faces of its own
             oracle = self.task.oracle(self.problem) if dual.all() else None
             if isinstance(oracle, FaceOracle):
-                found = oracle.proved_bound(dual[:, 0], 1.0 + BY_FACES)
+                found = oracle.proved_bound(dual[:, 0], 1.0 + FOUND)
         return bound_gauge(rows, dual).value if found is None else found
 
     def _finished(self, point: Point, clock: Clock) -> Network:

@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from covopt.data import Data
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import allowance, gamma, lengths_up, total_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
@@ -134,7 +135,7 @@ class LabelNoiseGauge:
         oracle = self._oracle(effort)
         if oracle is not None:
             answer = oracle.price(asked, threshold=np.inf)
-            attained = (1.0 + ATTAINED) * float(np.abs(answer.values).max(initial=0.0))
+            attained = (1.0 + FOUND) * float(np.abs(answer.values).max(initial=0.0))
             exact = answer.upper_bound <= attained
             # the dual in these units, the weights and the lengths are rounded
             found = up(

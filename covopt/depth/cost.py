@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
+from covopt.certificates.stated import AGREES
 from covopt.checks.memory import GIB, memory_left
 from covopt.checks.speaking import speaking, stage, tell_bound, tell_found, tell_timings, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
@@ -21,7 +22,7 @@ from covopt.depth.bounds import Bound, chain_bounds, closed_bounds, tree_bounds
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.solution import AGREES, DeepSolution
+from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap

@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from covopt.depth.layers import TOUCHES, Layout
+from covopt.depth.layers import Layout
+from covopt.exact.rank import COMPUTED, NEAR
 from covopt.limits import checkpoint
 from covopt.losses import Loss
 
@@ -200,7 +201,7 @@ def polish(
         touching = [
             (ell, int(i), int(j))
             for ell, z in enumerate(values)
-            for i, j in np.argwhere(np.abs(z) <= TOUCHES * size)
+            for i, j in np.argwhere(np.abs(z) <= NEAR * size)
         ]
         for ell, i, j in touching:
             flips += 1
@@ -259,7 +260,6 @@ def _in_cell(
 
 
 OUTER_ROUNDS = 8
-MEETS = 1e-11  # of max|y|: a hundredth of what counts as interpolation
 
 
 def descend(
@@ -353,7 +353,7 @@ def meet(
             break
         step = np.linalg.lstsq(slopes, (values - Y).ravel(), rcond=1e-10)[0]
         theta = theta - step
-    return best if best is not None and least <= MEETS * float(np.abs(Y).max(initial=0.0)) else None
+    return best if best is not None and least <= COMPUTED * float(np.abs(Y).max(initial=0.0)) else None
 
 
 def _linearised(

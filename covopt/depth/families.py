@@ -13,11 +13,10 @@ import numpy as np
 
 from covopt.checks import memory
 from covopt.depth.structs import Listed
-from covopt.exact.rounding import allowance, dot_bounds, gamma, up
+from covopt.exact.rounding import TINY, allowance, dot_bounds, gamma, up
 from covopt.oracles.pricing import price
 
 LAYER_BYTES = 40.0  # of a number of a layer and what is made of it
-_LOST = 1e-300  # more than the products of a layer lose where they underflow
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class Recursion:
                 if self._charged:
                     sizes = sizes + self._charges @ np.hypot(root * heights[: self._n], self._bias)
             # 0·∞ is not known to be small; what underflowed is above zero
-            sizes = np.where(np.isnan(sizes), np.inf, sizes) + _LOST
+            sizes = np.where(np.isnan(sizes), np.inf, sizes) + TINY
             # a member that nothing is known of any more
             fresh = np.where(self._endless[:, None], np.inf, np.zeros_like(heights))
             fresh[self._present] = np.maximum.reduceat(sizes[self._order], self._starts, axis=0) * room

@@ -23,6 +23,7 @@ from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, random_start
 from covopt.errors import InputError
+from covopt.exact.rank import FOUND
 from covopt.files.schema import DEEP_FIT
 from covopt.limits import HALF, now, seconds_left
 from covopt.losses import Loss
@@ -130,7 +131,6 @@ class DeepFit(DeepSolution):
 
 
 LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
-SILENT = 1e-9  # ‖w_in‖‖w_out‖ of neurons that are dropped, against the largest
 
 
 def fit_deep(
@@ -297,7 +297,7 @@ class TrainedSearch(UpperSearch):
         if not gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
             low = decay(layout, theta, self.data.X, self._loss, self.lam)
         before = self.found(layout, low)
-        found = self.found(*trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2)))
+        found = self.found(*trim(layout, low, silent=FOUND * max(1.0, float(np.abs(low).max()) ** 2)))
         if found[0] > before[0] * (1.0 + 1e-9):
             found = before
         self._offer(found, source)

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from covopt.errors import InputError
+from covopt.exact.rank import NEAR
 from covopt.files.schema import numbers
 from covopt.network import DeepReLUNetwork, ReLUNetwork, check_inputs
 from covopt.network.base import with_neurons
@@ -151,7 +152,6 @@ class Layout:
         return Layout.of_layers(layers, network.n_inputs, bias, output_bias)
 
 
-TOUCHES = 1e-6  # of the largest pre-activation: what counts as zero
 MOST_NUMBERS = 4_000_000  # of the Jacobians of all pre-activations: beyond it they are not formed
 
 
@@ -199,7 +199,7 @@ def stationarity(
         target = target + np.einsum("nk,nkp->p", gradient, slopes[-1])
     size = max(float(np.abs(z).max(initial=0.0)) for z in values[:-1])
     for z, slope in zip(values[:-1], slopes[:-1], strict=True):
-        at = np.abs(z) <= TOUCHES * size
+        at = np.abs(z) <= NEAR * size
         signs = np.where(z > 0.0, 1.0, -1.0)[at]
         columns.append(signs[:, None] * slope[at])
         low.append(np.zeros(int(at.sum())))

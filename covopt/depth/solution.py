@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from covopt.certificates.stated import same_table
+from covopt.certificates.stated import AGREES, same_table
 from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import Check, counted, listed
 from covopt.data import Data
@@ -28,7 +28,6 @@ from covopt.status import Status
 
 FORMAT = "covopt-deep-solution"
 SCHEMA = 1
-AGREES = 1e-9
 
 
 @dataclass(eq=False, repr=False)

@@ -39,11 +39,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from covopt.exact.rank import NEAR
 from covopt.exact.rounding import down, up
 from covopt.limits import checkpoint
 
 MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
-LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
 
 
 def corners_of(dim: int) -> np.ndarray:
@@ -138,7 +138,7 @@ class Search:
             Boxes.
         """
         cutoff = self.upper / self.lam
-        least = LEAST_SHARE * cutoff
+        least = NEAR * cutoff
         start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
         found = branch_and_bound(self._box, *start, self.upper, tol=tol, most=most)
         # c below the least is charged nothing; λΣc above the cutoff is above the upper bound

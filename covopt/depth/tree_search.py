@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from covopt.arrangement.highs import linear_program
 from covopt.certificates.conjugate import balanced
 from covopt.depth.families import Child, DualTree, Family, bits, child_of, needs, rows_of
-from covopt.exact.rank import row_span
+from covopt.exact.rank import NEAR, row_span
 from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
@@ -27,7 +27,6 @@ SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
 FEW, TIGHT = 12, 1e-4  # the same for at most so many rows
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SIDES = 8  # half a polygon about the circle: two per cent are lost at most
-SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
 
 
 class TreeSearch:
@@ -276,7 +275,7 @@ class TreeSearch:
         factors = table @ vector / norms
         rests = np.abs(vector - factors[:, None] * table).max(axis=1)
         near = int(np.argmin(rests))
-        if rests[near] <= SAME * size:
+        if rests[near] <= NEAR * size:
             return near, float(factors[near])
         if len(members) >= most:
             return 0, 0.0  # the rest is the whole vector

@@ -22,10 +22,9 @@ from covopt.checks.validation import check_bias
 from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rank import FOUND
 from covopt.experiments.images import LayerImage
 from covopt.experiments.representations import RepresentationProblem
-
-OUTSIDE = 1e-9  # share of Tr K_ℓ that passes for rounding
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Covariances(Brief):
         found = []
         for top, image in zip(self._factors, self._images, strict=True):
             defect = image.defect(top) ** 2
-            value = image.cost(top) if defect <= OUTSIDE else np.inf
+            value = image.cost(top) if defect <= FOUND else np.inf
             found.append(Term(value, image.rank, defect))
         return tuple(found)
 

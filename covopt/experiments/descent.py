@@ -10,13 +10,13 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_count, check_positive
 from covopt.errors import InputError
+from covopt.exact.rounding import EPS
 from covopt.experiments.forces import measure
 from covopt.experiments.images import LayerImage
 from covopt.experiments.representations import RepresentationProblem
 
 DIRECTIONS = ("along", "plain")
 ARMIJO = 1e-4
-SMALLEST_STEP = 1e-18
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ def _search(
     """Halve the step until it descends; return where it ends, the value there and the step."""
     weights = [image.weights(z) for image, z in zip(images, Z, strict=True)]
     square = _inner(move, move)
-    while eta * square > SMALLEST_STEP * max(1.0, abs(value)):
+    while eta * square > EPS * max(1.0, abs(value)):
         trial: list[np.ndarray] = []
         for layer, (z, d, w) in enumerate(zip(Z, move, weights, strict=True)):
             if (

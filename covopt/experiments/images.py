@@ -13,7 +13,7 @@ import numpy as np
 
 from covopt.depth.layers import Layout, as_chain, check_kind
 from covopt.errors import InputError
-from covopt.exact.rank import numerical_rank, of_given
+from covopt.exact.rank import NEAR, numerical_rank, of_given
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 
@@ -61,9 +61,7 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
 
 
 # Ranks here are decided, not proved: no bound rests on them, and the image says how clear each decision was.
-SMALL = 1e-6  # singular values above this share of the largest are never taken for zero
 CLEAR_RATIO = 1e3
-CLEAR_SIZE = 1e-7  # a pseudo-inverse amplifies rounding by the inverse of this: half of the digits stay
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +115,7 @@ class LayerImage:
         if self.rank_tol is not None:
             return numerical_rank(share, self.rank_tol)
         shares = np.maximum(np.append(share, floor), floor)
-        candidates = np.flatnonzero(shares <= SMALL)  # the first that is dropped
+        candidates = np.flatnonzero(shares <= NEAR)  # the first that is dropped
         if len(candidates) == 0:
             return len(share)
         return int(candidates[(shares[candidates - 1] / shares[candidates]).argmax()])
@@ -141,7 +139,7 @@ class LayerImage:
     def is_clear(self) -> bool:
         """Whether a pseudo-inverse can be trusted: no singular value near the decision, or ε is positive."""
         return self.tikhonov > 0 or (
-            self.kept >= CLEAR_RATIO * self.dropped and self.kept >= CLEAR_SIZE
+            self.kept >= CLEAR_RATIO * self.dropped and self.kept >= NEAR
         )  # fmt: skip
 
     @property

@@ -35,7 +35,7 @@ from covopt.checks.wording import Brief
 from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
-from covopt.exact.rank import COMPUTED
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import UNIT, allowance, gamma, up
 from covopt.oracles.base import settle_doubts
 from covopt.widths.sigma_rank import descend
@@ -128,8 +128,6 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
     return QuadraticMinimum(float(np.nextafter(bound, -np.inf)), z[order], values[order])
 
 
-RIDGE = 1e-9
-NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
 SLIDES = 5  # iterations between two local descents on the atoms
 DESCENTS = 60  # evaluations of one
 NEAR = 0.98  # cosine of atoms that descend as one
@@ -300,7 +298,7 @@ def check_membership(
         lowest = minimise(0.5 * (A + A.T), 0.5 * (B + B.T), budget=budget).lower_bound
         mass = max(0.0, float(np.trace(first)))
         length = float(np.hypot(np.linalg.norm(A), np.linalg.norm(B)))
-        return bool(lowest >= -NEGATIVE * length and total + error - min(0.0, lowest) * mass < 0)
+        return bool(lowest >= -FOUND * length and total + error - min(0.0, lowest) * mass < 0)
     return False
 
 
@@ -332,7 +330,7 @@ def _project(points: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return the points that have mass, the nonnegative masses of least squares, and what they miss."""
     atoms, count = _atoms(points), len(points)
     # a little of the identity makes the columns independent
-    matrix = np.concatenate([atoms.T, RIDGE * np.eye(count)])
+    matrix = np.concatenate([atoms.T, FOUND * np.eye(count)])
     masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
     return points[masses > 0], masses[masses > 0], masses @ atoms - target
 

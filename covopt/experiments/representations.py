@@ -23,12 +23,12 @@ from covopt.checks.validation import check_bias, check_choice, check_number, che
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.depth.layers import Layout
 from covopt.errors import InputError, PrecisionWarning
+from covopt.exact.rank import NEAR
 from covopt.experiments.images import LayerImage, as_matrices
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 
 OUTPUT_BIASES = ("penalized", "none")
-ADMISSIBLE = 1e-7  # share of ‖Z‖ outside of the image that passes for rounding
 
 
 class RepresentationProblem:
@@ -221,7 +221,7 @@ class RepresentationProblem:
         found = self.check(Z)
         images = self.images(found)
         for image, z in zip(images, found, strict=True):
-            if (defect := image.defect(z)) > ADMISSIBLE:
+            if (defect := image.defect(z)) > NEAR:
                 raise InputError(
                     f"Z_{image.layer + 1} lies outside of the image of the layer before it, by {defect:.1e} of its "
                     "norm: no network has these representations; use project(Z) first, or a positive tikhonov."
@@ -343,7 +343,7 @@ class RepresentationProblem:
         """
         found = self.check(Z)
         return tuple(
-            image.cost(z) if image.defect(z) <= ADMISSIBLE else np.inf
+            image.cost(z) if image.defect(z) <= NEAR else np.inf
             for image, z in zip(self.images(found), found, strict=True)
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted, one_line
-from covopt.oracles.base import VANISHING
+from covopt.exact.rank import FOUND
 from covopt.plotting.dual import dual_values, scaled_dual
 from covopt.plotting.function import kinks_of
 from covopt.plotting.pictures import (
@@ -103,7 +103,7 @@ def describe(solution: Any) -> Neurons:
     norms = np.linalg.norm(lifted, axis=1)
     for j, w in enumerate(hidden):
         reach = lifted @ w
-        side[j] = np.where(np.abs(reach) <= VANISHING * norms * np.linalg.norm(w), 0, np.sign(reach))
+        side[j] = np.where(np.abs(reach) <= FOUND * norms * np.linalg.norm(w), 0, np.sign(reach))
     known: dict[bytes, int] = {}
     cell = np.array([known.setdefault(row.tobytes(), len(known) + 1) for row in side], dtype=int)
     yours = hidden if solution.scaling is None else solution.scaling.fold(hidden, data.bias)

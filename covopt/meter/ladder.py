@@ -16,18 +16,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
+from covopt.exact.rank import COMPUTED, FOUND, NEAR
 from covopt.limits import LONGEST_S, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
 # of what is done again and again, and the relative fall that ends it, or a cone program
-ROUNDS, EVEN = 1000, 1e-13
-CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
+ROUNDS = 1000
 RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
 MOST = 500_000  # pairs of a row and a neuron: some seconds
 # share of the largest mass below which a neuron is tried without, and excess of a pull that counts
-LIGHT = 1e-9
 
 
 class Refitted(NamedTuple):
@@ -70,7 +69,7 @@ def rungs(
         network = balanced(with_top(network, fitted))
         yield "refitted", network
         value = objective(network, X, loss, lam)
-        if len(network.weights) == 2 or value >= before * (1.0 - EVEN):
+        if len(network.weights) == 2 or value >= before * (1.0 - COMPUTED):
             break
         before = value
 
@@ -116,7 +115,7 @@ def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
             weights[ell + 1] *= np.where(live, 1.0 / np.where(live, scale, 1.0), 0.0)
         found = replace(network, weights=weights, biases=biases)
         norm = found.squared_norm
-        if len(weights) == 2 or before - norm <= EVEN * before:
+        if len(weights) == 2 or before - norm <= COMPUTED * before:
             break
         before = norm
     return found
@@ -136,7 +135,7 @@ def shortest(layer: HiddenLayer) -> HiddenLayer:
         if not as_good(found, outputs, best.squared_norm):
             break
         best = found
-        if fall <= EVEN * best.squared_norm:
+        if fall <= COMPUTED * best.squared_norm:
             break
     return best
 
@@ -172,7 +171,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
     weights, offset, *_ = fit.cornered() or fit.descended()
     best, value = layer, fit.value(layer)
     size = np.linalg.norm(weights, axis=1)
-    for kept in (size > LIGHT * size.max(initial=0.0), size > 0.0):
+    for kept in (size > FOUND * size.max(initial=0.0), size > 0.0):
         root = np.sqrt(size[kept])[:, None]
         new = replace(
             layer, incoming=fit.units[kept] * root, outgoing=weights[kept] / root,
@@ -215,7 +214,7 @@ class _Refit:
 
     def cornered(self) -> Refitted | None:
         """Return the optimum for a loss with a corner; None for others, and where it is too much."""
-        if self.loss.smoothed(CORNER) is self.loss or self.k > 1:
+        if self.loss.smoothed(NEAR) is self.loss or self.k > 1:
             return None
         constant = self.layer.constant if self.has_offset else 0.0
         return solve_corners(self.features, self.loss, self.lam, constant, self.price)
@@ -224,7 +223,7 @@ class _Refit:
         """Return weights and offset by descent."""
         lengths = np.linalg.norm(self.layer.incoming, axis=1)
         offset = np.zeros(self.layer.outgoing.shape[1]) if self.layer.offset is None else self.layer.offset
-        smooth = self.loss.smoothed(CORNER)
+        smooth = self.loss.smoothed(NEAR)
         start = self.join(lengths, self.layer.outgoing, offset)
         scale = 1.0 / max(abs(self.both(start, smooth)[0]), 1e-300)
 
@@ -243,7 +242,7 @@ class _Refit:
             size = np.linalg.norm(weights, axis=1)
             pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
             height = np.linalg.norm(pulls, axis=1)
-            back = (height > 2.0 * self.lam * (1.0 + LIGHT)) & (size <= LIGHT * size.max(initial=0.0))
+            back = (height > 2.0 * self.lam * (1.0 + FOUND)) & (size <= FOUND * size.max(initial=0.0))
             if not back.any():
                 break
             size[back] = FRESH * size.max()
@@ -329,7 +328,7 @@ def solve_corners(
     linear = np.append(loss.conjugate_gradient(np.zeros((n, 1))), 0.0)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = EVEN
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = COMPUTED
     settings.time_limit = min(LONGEST_S, max(0.05, seconds_left()))
     cones = [clarabel.NonnegativeConeT(2 * (m + n)), clarabel.ZeroConeT(1)]
     answer = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()

@@ -22,11 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import checkpoint
 
-DEPENDENT = 1e-13  # squared relative distance to the span of earlier columns
-STALL = 1e-14  # relative decrease of the square in two sweeps that ends a descent
-GAIN = 1e-9  # relative gain of a tangent that another one may follow
 MOST_STEPS = 200  # of a climb: tangents, or directions of outputs; of a tangent: sweeps
 LEAST_SWEEPS = 8  # of the first tangents
 ENDED = -1  # instead of the steps of a climb
@@ -64,7 +62,7 @@ def _add_column(column, basis, triangle, count):
             basis[count, j] -= dot * basis[p, j]
     for j in range(r):
         rest += basis[count, j] * basis[count, j]
-    if rest <= DEPENDENT * size:
+    if rest <= COMPUTED * size:
         return False
     length = np.sqrt(rest)
     triangle[count, count] = length
@@ -140,7 +138,7 @@ def least_norm(columns, squares, low, high, x, Q, goal, most, work):
         if turn % 2 == 1:
             _newton(columns, low, high, x, Q, work)
             square = inner(Q, Q)
-            if square >= last * (1.0 - STALL) or square <= goal * goal:
+            if square >= last * (1.0 - COMPUTED) or square <= goal * goal:
                 return turn + 1
             last = square
     return most
@@ -256,9 +254,9 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
                 value = found
                 for j in range(r):
                     w[j] = v[j]
-            if value > last + GAIN * abs(value):
+            if value > last + FOUND * abs(value):
                 break
-        if not value > last + GAIN * abs(value):
+        if not value > last + FOUND * abs(value):
             if made < sweeps or sweeps == most_sweeps:
                 return value, tangents + 1, True, looked
             room[8][0] = 4 * sweeps

@@ -14,13 +14,12 @@ from math import comb
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.rank import merge_lines
+from covopt.exact.rank import FOUND, merge_lines
 from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked
 from covopt.oracles.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
 MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
-ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
 
 
 def few_lines(n_lines: int, rank: int) -> str:
@@ -118,7 +117,7 @@ class FaceOracle:
         neurons, values = ranked(neurons, values)
         best = float(np.abs(values).max(initial=0.0))
         # rows that nearly depend on each other can hide the neuron whose value the bound is
-        close = best * (1.0 + ATTAINED) + 16 * ROUNDING * float(np.abs(dual) @ self._lengths)
+        close = best * (1.0 + FOUND) + 16 * ROUNDING * float(np.abs(dual) @ self._lengths)
         return Pricing(
             *kept(neurons, values, 0.0, max_neurons), float(max(bound, best)), bool(bound <= close)
         )

@@ -30,14 +30,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.exact.rank import COMPUTED, EPS, FOUND, numerical_rank
+from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
 from covopt.oracles.signs.lagrangian import ROOM
 from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
 
 # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
-SMALL = 1e-6
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
 PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
 
@@ -131,7 +130,7 @@ class MetricFaces:
             gram = np.einsum("fri,frs,fsj->fij", basis, metric, basis, optimize=True)
             values, vectors = np.linalg.eigh(gram)
             full = (mass > 0).sum(axis=1) >= d
-            by_rows = np.flatnonzero(full & (values[:, 0] < SMALL))
+            by_rows = np.flatnonzero(full & (values[:, 0] < NEAR))
             for f in by_rows:
                 seen = mass[f] > 0
                 active = np.sqrt(mass[f, seen])[:, None] * (rows.lines[seen] @ basis[f])

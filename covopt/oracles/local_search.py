@@ -13,7 +13,7 @@ from covopt.exact.rank import ASCENT_DIGITS, FOUND, first_of_each, null_space
 from covopt.exact.rounding import TINY
 from covopt.limits import PIECE, checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
-from covopt.oracles.base import VANISHING, Pricing, heights, kept
+from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
 POWERS, MET = 30, 3  # steps of the power method before a climb; digits to which starts have met after them
@@ -133,7 +133,7 @@ def climb_outputs(
 def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> tuple[np.ndarray, float]:
     """Jump to the top eigenvector of the cell's quadratic form on the flat through w, if that is higher."""
     heights = rows @ w
-    at_zero = np.abs(heights) <= VANISHING * np.linalg.norm(rows, axis=1)
+    at_zero = np.abs(heights) <= FOUND * np.linalg.norm(rows, axis=1)
     matrix = dual[heights > 0].T @ rows[heights > 0]
     if at_zero.any():
         basis = null_space(rows[at_zero], FOUND).T

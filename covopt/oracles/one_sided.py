@@ -30,11 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.exact.definite import quadratic_up
+from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
 from covopt.limits import now
 
-ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
-LEAST = 1e-6  # smallest τ, relative to the row
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
 COUPLING = 0.3  # first step of Y, of what M curves by
 MOST_SQUARES = 500_000  # entries of S, for all rows: a round takes some hundredths of a second
@@ -68,7 +67,7 @@ def quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, fl
     scale = float(np.abs(eigenvalues).max() + np.linalg.norm(b))
     if scale == 0.0:
         return 0.0, 0.0, vectors[:, -1]
-    nu = float(eigenvalues[-1]) + ABOVE * scale
+    nu = float(eigenvalues[-1]) + COMPUTED * scale
     for _ in range(60):
         # w of length one: the inverse of its length is concave in ν, and Newton's steps come from below
         w = 0.5 * b / (nu - eigenvalues)
@@ -111,7 +110,7 @@ def quadratics(
     mean, moments = before or (np.zeros(r), np.eye(r) / r)
     known = 0 if before is None else n_rounds // 2
     alpha, tilt = np.zeros(len(m)), np.zeros((len(m), r))
-    floor = LEAST * norms[convex]
+    floor = NEAR * norms[convex]
     for turn in range(n_rounds if before is None else max(n_rounds // 4, 1)):
         tau = np.maximum(np.sqrt(np.maximum(np.einsum("ij,ij->i", zp @ moments, zp), 0.0)), floor)
         t, turned = zm @ mean, zm @ moments
@@ -223,11 +222,11 @@ def quartics(
         known, fourth, coupling = n_rounds // 2, before.fourth, before.coupling
     alpha, bend, best = np.zeros(n), np.zeros(n), None
     for turn in range(max(n_rounds // 2, 1) if known else n_rounds):
-        second = np.maximum(np.einsum("ij,ij->i", rows @ moments, rows), (LEAST * lengths) ** 2)
+        second = np.maximum(np.einsum("ij,ij->i", rows @ moments, rows), (NEAR * lengths) ** 2)
         touch, t = np.sqrt(second), rows @ mean
         top, rise, fall = from_above(touch, lengths)
         # below: the best of quartics, of the line t and of zero, averaged
-        turned = np.sqrt(np.maximum(fourth / second, (LEAST * lengths) ** 2))
+        turned = np.sqrt(np.maximum(fourth / second, (NEAR * lengths) ** 2))
         bent = 0.5 * t + 0.75 * second / turned - 0.25 * fourth / turned**3
         line = np.maximum(t, 0.0)
         is_bent = bent > line
@@ -251,7 +250,7 @@ def quartics(
         deep = np.outer(trace, trace) / r
         high, beside, x = quadratic_maximum(radius * form - size * deep, math.sqrt(radius) * pull)
         high /= radius
-        lift = high - LEAST * size
+        lift = high - NEAR * size
         spent = constant @ weights + float((weights * tops) @ flat**2) - lift / r
         paid = float(
             weights

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from covopt.exact.rank import NEAR
 from covopt.exact.rounding import lengths_up, operator_norm_up, transfer_up, up
 
 MOST = 64  # bounds that are kept; the oldest go
-ALIKE = 1e-6  # relative difference of two duals, up to a factor, above which a transfer is not tried
 
 
 class Proved(NamedTuple):
@@ -91,7 +91,7 @@ def _transferred(rows: np.ndarray, dual: np.ndarray, known: Proved) -> float:
     own_rows = np.ldexp(known.rows, power.astype(int)[:, None])
     own_dual = np.ldexp(known.dual, -power.astype(int)[:, None])
     turn = np.linalg.lstsq(own_dual, dual, rcond=None)[0].T
-    if not np.abs(dual - own_dual @ turn.T).max() <= ALIKE * np.abs(dual).max():
+    if not np.abs(dual - own_dual @ turn.T).max() <= NEAR * np.abs(dual).max():
         return math.inf
     basis = np.linalg.lstsq(own_rows, rows, rcond=None)[0].T
     if not np.isfinite(basis).all():

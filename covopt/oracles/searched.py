@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rank import FOUND
 from covopt.oracles.base import Pricing
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import merged, sign_nodes, suits_boxes, suits_signs
@@ -23,7 +24,6 @@ from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
 ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
 CLOSE = 0.1  # of the tolerance, what a proof may leave; of the excess that climbs have met, what a look may
-ABOVE = 1e-9  # what a neuron has to exceed one by
 LOOK = 1_000_000  # boxes that look for what climbs have missed: a second
 
 
@@ -112,4 +112,4 @@ class SearchedThenProved:
 
 
 def _count(found: Pricing) -> int:
-    return int((np.abs(found.values) > 1.0 + ABOVE).sum())
+    return int((np.abs(found.values) > 1.0 + FOUND).sum())

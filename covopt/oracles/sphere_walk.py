@@ -16,11 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS
 
 SIGN_TOLERANCE = 16 * EPS
-TIE = 1e-12  # crossings closer than this (radians) switch the local-maximum filter off
-LEAST_SLOPE = 1e-15  # of a unit row along a circle that it crosses
 FEW = 24  # rows that the gradient of a cell is held against first
 FAST = {"nnan", "nsz", "contract"}  # of straight-line code: no sums are taken in another order
 
@@ -67,15 +66,15 @@ class Circles:
 def find_leans(rows, norms, frames, order, cosine, sine, after):
     """Return ``lean``, ``lone``, ``merged`` and ``tied`` of some circles, given by their frames."""
     x, y, height = (np.take_along_axis(frames[:, a] @ rows.T, order, axis=1) for a in range(3))
-    slope = after * np.maximum(np.abs(cosine * y - sine * x), LEAST_SLOPE * norms[order])
+    slope = after * np.maximum(np.abs(cosine * y - sine * x), EPS * norms[order])
     lean = height / slope
     turned = [np.concatenate([each[:, 1:], -each[:, :1]], axis=1) for each in (cosine, sine)]
     # the angle that rounding can account for: 1/s ≤ 1 + |lean| for the sine s of two circles
     blur = SIGN_TOLERANCE * (2.0 + np.abs(lean) + np.abs(np.roll(lean, -1, axis=1)))
     gap, ahead = cosine * turned[1] - sine * turned[0], cosine * turned[0] + sine * turned[1] > 0.0
-    clear = gap > np.maximum(TIE, blur)
+    clear = gap > np.maximum(COMPUTED, blur)
     lone = clear & np.roll(clear, 1, axis=1)
-    tied = ((gap <= np.maximum(2.0 * TIE, blur)) & ahead).any(axis=1)
+    tied = ((gap <= np.maximum(2.0 * COMPUTED, blur)) & ahead).any(axis=1)
     return lean, lone, (gap <= blur) & ahead, tied
 
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import HALF, now, seconds_left
 from covopt.oracles.base import MOST_DIMENSIONS, affords
@@ -38,7 +39,6 @@ from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge, box_limit
 from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
-from covopt.oracles.faces import ATTAINED as BY_FACES
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
@@ -229,7 +229,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
         with contextlib.suppress(BudgetError):
             oracle = oracle_for(rows, 0, effort)
             best = oracle.bound(dual)
-            proved = oracle.proved_bound(dual, (1.0 + BY_FACES) * best)
+            proved = oracle.proved_bound(dual, (1.0 + FOUND) * best)
             if proved is not None:
                 return GaugeBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons

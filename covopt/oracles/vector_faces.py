@@ -43,7 +43,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
-from covopt.exact.rank import merge_lines
+from covopt.exact.rank import COMPUTED, NEAR, merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
@@ -60,9 +60,7 @@ from covopt.oracles.vector.face_lattice import (
 )
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
-ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
-INTERIOR = 1e-12
 SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
 KEPT_CELLS = 50_000
 WARM = 64
@@ -187,7 +185,7 @@ class VectorFaceOracle:
         bound = float(max(bound, values[0]))
         if self.proved:
             remember(self.rows, dual, bound)
-        attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
+        attained = bound <= values[0] * (1 + NEAR) + ROUNDING * lipschitz
         return Pricing(*kept(neurons, values, threshold, max_neurons), bound, exact=bool(attained))
 
 
@@ -296,7 +294,7 @@ class _Search:
         gaps = top - second + 4.0 * error + 2.0 * (2.0 * np.sqrt(top) + self.worst) * self.worst
         self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
         # a point on the boundary is reported by the face whose interior it is in, a zero of G by none
-        good = (margin[:count] > INTERIOR) & (values >= self.threshold) & (values > 4.0 * self.error)
+        good = (margin[:count] > COMPUTED) & (values >= self.threshold) & (values > 4.0 * self.error)
         w = w[good]
         return w[self._are_peaks(level, face[good], w)] if len(w) else w
 

@@ -17,6 +17,7 @@ from covopt.certificates.certify import residual_of
 from covopt.checks.wording import Brief, Check
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
+from covopt.exact.rank import FOUND
 from covopt.files.formats import read_any
 from covopt.losses import Interpolation, make_loss
 from covopt.losses.regression import INTERPOLATES
@@ -126,7 +127,6 @@ FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))
 LEVELS = (0.1, 0.01, 1e-3)  # of λ, for interpolation
 STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
 TOL_GRADIENT = 1e-8  # in units of the gradients
-MARGIN = 1e-9  # of the bound: far above rounding, far below any real contradiction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +275,7 @@ def cross_check(
         missed = 0.0
         if through:  # what the bound may exceed the norm by, where the points are met up to rounding
             missed = 2.0 * float(np.abs(solution.dual).sum()) * INTERPOLATES * float(np.abs(data.Y).max())
-        if report.objective < solution.lower_bound * (1.0 - MARGIN) - missed:
+        if report.objective < solution.lower_bound * (1.0 - FOUND) - missed:
             raise contradicted(report, contradiction_file)
         cost = min(value for name, value in report.ladder.items() if name in report.networks)
         if cost < least:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rank import FOUND
 from covopt.training.model import BatchedNetworks, torch
 from covopt.training.schedule import DEFAULT_RATE, Member, Phase, Stream, generator
 
@@ -34,7 +35,6 @@ DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
 TRIALS = 20  # evaluations that one search may use
 NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
 _PATIENCE = 10  # steps in a row that improve neither the value nor the gradient
-_CURVED = 1e-10  # least cosine between s and y of a curvature pair that is kept
 BETAS = (0.9, 0.999)  # of Adam
 PAIRS = 10  # of curvature, that L-BFGS remembers
 DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
@@ -244,7 +244,7 @@ class BatchedLBFGS:
         move, gradient = self._low[rows, None] * self._d[rows], self._low_gradient[rows]
         value, change = self._low_value[rows], gradient - self._gradient[rows]
         curvature, square = (move * change).sum(1), (change**2).sum(1)
-        good = curvature > _CURVED * torch.sqrt((move**2).sum(1) * square)
+        good = curvature > FOUND * torch.sqrt((move**2).sum(1) * square)
         pairs, at = rows[good], self._count[rows[good]] % PAIRS
         self._s[pairs, at], self._y[pairs, at] = move[good], change[good]
         self._rho[pairs, at] = 1.0 / curvature[good]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.certificates.stated import AGREES
 from covopt.data import Data
 from covopt.depth import DeepFit, DeepSolution
 from covopt.depth.bounds import (
@@ -22,7 +23,6 @@ from covopt.depth.bounds import (
 )
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.pairs import PairBound
-from covopt.depth.solution import AGREES
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import above
 from covopt.network import DeepReLUNetwork

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import tell
-from covopt.exact.rank import ASCENT_DIGITS
+from covopt.exact.rank import ASCENT_DIGITS, COMPUTED
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import WORK, Pricing, heights, kept, ranked
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
@@ -27,7 +27,6 @@ from covopt.oracles.cones.scalar import TYPICAL, GaugeBound, Scalar
 
 NEAR = 1.01  # over the value: a mean below it is not worth a search of its own
 MOST_DIMENSIONS = 100  # beyond, the paths to boxes take gigabytes, and norms prove as much
-SHARP = 1e-11  # what that may leave: near a single maximum it takes no more boxes than 1e-8
 SLICE = 4096  # boxes of a root between two looks at interrupts, deadlines and the other roots
 POINTS = 64  # that are kept of a root
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
@@ -248,7 +247,7 @@ def box_gauge(
         Directions to try beside those of a local search.
     rtol : float
         Wanted distance of the bound to the largest |F| met, relative. Where the maximum is one point, the bound comes
-        closer (:data:`SHARP`), with no more boxes.
+        closer (:data:`COMPUTED`), with no more boxes.
     max_nodes : int, optional
         Boxes; :func:`box_limit` by default.
     n_threads : int
@@ -293,7 +292,7 @@ def box_gauge(
 
     few = scalar.V.shape[1] <= MOST_DIMENSIONS
     # half of the boxes for the H that is wanted
-    if few and not ask(wanted, max(max_nodes // 2, 1), min(rtol, SHARP)):
+    if few and not ask(wanted, max(max_nodes // 2, 1), min(rtol, COMPUTED)):
         while nodes < max_nodes:
             base = max(scalar.best, wanted)
             mean = math.sqrt(base * lowest)

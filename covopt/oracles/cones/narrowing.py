@@ -17,11 +17,11 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import COMPUTED
 from covopt.oracles.ascent import inner
 from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
 
 SURE = 1.02  # how far the ellipsoid has to be missed before it is shown
-LIFT = 1e-13  # of ν and μ, for a factor that exists
 
 
 class Sign(IntEnum):
@@ -92,7 +92,7 @@ def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, 
     r = len(b)
     A, scratch = np.empty((r, r)), np.empty((r + 1, r + 1))
     w, z, tilted, y = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
-    lift = LIFT * (abs(nu) + abs(mu))
+    lift = COMPUTED * (abs(nu) + abs(mu))
     nu, mu = nu + lift, mu + lift
     if not nu + mu + rest < np.inf or not factor(M, nu, 0.0, A):
         return 0

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner, put
 
 STEPS = 60
-UNIT = 1e-7  # how long s has to be, but for this
-CLOSE = 1e-11  # distance from the spectrum, relative to the size of M and b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,7 +105,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
             nu = low + 0.2 * (high - low)
             continue
         norm = shift(A, b, w)
-        done = abs(norm - 1.0) <= UNIT
+        done = abs(norm - 1.0) <= NEAR
         if done:
             break
         put(w, y)
@@ -126,11 +125,11 @@ def on_sphere(M, b, w, v, z, start, A, y):
             square = 1.0 / np.sqrt(square)
             for j in range(r):
                 z[j] = y[j] * square
-            done = high - low <= CLOSE * scale
+            done = high - low <= COMPUTED * scale
             if not done:
                 nu += step
-                if not nu > low + 0.1 * CLOSE * scale:
-                    nu = low + max(0.02 * (high - low), 0.5 * CLOSE * scale)
+                if not nu > low + 0.1 * COMPUTED * scale:
+                    nu = low + max(0.02 * (high - low), 0.5 * COMPUTED * scale)
         if done:
             break
     if not done:

@@ -23,8 +23,8 @@ from math import comb, inf
 import numpy as np
 
 from covopt.errors import UnclearRanksError
+from covopt.exact.rank import FOUND
 from covopt.limits import PIECE
-from covopt.oracles.base import VANISHING
 
 BLOCK = 1 << 13  # faces that are priced at a time
 ASTRONOMICAL = 10**18
@@ -207,7 +207,7 @@ def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
         rest = parts[of][:, :, 1:] - 2.0 * along[:, :, None] * mirror[:, None, 1:]
         size = np.linalg.norm(rest, axis=2)
         size[inside[of]] = 0.0
-        vanishing = size <= VANISHING
+        vanishing = size <= FOUND
         vanishing[np.arange(len(row)), row] = True
         turned = np.einsum("cdr,cd->cr", basis[of], mirror)
         lower = basis[of][:, 1:] - 2.0 * mirror[:, 1:, None] * turned[:, None, :]
