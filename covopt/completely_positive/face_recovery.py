@@ -110,7 +110,7 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
         options["time_limit"] = time_limit_s
     d = 1 / np.sqrt(np.diag(A))
     best: ParriloPoint | None = None
-    last, apart = np.inf, n
+    last, apart = np.inf, float(n)
     while NEAR < apart < HALF * last:
         scaled_A = A * np.outer(d, d)
         cost.value = scaled_A / (np.trace(scaled_A) / n)

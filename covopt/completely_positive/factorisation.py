@@ -15,7 +15,7 @@ from covopt.checks.speaking import tell
 from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
 from covopt.completely_positive.matrix import Pattern, support_pattern
 from covopt.exact.rank import FOUND
-from covopt.limits import HALF, PIECE, checkpoint, now
+from covopt.limits import PIECE, checkpoint, now
 from covopt.sparsify.reduction import caratheodory as spend
 
 
@@ -113,8 +113,8 @@ def _assign(
 ) -> np.ndarray:
     """Draw the support of every row: cliques that cover every edge, then others, each used twice only if need be."""
     cover, cliques = supports
-    chosen = _random_cover(cliques, n, rng) if rng.random() < HALF else []
-    if not chosen or len(chosen) > n_rows:
+    chosen = _random_cover(cliques, n, rng)
+    if len(chosen) > n_rows:
         chosen = list(cover)
     known = {tuple(clique) for clique in chosen}
     spare = [clique for clique in cliques if tuple(clique) not in known]

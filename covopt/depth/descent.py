@@ -21,8 +21,6 @@ from covopt.exact.rank import COMPUTED, NEAR
 from covopt.limits import checkpoint
 from covopt.losses import Loss
 
-ROUNDS = 3  # L-BFGS ends early on kinks; started anew it goes on
-
 
 def objective(layout: Layout, theta: np.ndarray, X: np.ndarray, loss: Loss, lam: float) -> float:
     """Return C(Z_L) + λ‖W‖².
@@ -54,7 +52,7 @@ def decay(
     """
     value = _value_of(layout, X, loss, lam)
     best, before = theta, objective(layout, theta, X, loss, lam)
-    for _ in range(ROUNDS):
+    while True:  # L-BFGS ends early on kinks; started anew it goes on
         answer = minimize(
             value, best, jac=True, method="L-BFGS-B",
             options={"maxiter": steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9},
@@ -62,7 +60,7 @@ def decay(
         if not answer.fun < before:
             break
         best, gained, before = answer.x, before - answer.fun, answer.fun
-        if gained <= 1e-7 * before:
+        if gained <= NEAR * before:
             break
     return best
 

@@ -33,7 +33,7 @@ from covopt.depth.gram_cells import LOST, MOST_CELLS, MOST_HALVED, Cells, mark
 from covopt.depth.two_rows import LARGE, exactly, products
 from covopt.depth.upper import Found, UpperSearch
 from covopt.exact.rounding import above, below, down, up
-from covopt.limits import TimeUp, checkpoint
+from covopt.limits import HALF, TimeUp, checkpoint
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,6 @@ def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
 
 
 ROUNDS = MOST_HALVED  # each halves a cell once at most
-SHARE = 0.5  # of a layer's part of what is missing: cells that lose more by themselves are halved
 
 
 def gram_search(
@@ -289,7 +288,7 @@ def _raised(
     """Halve cells until their bound is ``aim`` or they are too many, and yield bounds and trees on the way."""
     fresh = [np.arange(1) for _ in layers]
     asked: list[np.ndarray | None] = [None for _ in layers]
-    share, told = SHARE, 0.0
+    share, told = HALF, 0.0  # of a layer's part of what is missing: cells that lose more are halved
     for _ in range(ROUNDS):
         for k in range(len(layers) - 1, -1, -1):
             checkpoint()

@@ -120,7 +120,6 @@ def _widened(
 KEPT = 3  # networks that go on to the next depth, and random ones that are begun with
 EXTRA = (0, 2)  # small random neurons that a layer gets
 TRAINED_STARTS = 40
-POLISHED = 4  # of the trained ones
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
 NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
@@ -190,7 +189,7 @@ class UpperSearch:
         ]
         fits = [entry for entry in trained if entry is not None]
         fits.sort(key=lambda entry: entry[0])
-        for _, layout, theta in fits[:POLISHED]:
+        for _, layout, theta in fits[:KEPT]:
             self.improve(layout, theta, "trained with weight decay")
 
     def continue_in_depth(self, kept: list[Found], most: int) -> None:

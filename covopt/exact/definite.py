@@ -24,7 +24,7 @@ import numpy as np
 from covopt.exact.rounding import TINY, UNIT, allowance, down, gamma, lengths_up, scaled_up, up
 
 LOST = 2.0**-10  # orthonormality beyond which a decomposition says nothing
-_ROOM = 1.0 + 2.0**-20
+ROOM = 1.0 + 2.0**-20  # more than a few sums and products of numbers that are not negative err by
 
 
 def product_error_up(first: np.ndarray, second: np.ndarray) -> float:
@@ -133,9 +133,9 @@ def spectrum_error_up(
     size = np.linalg.norm(matrices, axis=(-2, -1)) + np.linalg.norm(values, axis=-1)
     gram = np.swapaxes(vectors, -1, -2) @ vectors - np.eye(n)
     share = gamma(n + 8)
-    turn = np.linalg.norm(gram, axis=(-2, -1)) * _ROOM + (n + 1.0) * share
-    rest = np.linalg.norm(matrices @ vectors - vectors * values[..., None, :], axis=(-2, -1)) * _ROOM
-    delta = rest + (np.sqrt(n) * share + turn) * size * _ROOM + TINY
+    turn = np.linalg.norm(gram, axis=(-2, -1)) * ROOM + (n + 1.0) * share
+    rest = np.linalg.norm(matrices @ vectors - vectors * values[..., None, :], axis=(-2, -1)) * ROOM
+    delta = rest + (np.sqrt(n) * share + turn) * size * ROOM + TINY
     lost = ~(turn < LOST)
     return np.where(lost, np.inf, delta), np.where(lost, np.inf, turn)
 

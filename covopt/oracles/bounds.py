@@ -18,12 +18,11 @@ import numpy as np
 
 from covopt.exact.rounding import TINY, lengths_up, total_up, up
 from covopt.limits import HALF, TimeUp, now, seconds_left
+from covopt.oracles.base import affords
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
-GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
-MOST_LIFTED = 4000  # rows and dimensions whose lifted form is looked at: its proof is one factorisation
 
 
 class Relaxed(NamedTuple):
@@ -85,18 +84,19 @@ class Relaxation:
         began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
-            most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
-            while 0.0 < goal < found.value and (n_rounds := 2 * n_rounds) <= most:
-                self.moments, self.fourth = {}, {}
+            while dual.shape[1] == 1 and 0.0 < goal < found.value:
+                self.moments, self.fourth, n_rounds = {}, {}, 2 * n_rounds
                 again, missing = (
                     self._each_output(dual, n_rounds, seconds - (now() - began)),
                     found.value - goal,
                 )
                 found = min(found, again, key=lambda each: each.value)
-                if found.value - goal > 0.5 * missing:  # a goal that boxes have shown
+                if found.value - goal > HALF * missing:  # a goal that boxes have shown
                     break
         took = now() - began
-        lifts = dual.shape[1] > 1 and self.is_first and sum(self.rows.shape) <= MOST_LIFTED and dual.any()
+        lifts = (
+            dual.shape[1] > 1 and self.is_first and affords(float(sum(self.rows.shape)) ** 3) and dual.any()
+        )
         lifted = None
         if (lifts and took < seconds) or self.form is not None:
             lifted = self._lifted(dual, n_rounds, seconds - took, goal)
@@ -150,8 +150,10 @@ class Relaxation:
         # what was found is a bound; whoever set the deadline hears of it again
         with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
-            for _ in range(GOAL_ROUNDS):
-                if goal == 0.0 or form.proved() <= goal or now() > end:
+            missing = math.inf
+            while goal > 0.0 and now() < end:
+                last, missing = missing, form.proved() - goal
+                if not 0.0 < missing < HALF * last:
                     break
                 form.improve(n_rounds, seconds=end - now(), is_warm=True)
         return Relaxed(form.value, [form.atom()], form.proved) if np.isfinite(form.top) else None

@@ -20,6 +20,7 @@ import numpy as np
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.exact.rank import ASCENT_DIGITS
+from covopt.limits import PIECE
 from covopt.oracles.base import MOST_DIMENSIONS, Pricing, affords, kept, ranked
 from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
@@ -33,7 +34,6 @@ ROWS_PER_DIMENSION = 7  # up to which signs end
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
-MOST_FACES = 1_000_000  # in a table: some seconds
 
 
 def suits_signs(n_rows: int, rank: int) -> bool:
@@ -209,8 +209,8 @@ def exact_oracle(
             raise BudgetError(f"{n} rows in {rank} dimensions are too many for signs and for boxes")
         return SearchOracle(rows, n_threads=n_threads)
     faces = count_lattice(n, rank) if n_outputs else 0.0
-    if faces > MOST_FACES:
-        raise BudgetError(f"a table of {faces:.3g} faces is above {MOST_FACES:.0e}")
+    if faces > PIECE:
+        raise BudgetError(f"a table of {faces:.3g} faces is above {PIECE:.0e}")
     needed = TABLED * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
     if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before any of it is taken
         raise BudgetError("exact pricing needs more memory than there may be")

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covopt.exact.definite import ROOM
 from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
-from covopt.oracles.signs.lagrangian import ROOM
 from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
 

@@ -32,11 +32,10 @@ import numpy as np
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
-from covopt.limits import now
+from covopt.limits import PIECE, now
 
 SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
 COUPLING = 0.3  # first step of Y, of what M curves by
-MOST_SQUARES = 500_000  # entries of S, for all rows: a round takes some hundredths of a second
 
 
 class Quadratic(NamedTuple):
@@ -185,7 +184,7 @@ def suits_quartics(n_rows: int, rank: int) -> bool:
     (True, False, False)
     """
     squares = rank * (rank + 1) // 2
-    return rank > 3 and 4 * squares <= n_rows and squares * n_rows <= MOST_SQUARES
+    return rank > 3 and 4 * squares <= n_rows and squares * n_rows <= PIECE
 
 
 def from_above(touch: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

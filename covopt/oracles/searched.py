@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 
 from covopt.exact.rank import FOUND
+from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Pricing
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import merged, sign_nodes, suits_boxes, suits_signs
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
-ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
 CLOSE = 0.1  # of the tolerance, what a proof may leave; of the excess that climbs have met, what a look may
-LOOK = 1_000_000  # boxes that look for what climbs have missed: a second
 
 
 class SearchedThenProved:
@@ -81,7 +80,7 @@ class SearchedThenProved:
         """Return local maxima; the largest value that was met passes for a bound, and is none."""
         options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
         found = self.local.search(dual, **options, share=FIRST_SHARE)
-        if _count(found) >= ENOUGH * len(dual):
+        if _count(found) >= HALF * len(dual):
             return found
         if self.looks and self._sees_more and self.boxes is not None:
             found = self._look(self.boxes, dual, found)
@@ -92,7 +91,7 @@ class SearchedThenProved:
     def _look(self, boxes: BoxOracle, dual: np.ndarray, found: Pricing) -> Pricing:
         """Add what boxes find, all of it."""
         level = 1.0 + CLOSE * max(found.upper_bound - 1.0, self.tol)
-        more = boxes.price(dual, threshold=level, complete=True, max_nodes=LOOK)
+        more = boxes.price(dual, threshold=level, complete=True, max_nodes=PIECE)
         self._sees_more = _count(more) > 2 * _count(found)
         return merged(found, more)
 

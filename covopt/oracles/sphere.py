@@ -58,14 +58,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from covopt.limits import in_pieces
+from covopt.limits import PIECE, in_pieces
 from covopt.oracles.base import ROUNDING
 from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
 ETA = 200 * EPS  # times n(1 + q): η of the head
 WIDEST = 1e-4  # of η, for which the head's expansions hold
 BEYOND = 3.2  # times ηh: T
-ARCS = 262_144  # walked before what remains of them is looked at
 PER_CIRCLE = 4  # peaks that are reported, unless all are asked for
 
 
@@ -178,7 +177,7 @@ class SphereSweep:
         # where the maximum on an arc falls on its end, rounding must not hide both
         rounding = max(ROUNDING * self._lipschitz(mu, linear), beyond)
         found, best = [(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros(0))], 0.0
-        kinks, length = mu * self.norms, max(1, ARCS // n)
+        kinks, length = mu * self.norms, max(1, PIECE // n)
 
         def work(start: int, stop: int) -> None:
             nonlocal best

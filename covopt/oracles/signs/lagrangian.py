@@ -36,16 +36,14 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from covopt.exact.definite import product_error_up, top_eigenvalue_up
+from covopt.exact.definite import ROOM, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
 from covopt.limits import checkpoint, now
 
-PAIRS = 12  # columns of A and of B
+PAIRS = 12  # columns of A and of B, and eigenvalues that the smoothed maximum sees
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
 SPREAD, FREE = 0.1, 0.2  # of A and B at first; of d for one step
-TOPS = 12  # eigenvalues that the smoothed maximum sees
 SMALL = 250  # up to which a matrix is decomposed as it is
-ROOM = 1.0 + 2.0**-20  # more than a few sums and products of numbers that are not negative err by
 
 
 class LiftedForm:
@@ -149,7 +147,7 @@ class LiftedForm:
         """Return the largest eigenvalues, ascending, and their eigenvectors; big forms are not written out."""
         size, rank = parts.shape[1], self.rank
         if size <= SMALL:
-            return eigh(self.matrix(free, parts), subset_by_index=[max(size - TOPS, 0), size - 1])
+            return eigh(self.matrix(free, parts), subset_by_index=[max(size - PAIRS, 0), size - 1])
         block, diagonal, swapped = (
             (self.first * free[:, None]).T @ self.first,
             free * self.second**2,
@@ -164,9 +162,9 @@ class LiftedForm:
 
         form = LinearOperator((size, size), matvec=apply, dtype=float)
         try:
-            values, vectors = eigsh(form, TOPS, which="LA", v0=self.seeds, tol=tol)
+            values, vectors = eigsh(form, PAIRS, which="LA", v0=self.seeds, tol=tol)
         except ArpackError:
-            return eigh(self.matrix(free, parts), subset_by_index=[size - TOPS, size - 1])
+            return eigh(self.matrix(free, parts), subset_by_index=[size - PAIRS, size - 1])
         order = np.argsort(values)
         self.seeds = vectors.sum(axis=1)
         return values[order], vectors[:, order]
