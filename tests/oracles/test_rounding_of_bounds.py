@@ -14,7 +14,8 @@ from covopt.exact.definite import (
     spectrum_error_up,
     top_eigenvalue_up,
 )
-from covopt.oracles import one_sided, support
+from covopt.exact.rank import FOUND
+from covopt.oracles import one_sided
 from covopt.oracles.cones.narrowing import Sign
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
@@ -194,14 +195,14 @@ def test_the_faces_in_three_dimensions_hold_against_all_neurons(kind):
         rows, dual = awkward(rng, kind)
         oracle = FaceOracle(rows)
         hint = oracle.bound(dual)
-        bound = oracle.proved_bound(dual, (1 + support.BY_FACES) * hint)
+        bound = oracle.proved_bound(dual, (1 + FOUND) * hint)
         if bound is None:  # rows too close to each other
             assert kind == "close"
             continue
         witness = best_neuron(rows, dual, rng, "variation")
         assert not witness.exceeds(bound), (seed, bound, witness.value)
         assert not witness.exceeds(hint), (seed, hint, witness.value)
-        assert bound <= witness.value * (1 + (2 * support.BY_FACES if kind == "close" else 1e-12))
+        assert bound <= witness.value * (1 + (2 * FOUND if kind == "close" else 1e-12))
 
 
 def cancelling(rng, n, r, k, size=1e8):
