@@ -22,6 +22,7 @@ from covopt.oracles.base import affords
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
+GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
 EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 
 
@@ -84,8 +85,9 @@ class Relaxation:
         began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
-            while dual.shape[1] == 1 and 0.0 < goal < found.value:
-                self.moments, self.fourth, n_rounds = {}, {}, 2 * n_rounds
+            most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
+            while 0.0 < goal < found.value and (n_rounds := 2 * n_rounds) <= most:
+                self.moments, self.fourth = {}, {}
                 again, missing = (
                     self._each_output(dual, n_rounds, seconds - (now() - began)),
                     found.value - goal,
@@ -150,10 +152,8 @@ class Relaxation:
         # what was found is a bound; whoever set the deadline hears of it again
         with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
-            missing = math.inf
-            while goal > 0.0 and now() < end:
-                last, missing = missing, form.proved() - goal
-                if not 0.0 < missing < HALF * last:
+            for _ in range(GOAL_ROUNDS):
+                if goal == 0.0 or form.proved() <= goal or now() > end:
                     break
                 form.improve(n_rounds, seconds=end - now(), is_warm=True)
         return Relaxed(form.value, [form.atom()], form.proved) if np.isfinite(form.top) else None
