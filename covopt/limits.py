@@ -24,10 +24,10 @@ logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 HALF = 0.5  # of the time that is left goes to a step that others follow
 PIECE = 1 << 20  # numbers that are worked on between two looks at deadlines
-PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
-AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised again
+PIECE_S = (
+    0.1  # seconds that a piece of compiled work is made to take; what was swallowed meanwhile is raised again
+)
 LONGEST_S = 1e9  # that a timer of the system counts
-LATER_S = 0.02  # seconds after which an interrupt is raised again that came while numba was at work
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
 HURRY_S = 1.2  # seconds that are left after an interrupt; after another one none
 WEAK = ("weakref.py", "_weakrefset.py")  # files whose callbacks are of weak references
@@ -208,7 +208,7 @@ def _has_timer() -> bool:
 
 
 def _set_timer() -> None:
-    signal.setitimer(signal.ITIMER_REAL, min(max(seconds_left(), 1e-6), LONGEST_S), AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, min(max(seconds_left(), 1e-6), LONGEST_S), PIECE_S)
 
 
 def on_alarm(number: int, frame: FrameType | None) -> None:
@@ -350,7 +350,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     if not is_loading(frame):
         _state.raised = KeyboardInterrupt
         signal.default_int_handler(number, frame)
-    again = threading.Timer(LATER_S, signal.raise_signal, (number,))
+    again = threading.Timer(PIECE_S, signal.raise_signal, (number,))
     again.daemon = True
     again.start()
 

@@ -24,7 +24,7 @@ from covopt.depth.cost import representation_cost
 from covopt.depth.layers import as_shallow
 from covopt.errors import InputError
 from covopt.exact.rounding import relative_gap
-from covopt.limits import HALF, HURRY_S, limited, now
+from covopt.limits import HALF, HURRY_S, PIECE_S, limited, now
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.meter.ladder import objective, rungs
 from covopt.meter.networks import Given, check_forward, read_network
@@ -38,8 +38,6 @@ from covopt.solvers.both_layers import Network, descend
 from covopt.status import Status
 
 OUTPUT_BIASES = ("auto", "none", "penalized", "free")
-FOR_FIT = 0.75  # of what is left after the ladder and its bound
-LEAST_S = 0.2  # left for a bracket, whatever the ladder took
 
 
 def gap(
@@ -168,7 +166,7 @@ def gap(
         else:
             strength = strength_of(table, given, lam, weight_decay, reduction, kind)
         ladder = {"as given": measured}
-        share = None if limit is None else max(HALF * limit, LEAST_S)
+        share = None if limit is None else max(HALF * limit, PIECE_S)
         clock = Clock(limit, began)
 
         def ascend() -> None:
@@ -271,7 +269,7 @@ def best_of(
 ) -> Any:
     """Return the better of what covopt finds and what descent makes of the ladder's last network, certified.
 
-    The first bound is that of the ladder's own residual; then covopt solves, in most of what a clock leaves.
+    The first bound is that of the ladder's own residual; then covopt solves, in half of what a clock leaves.
     """
     data, loss, through = table.data, table.loss, isinstance(table.loss, Interpolation)
     depth = len(ladder.weights)
@@ -287,7 +285,7 @@ def best_of(
     left = clock.until_late(0.0)
     options: dict[str, Any] = {
         "bias": data.bias, "output_bias": output_bias, "random_state": seed, "tol": tol,
-        "time_limit_s": None if clock.limit is None else FOR_FIT * max(LEAST_S, left),
+        "time_limit_s": None if clock.limit is None else HALF * max(PIECE_S, left),
     }  # fmt: skip
     Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
     if not through:

@@ -17,16 +17,12 @@ from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
 from covopt.exact.rank import COMPUTED, FOUND, NEAR
-from covopt.limits import LONGEST_S, checkpoint, seconds_left
+from covopt.limits import LONGEST_S, PIECE, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
-# of what is done again and again, and the relative fall that ends it, or a cone program
-ROUNDS = 1000
 RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
-MOST = 500_000  # pairs of a row and a neuron: some seconds
-# share of the largest mass below which a neuron is tried without, and excess of a pull that counts
 
 
 class Refitted(NamedTuple):
@@ -63,13 +59,13 @@ def rungs(
     network = balanced(with_top(network, merged))
     yield "merged", network
     before = np.inf
-    for _ in range(ROUNDS):
+    while True:
         layer = top(network, X)
         fitted = shortest(layer) if isinstance(loss, Interpolation) else refit(layer, loss, lam)
         network = balanced(with_top(network, fitted))
         yield "refitted", network
         value = objective(network, X, loss, lam)
-        if len(network.weights) == 2 or value >= before * (1.0 - COMPUTED):
+        if len(network.weights) == 2 or not value < before * (1.0 - COMPUTED):
             break
         before = value
 
@@ -102,7 +98,7 @@ def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
     weights = [w.copy() for w in network.weights]
     biases = [None if b is None else b.copy() for b in network.biases or [None] * len(weights)]
     before = network.squared_norm
-    for _ in range(ROUNDS):
+    while True:
         for ell in range(len(weights) - 1):
             b = biases[ell]
             into = np.hypot(np.linalg.norm(weights[ell], axis=1), 0.0 if b is None else np.abs(b))
@@ -115,7 +111,7 @@ def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
             weights[ell + 1] *= np.where(live, 1.0 / np.where(live, scale, 1.0), 0.0)
         found = replace(network, weights=weights, biases=biases)
         norm = found.squared_norm
-        if len(weights) == 2 or before - norm <= COMPUTED * before:
+        if len(weights) == 2 or not before - norm > COMPUTED * before:
             break
         before = norm
     return found
@@ -128,7 +124,7 @@ def shortest(layer: HiddenLayer) -> HiddenLayer:
     norm never rises.
     """
     outputs, best = layer.outputs, balance(drop_silent(layer, keep_negative=False))
-    for _ in range(ROUNDS):
+    while True:
         checkpoint()
         found = balance(least_outgoing(best, outputs))
         fall = best.squared_norm - found.squared_norm
@@ -232,7 +228,7 @@ class _Refit:
             value, slope = self.both(x, smooth)
             return scale * value, scale * slope
 
-        options = {"maxcor": 30, "maxiter": ROUNDS, "maxfun": 2 * ROUNDS, "ftol": 1e-16, "gtol": 0.0}
+        options = {"maxcor": 30, "ftol": 1e-16, "gtol": 0.0}
         for _ in range(RETURNS):
             found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
             lengths, weights, offset = self.split(found.x)
@@ -313,7 +309,7 @@ def solve_corners(
     import clarabel
 
     bounds = loss.box()
-    if bounds is None or features.size > MOST:
+    if bounds is None or features.size > PIECE:
         return None
     n, m = features.shape
     # the unknowns are U and s = β Uᵀ1; where the offset is free, s is not in that equation, and zero

@@ -19,7 +19,7 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.network.state_dict import linear_layers, read_tensors
 
 Layer = tuple[np.ndarray, np.ndarray | None]
-AGREES = 1e-4  # of the largest output, by which a module in single precision may differ from its layers
+AGREES = float(np.sqrt(np.finfo(np.float32).eps))  # of the largest output: half of the digits of a module
 TAKEN = (
     "a ReLUNetwork, a torch module or state dict, a file (.pt, .pth, .safetensors, .npz, .onnx), scikit-learn's "
     "MLPRegressor or MLPClassifier, or a pair (W, v)"

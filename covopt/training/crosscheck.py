@@ -18,6 +18,7 @@ from covopt.checks.wording import Brief, Check
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND
+from covopt.exact.rounding import EPS
 from covopt.files.formats import read_any
 from covopt.losses import Interpolation, make_loss
 from covopt.losses.regression import INTERPOLATES
@@ -121,12 +122,10 @@ def certified_optimum(
     return found
 
 
-DEFAULT_SEEDS = 32
 DEFAULT_WIDTHS = (32, 400)  # narrowest and widest
 FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))
 LEVELS = (0.1, 0.01, 1e-3)  # of λ, for interpolation
 STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
-TOL_GRADIENT = 1e-8  # in units of the gradients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,7 +196,7 @@ def cross_check(
     Y: Any = None,
     *,
     widths: Any = None,
-    seeds: Any = DEFAULT_SEEDS,
+    seeds: Any = 32,
     learning_rate: float | None = None,
     schedule: Any = None,
     device: Any = "cpu",
@@ -319,7 +318,7 @@ def _trained(
             output_bias=solution.output_bias, sample_weight=solution.sample_weight,
             learning_rate=DEFAULT_RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
             schedule=[replace(phase, eps=phase.eps * slope) for phase in phases] if schedule is None else schedule,
-            tol_gradient=float(np.clip(TOL_GRADIENT * slope / max(1.0, unit), 0.0, 0.5)), callback=callback,
+            tol_gradient=float(np.clip(np.sqrt(EPS) * slope / max(1.0, unit), 0.0, 0.5)), callback=callback,
             start=run, **options,
         )  # fmt: skip
         if not run.complete:

@@ -14,15 +14,13 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.depth.layers import Layout
-from covopt.limits import patiently
+from covopt.limits import HALF, PIECE, patiently
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
 from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
 from covopt.training.schedule import Member, Phase
 
 Tensor = Any
 CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
-CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
-GPU_SHARE = 0.4  # of its memory
 COPIES = 6  # of the weights, that a batch has
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
 
@@ -154,7 +152,9 @@ class Runner:
             alike = list(group)
             size = self.bytes_of(alike[0], samples, copies)
             rounds = -(-len(alike) * size // (workers * self.limit))
-            share = max(-(-len(alike) // (workers * rounds)), CPU_LEAST_BYTES // size)
+            share = max(
+                -(-len(alike) // (workers * rounds)), PIECE // size
+            )  # less is not worth another thread
             most = max(1, min(share, self.limit // size))
             found += [alike[at : at + most] for at in range(0, len(alike), most)]
         return found
@@ -163,7 +163,7 @@ class Runner:
     def limit(self) -> int:
         """Bytes that a batch may take."""
         if self.inputs.device.type == "cuda":
-            return int(GPU_SHARE * torch.cuda.mem_get_info(self.inputs.device)[1])
+            return int(HALF * torch.cuda.mem_get_info(self.inputs.device)[1])
         return CPU_BYTES
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:

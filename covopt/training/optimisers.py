@@ -34,9 +34,8 @@ RUNNING, CONVERGED, STOPPED, DIVERGED = range(4)
 DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
 TRIALS = 20  # evaluations that one search may use
 NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
-_PATIENCE = 10  # steps in a row that improve neither the value nor the gradient
 BETAS = (0.9, 0.999)  # of Adam
-PAIRS = 10  # of curvature, that L-BFGS remembers
+PAIRS = 10  # of curvature, that L-BFGS remembers; it ends after as many steps that improve nothing
 DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
 
 
@@ -263,7 +262,7 @@ class BatchedLBFGS:
         """End the members that converged, used up their steps or no longer improve."""
         rows = rows[self.codes[rows] == RUNNING]
         size = torch.linalg.vector_norm(self.theta[rows], dim=1).clamp(min=1.0)
-        self.codes[rows[(self._flat[rows] >= _PATIENCE) | (self._steps[rows] >= self._limit)]] = STOPPED
+        self.codes[rows[(self._flat[rows] >= PAIRS) | (self._steps[rows] >= self._limit)]] = STOPPED
         self.codes[rows[self.gradient_norm[rows] <= self._tol * size]] = CONVERGED
 
     def _aim(self, rows: Tensor) -> None:

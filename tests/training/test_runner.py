@@ -200,7 +200,7 @@ def make(widths, *phases, seeds=5, n=20):
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
     monkeypatch.setattr(loop, "CPU_BYTES", limit)
-    monkeypatch.setattr(loop, "CPU_LEAST_BYTES", 1)
+    monkeypatch.setattr(loop, "PIECE", 1)
     runner = make(WIDTHS)
     groups = runner.cut(range(30), samples=None, copies=6, workers=workers)
     assert sorted(i for group in groups for i in group) == list(range(30))
@@ -213,10 +213,10 @@ def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
 
 
 def test_equal_networks_are_shared_equally(monkeypatch):
-    monkeypatch.setattr(loop, "CPU_LEAST_BYTES", 1)
+    monkeypatch.setattr(loop, "PIECE", 1)
     runner = make(64, seeds=100)
     assert [len(g) for g in runner.cut(range(100), samples=None, copies=6, workers=2)] == [50, 50]
-    monkeypatch.setattr(loop, "CPU_LEAST_BYTES", 2**30)
+    monkeypatch.setattr(loop, "PIECE", 2**30)
     assert len(runner.cut(range(100), samples=None, copies=6, workers=2)) == 1
     runner = make(64, seeds=2000)
     whole, drawn = (len(runner.cut(range(2000), samples=m, copies=4, workers=1)) for m in (None, 1))
