@@ -27,6 +27,7 @@ from covopt.limits import PIECE
 
 ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
 MOST_DIMENSIONS = 8  # up to which boxes end, cut along axes alone
+MOST_KEPT = 64  # points, neurons or bounds that a search remembers; the oldest or the least go
 OBJECT_BYTES = 1024.0  # of what a search keeps open, beside its numbers
 WORK = 1.6e10  # operations of an effort of one: some seconds
 NODE = 2.5e5  # operations that a node of a search costs beside its numbers, for it is handled in Python

@@ -26,14 +26,13 @@ from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.vector.face_lattice import count_lattice
+from covopt.oracles.vector.face_lattice import FACE_BYTES, count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
 ROWS_PER_DIMENSION = 7  # up to which signs end
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
-TABLED = 230  # bytes for each face in a table
 
 
 def suits_signs(n_rows: int, rank: int) -> bool:
@@ -211,7 +210,7 @@ def exact_oracle(
     faces = count_lattice(n, rank) if n_outputs else 0.0
     if faces > PIECE:
         raise BudgetError(f"a table of {faces:.3g} faces is above {PIECE:.0e}")
-    needed = TABLED * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
+    needed = FACE_BYTES * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
     if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before any of it is taken
         raise BudgetError("exact pricing needs more memory than there may be")
     if n_outputs:

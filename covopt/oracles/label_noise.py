@@ -31,15 +31,14 @@ from covopt.checks.memory import memory_left, plan
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank, of_given
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
-from covopt.oracles.base import Pricing, heights, kept
+from covopt.oracles.base import MOST_KEPT, Pricing, heights, kept
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
-from covopt.oracles.vector.face_lattice import BLOCK, build_lattice, count_lattice, sum_maps
+from covopt.oracles.vector.face_lattice import BLOCK, FACE_BYTES, build_lattice, count_lattice, sum_maps
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
-from covopt.oracles.vector_faces import WARM
 from covopt.potentials import LabelNoise
 
-FACE_BYTES, SIGN_BYTES = 400.0, 64.0  # of a face of the table; of a row's signs on a face of a block
+SIGN_BYTES = 64.0  # of a row's signs on a face of a block
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -306,7 +305,7 @@ class LabelNoiseOracle:
         values = heights(self.rows[self.kept], dual, neurons)
         order = np.argsort(-np.abs(values), kind="stable")
         neurons, values = neurons[order], values[order]
-        self._warm = neurons[:WARM]
+        self._warm = neurons[:MOST_KEPT]
         return Pricing(*kept(neurons, values, threshold, max_neurons), float(max(bound, best)), exact=True)
 
     def _search(self, dual: np.ndarray, sums: DualSums, threshold: float) -> tuple[float, float, np.ndarray]:

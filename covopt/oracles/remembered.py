@@ -18,8 +18,7 @@ import numpy as np
 
 from covopt.exact.rank import NEAR
 from covopt.exact.rounding import lengths_up, operator_norm_up, transfer_up, up
-
-MOST = 64  # bounds that are kept; the oldest go
+from covopt.oracles.base import MOST_KEPT
 
 
 class Proved(NamedTuple):
@@ -36,7 +35,7 @@ _proved: ContextVar[deque[Proved] | None] = ContextVar("proved bounds", default=
 @contextmanager
 def remembering() -> Iterator[None]:
     """Keep what is proved in the block for the certificate that ends it."""
-    token = _proved.set(deque(maxlen=MOST))
+    token = _proved.set(deque(maxlen=MOST_KEPT))
     try:
         yield
     finally:

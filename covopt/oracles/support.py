@@ -30,27 +30,25 @@ from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
-from covopt.limits import HALF, now, seconds_left
+from covopt.limits import HALF, PIECE, now, seconds_left
 from covopt.oracles.base import MOST_DIMENSIONS, affords
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle, sign_nodes, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge, box_limit
-from covopt.oracles.cones.moments import quadratic_gauge, quadratic_limit
+from covopt.oracles.cones.moments import ROOT_ROUNDS, quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
-KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
 SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
-CLOSE, CLOSE_FAN = 2e-8, 3e-7  # what a search may leave
+CLOSE = HALF * ATTAINED  # what a search may leave
 FAN_SHARE = 24  # output directions whose search does not end, which take all of the effort
-ROUNDS = 60  # of the relaxation
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -215,7 +213,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
         # one takes some forty operations a number, and all together a twentieth of a check
-        rounds = min(ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
+        rounds = min(ROOT_ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
         return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
@@ -233,7 +231,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
             if proved is not None:
                 return GaugeBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons
-    known = GaugeBound(_relaxed(rows, dual, ROUNDS, met), False, VALID)
+    known = GaugeBound(_relaxed(rows, dual, ROOT_ROUNDS, met), False, VALID)
     if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):
@@ -279,7 +277,7 @@ def fan_bound(
     """
     more = 1 if goal is None else SHOWN
     # what a solve has proved is recalled where there is little time
-    relaxed = _relaxed(rows, dual, max(int(ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
+    relaxed = _relaxed(rows, dual, max(int(ROOT_ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
     calls = fan_limit(len(rows), rows.shape[1], more * effort)
     if calls < dual.shape[1] or relaxed <= (1.0 + CLOSE) * (goal or 0.0):
         return GaugeBound(relaxed, False, VALID)
@@ -293,7 +291,7 @@ def fan_bound(
         return found.value
 
     found = fan_gauge(
-        rows, dual, ask, best=best, rtol=CLOSE_FAN, goal=goal or 0.0, max_calls=calls,
+        rows, dual, ask, best=best, rtol=CLOSE, goal=goal or 0.0, max_calls=calls,
         goes_on=lambda: shares > 0 and now() < deadline,
     )  # fmt: skip
     value = min(found, relaxed)
@@ -330,7 +328,7 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
     return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
-def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROUNDS, goal: float = 0.0) -> float:
+def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROOT_ROUNDS, goal: float = 0.0) -> float:
     """Return the best of the bounds that need no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
     return min(gauge_bound(rows, dual, n_rounds=n_rounds, goal=goal), total_up(sizes, lengths_up(rows)))
@@ -338,7 +336,7 @@ def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROUNDS, goal: f
 
 def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:
     """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
-    if len(rows) > KEPT_ROWS:
+    if len(rows) ** 2 > PIECE:  # presorting takes much memory
         return exact_oracle(rows, n_outputs, budget=effort * DEFAULT_FACE_BUDGET)
     return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, effort)
 

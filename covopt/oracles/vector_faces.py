@@ -42,15 +42,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.checks.memory import SMALL
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import COMPUTED, NEAR, merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked, settle_doubts
+from covopt.oracles.base import MOST_KEPT, ROUNDING, Pricing, heights, kept, ranked, settle_doubts
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.remembered import remember
 from covopt.oracles.vector.face_kernel import visit
 from covopt.oracles.vector.face_lattice import (
     BLOCK,
+    FACE_BYTES,
     FaceLattice,
     FaceLevel,
     build_lattice,
@@ -60,10 +62,7 @@ from covopt.oracles.vector.face_lattice import (
 )
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
-FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
 SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
-KEPT_CELLS = 50_000
-WARM = 64
 CLIMBS = 8
 
 
@@ -75,9 +74,9 @@ def count_vector_faces(n_lines: int, rank: int) -> float:
     Examples
     --------
     >>> count_vector_faces(3, 2)
-    768.0
+    36.0
     """
-    return max(n_lines, FEWEST_ROWS) * count_lattice(n_lines, rank)
+    return n_lines * count_lattice(n_lines, rank)
 
 
 class VectorFaceOracle:
@@ -180,7 +179,7 @@ class VectorFaceOracle:
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
         neurons, values = ranked(neurons, values)
-        self._warm = neurons[:WARM]
+        self._warm = neurons[:MOST_KEPT]
         bound = up(search.bound() + total_up(sizes, self._slack))
         bound = float(max(bound, values[0]))
         if self.proved:
@@ -224,7 +223,7 @@ class _Search:
         w = self.oracle._warm
         if len(w):
             self._note(w, np.linalg.norm(np.maximum(w @ rows.T, 0.0) @ self.dual, axis=1))
-        w = np.concatenate([w, self.oracle._units[:WARM], -self.oracle._units[:WARM]])
+        w = np.concatenate([w, self.oracle._units[:MOST_KEPT], -self.oracle._units[:MOST_KEPT]])
         for _ in range(CLIMBS):
             if self.best * (1 - 1e-9) >= self.threshold:
                 break  # a larger value would prune no more
@@ -340,6 +339,6 @@ def _lattice_of(units: np.ndarray) -> FaceLattice:
         if known.shape == units.shape and np.abs(known - units).max() <= SAME:
             return lattice
     lattice = build_lattice(units)
-    if len(lattice.cells) <= KEPT_CELLS:
+    if FACE_BYTES * len(lattice.cells) <= SMALL:
         _LAST[:] = [(units, lattice)]
     return lattice

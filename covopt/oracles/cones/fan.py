@@ -23,8 +23,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from covopt.exact.rounding import EPS, lengths_up, total_up, up
+from covopt.oracles.base import MOST_DIMENSIONS
 
-MOST_OUTPUTS = 8  # beyond, the orthants are not cut
 LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and powers of two before them
 
 
@@ -93,7 +93,7 @@ class _Fan:
         """Cut the worst cone until the bound is at a level, near a height that it cannot pass, or work is spent."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
-        if k == 1 or k > MOST_OUTPUTS:
+        if k == 1 or k > MOST_DIMENSIONS:
             return float(lengths_up(axes[None])[0])
         for signs in product((1.0, -1.0), repeat=k - 1):
             self._add(np.diag([1.0, *signs]))

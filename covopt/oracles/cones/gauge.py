@@ -21,14 +21,13 @@ import numpy as np
 from covopt.checks.speaking import tell
 from covopt.exact.rank import ASCENT_DIGITS, COMPUTED
 from covopt.exact.rounding import EPS
-from covopt.oracles.base import WORK, Pricing, heights, kept, ranked
+from covopt.oracles.base import MOST_KEPT, WORK, Pricing, heights, kept, ranked
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
+from covopt.oracles.cones.moments import MOST_QUADRATIC_DIMENSIONS
+from covopt.oracles.cones.narrowing import SURE
 from covopt.oracles.cones.scalar import TYPICAL, GaugeBound, Scalar
 
-NEAR = 1.01  # over the value: a mean below it is not worth a search of its own
-MOST_DIMENSIONS = 100  # beyond, the paths to boxes take gigabytes, and norms prove as much
 SLICE = 4096  # boxes of a root between two looks at interrupts, deadlines and the other roots
-POINTS = 64  # that are kept of a root
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
 
 
@@ -119,7 +118,7 @@ def make_stack(n: int, r: int) -> Stack:
         axis=np.zeros(depth, np.int64),
         stage=np.zeros(depth, np.int64),
         bound=np.zeros(depth),
-        points=np.zeros((POINTS, r)),
+        points=np.zeros((MOST_KEPT, r)),
         state=np.zeros(3, np.int64),
         level=np.zeros(2),
     )
@@ -153,9 +152,9 @@ def search(
     max_nodes : int
         Boxes, in all roots together; each root gets one at least.
     growth : float
-        At 0 a point above H is recorded and its box is closed with its own bound, and a root with :data:`POINTS` of
-        them stops. Otherwise H becomes the value at the local maximum above the point, times ``growth``, and the
-        search goes on.
+        At 0 a point above H is recorded and its box is closed with its own bound, and a root with
+        :data:`MOST_KEPT` of them stops. Otherwise H becomes the value at the local maximum above the point, times
+        ``growth``, and the search goes on.
     stops : bool
         End after the first round of slices that has met a point: what is above H matters, not how far H is off.
 
@@ -290,13 +289,13 @@ def box_gauge(
             scalar.lift(lowest)
         return found.finished
 
-    few = scalar.V.shape[1] <= MOST_DIMENSIONS
+    few = scalar.V.shape[1] <= MOST_QUADRATIC_DIMENSIONS
     # half of the boxes for the H that is wanted
     if few and not ask(wanted, max(max_nodes // 2, 1), min(rtol, COMPUTED)):
         while nodes < max_nodes:
             base = max(scalar.best, wanted)
             mean = math.sqrt(base * lowest)
-            if not ask(mean if mean > NEAR * base else base, max_nodes - nodes) or mean <= NEAR * base:
+            if not ask(mean if mean > SURE * base else base, max_nodes - nodes) or mean <= SURE * base:
                 break
     return scalar.answer(lowest, nodes, rtol)
 
@@ -354,7 +353,7 @@ class BoxOracle:
         """
         most = self.max_nodes if max_nodes is None else min(max_nodes, self.max_nodes)
         scalar = Scalar(self.rows, dual)
-        if not threshold > 0.0 or not 0 < scalar.V.shape[1] <= MOST_DIMENSIONS:
+        if not threshold > 0.0 or not 0 < scalar.V.shape[1] <= MOST_QUADRATIC_DIMENSIONS:
             found = box_gauge(self.rows, dual, rtol=self.rtol, max_nodes=most, n_threads=self.n_threads)
             exact = found.upper_bound <= abs(found.best_value) * (1.0 + 2.0 * self.rtol)
             return Pricing(found.best_neuron[None], np.array([found.best_value]), found.upper_bound, exact)

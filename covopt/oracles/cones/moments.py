@@ -19,7 +19,7 @@ import numpy as np
 from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import MOST_DIMENSIONS, OBJECT_BYTES, affords
-from covopt.oracles.cones.narrowing import Sign
+from covopt.oracles.cones.narrowing import SURE, Sign
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
 
@@ -27,9 +27,8 @@ ROOT_ROUNDS = 60
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
 ROUNDS = 12  # and the moments of the box around a box count for as many
 ROUNDS_TO_GOAL = 24  # near the goal: they end early for most boxes
-NEAR = 1.03  # times the best value: signs of rows matter
 MEMORY = 2**29  # bytes of open boxes
-MOST_QUADRATIC_DIMENSIONS = 64
+MOST_QUADRATIC_DIMENSIONS = 64  # beyond, norms prove as much
 
 
 def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
@@ -183,7 +182,7 @@ class MomentSearch:
     @property
     def _share(self) -> float:
         """Share of what is missing that the sign of a row has to cost."""
-        near = self.by_signs or 0.0 < self.bound <= NEAR * self.scalar.best
+        near = self.by_signs or 0.0 < self.bound <= SURE * self.scalar.best
         return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
 
     @property
@@ -218,7 +217,7 @@ class MomentSearch:
                 boxes = [heapq.heappop(self._open)[2] for _ in range(min(BATCH, len(self._open)))]
                 best, highest = self.scalar.best, max(box.bound for box in boxes)
                 aims = self.goal > 0.0 or self.by_signs
-                far = not aims or (self.by_signs and highest > NEAR * best)
+                far = not aims or (self.by_signs and highest > SURE * best)
                 rounds = ROUNDS if far else ROUNDS_TO_GOAL
                 self._look([half for box in boxes for half in box.halves()], rounds, ROUNDS, rtol)
                 self.proved = min(self.proved, self.bound)
@@ -303,7 +302,7 @@ def quadratic_gauge(
     search = MomentSearch(scalar, n_threads=n_threads, by_signs=by_signs)
     if goal > 0.0:
         search.goal = scalar.lower(goal)
-        search.by_signs |= search.goal <= NEAR * scalar.best
+        search.by_signs |= search.goal <= SURE * scalar.best
     if max_nodes > 0 and search.proved > scalar.best * (1.0 + rtol):
         search.run(rtol, max_nodes, goes_on)
     return scalar.answer(search.proved, search.nodes, 2.0 * rtol)

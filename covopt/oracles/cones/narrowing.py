@@ -21,7 +21,7 @@ from covopt.exact.rank import COMPUTED
 from covopt.oracles.ascent import inner
 from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
 
-SURE = 1.02  # how far the ellipsoid has to be missed before it is shown
+SURE = 1.02  # times: less is no miss of the ellipsoid that is worth showing, and no value worth a search
 
 
 class Sign(IntEnum):

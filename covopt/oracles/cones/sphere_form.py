@@ -13,9 +13,7 @@ from numba import njit
 
 from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import EPS, TINY
-from covopt.oracles.ascent import inner, put
-
-STEPS = 60
+from covopt.oracles.ascent import MOST_STEPS, inner, put
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -99,7 +97,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
     high = size + 0.5 * length + 1e-13 * scale
     nu = start if low < start < high else high
     norm, done = 0.0, False
-    for _ in range(STEPS):
+    for _ in range(MOST_STEPS):
         if not factor(M, nu, 1e-14 * scale, A):
             low = max(low, nu)
             nu = low + 0.2 * (high - low)

@@ -29,10 +29,10 @@ from numba import njit
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
 from covopt.oracles.ascent import MOST_STEPS, height, inner, least_norm, put
+from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS
 from covopt.oracles.cones.narrowing import Sign
 
 SPREAD = 0.02
-ROUNDS = 12
 SWEEPS = 3
 
 
@@ -266,7 +266,7 @@ class SignTree:
             state = np.where(convex, Sign.FREE, Sign.CONCAVE).astype(np.int8)
             coef, tau = np.where(convex, 0.5 * side, 0.0), np.sqrt(self.squares / r)
             self._look(
-                Node(np.ascontiguousarray(side), state, coef, tau, 0.5 * trivial), trivial, 0.0, 5 * ROUNDS
+                Node(np.ascontiguousarray(side), state, coef, tau, 0.5 * trivial), trivial, 0.0, ROOT_ROUNDS
             )
 
     def _look(self, node: Node, above: float, level: float, rounds: int = ROUNDS) -> None:

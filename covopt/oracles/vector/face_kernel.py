@@ -16,9 +16,8 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rounding import UNIT
-from covopt.oracles.ascent import inner
+from covopt.oracles.ascent import MOST_STEPS, inner
 
-SWEEPS = 30
 UNENDED = 1 << 40  # steps, where Jacobi's method did not end
 
 
@@ -30,7 +29,7 @@ def _diagonalise(form, vectors):
     for p in range(d):
         for q in range(d):
             vectors[p, q] = 1.0 if p == q else 0.0
-    for _ in range(SWEEPS):
+    for _ in range(MOST_STEPS):
         rotated = False
         for p in range(d - 1):
             for q in range(p + 1, d):

@@ -27,6 +27,7 @@ from covopt.exact.rank import FOUND
 from covopt.limits import PIECE
 
 BLOCK = 1 << 13  # faces that are priced at a time
+FACE_BYTES = 400.0  # of a face in a table
 ASTRONOMICAL = 10**18
 
 
