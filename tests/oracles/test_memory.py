@@ -53,7 +53,7 @@ GIVES_WAY = {
     "faces": (lambda plane: covopt.min_norm(*noise(190), time_limit_s=0.15), 0.001,
               "along a line|outputs to all digits|take its place", np.inf),
     "master": (lambda plane: covopt.min_norm(*plane, time_limit_s=0.15), 0.005,
-               "the restricted master needs about 0.022 GiB of memory; the limit is 0.005 GiB", np.inf),
+               "the restricted master needs about 0.013 GiB of memory; the limit is 0.005 GiB", np.inf),
     "fit": (lambda plane: covopt.fit(*plane, lam=0.01589), 0.001, "descent on both layers takes its place", 2.0),
     "growth": (lambda plane: covopt.min_norm(*noise(60)), 0.0005,
                "would take .* it ends with the best bracket", np.inf),
