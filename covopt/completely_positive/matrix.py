@@ -24,8 +24,8 @@ from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, TableWarning
 from covopt.exact.elimination import integer_row
 from covopt.exact.rank import COMPUTED, FOUND
+from covopt.exact.rounding import TINY
 
-LARGEST = 1e300
 # of an entry in a file, a numerator or a denominator: Python writes no integers much longer
 MOST_DIGITS = 3900
 EXACT_SIZE = 40  # rows that are eliminated in integers
@@ -200,7 +200,7 @@ def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix
             f"A must be symmetric; received A[{i}, {j}] = {values[i, j]!r} and A[{j}, {i}] = {values[j, i]!r}. "
             "Pass (A + A.T) / 2 if that is what you mean."
         )
-    large = np.abs(values) > LARGEST
+    large = TINY * np.abs(values) > 1.0
     for i, j in np.argwhere(large | lost)[:1]:
         raise InputError(
             f"A[{i}, {j}] is {'too large' if large[i, j] else 'too close to zero'} for double precision; scale A "
@@ -278,7 +278,7 @@ def _entry(where: str, word: str) -> Fraction:
     try:
         size = abs(float("nan" if len(plain) > MOST_DIGITS else 1.0 if "/" in plain else plain))
         # 1e99999999 as a fraction would fill the memory
-        if size > LARGEST or (size == 0.0 and _digits(plain)):
+        if TINY * size > 1.0 or (size == 0.0 and _digits(plain)):
             raise InputError(
                 f"{where} is out of the range of double precision; scale the matrix, which does not change its "
                 "CP-rank."

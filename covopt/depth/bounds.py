@@ -13,7 +13,6 @@ from covopt.certificates.conjugate import balanced
 from covopt.data import Data
 from covopt.depth.dual_trees import dual_bound
 from covopt.depth.families import DualTree
-from covopt.depth.gram_cells import MOST_CELLS
 from covopt.depth.gram_chain import GramChain, gram_bound, gram_search
 from covopt.depth.pairs import MOST_COMPARED, PairBound, pair_bounds, recompute
 from covopt.depth.structs import from_json, to_json
@@ -187,7 +186,6 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
 LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
 FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
-FEW_CELLS = 8000  # of a layer, for two of many
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
@@ -261,7 +259,7 @@ def chain_bounds(
     rows = (0, 1) if data.n_samples == 2 else pairs[0]
     found = gram_search(
         (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper, known=known,
-        goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
+        goal=FINE if data.n_samples == 2 else COARSE,
     )  # fmt: skip
     return [] if found is None else [Bound(found[0], "cells", found[1], upper)]
 

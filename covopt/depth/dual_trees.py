@@ -34,8 +34,7 @@ from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
 TOL = 3e-5  # of the least over c
-MAX_BOXES = 3000
-FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
+MOST_CORNERS = 25_600  # of boxes, which have the more of them the more layers
 
 
 def dual_bound(
@@ -75,7 +74,7 @@ def dual_bound(
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
         return floor
-    most = MAX_BOXES if depth - 2 <= FEW_AXES or data.bias == 0.0 else FEW_BOXES
+    most = MOST_CORNERS >> (depth - 2 if data.bias > 0.0 else 0)
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
     return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, most))
 

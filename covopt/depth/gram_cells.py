@@ -25,8 +25,10 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
+from covopt.exact.rounding import TINY
+
 LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
-NOTHING = 1e300
+NOTHING = 1.0 / TINY
 CELL = np.dtype(
     [
         ("low", float, 3),  # ends of (α, c, v)

@@ -18,6 +18,7 @@ compared with their powers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,8 +27,9 @@ import numpy as np
 
 from covopt.depth.two_rows import LARGE, dot, exactly, level_value, products, two_rows_cost
 from covopt.exact.rounding import below, down, root_down
+from covopt.limits import PIECE
 
-MOST_COMPARED = 1000  # rows, each with each
+MOST_COMPARED = math.isqrt(PIECE)  # rows, each with each
 TRIED = 12  # pairs of each sign of x_i·x_j and of y_i·y_j: each is a search
 
 TITLES = {

@@ -23,8 +23,7 @@ from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
 WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
-SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
-FEW, TIGHT = 12, 1e-4  # the same for at most so many rows
+TIGHT = 1e-4  # of a height: by that much more a child of many sets may cost
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SIDES = 8  # half a polygon about the circle: two per cent are lost at most
 
@@ -249,8 +248,7 @@ class TreeSearch:
                 yield on, 0, below
                 continue
             charge = 0.5 * float(np.where(rows_of(maybe, n), vector, 0.0) @ sizes)
-            slack = TIGHT if n <= FEW else SLACK
-            enough = (height * (1.0 + slack) if maybe else WELL_BELOW * height) - charge
+            enough = (height * (1.0 + TIGHT) if maybe else WELL_BELOW * height) - charge
             if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_CUTS)):
                 base = child_of(vector, on, maybe, np.zeros(n))
                 value, mu, _ = self.relax(base, below, enough, whole=on == everything)

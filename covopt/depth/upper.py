@@ -185,7 +185,7 @@ class UpperSearch:
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         trained = [
             self._train(*start)
-            for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else 3)
+            for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else KEPT)
         ]
         fits = [entry for entry in trained if entry is not None]
         fits.sort(key=lambda entry: entry[0])

@@ -22,7 +22,7 @@ from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
-RETURNS, FRESH = 8, 1e-3  # starts of a refit, and the share of mass of what comes back
+FRESH = 1e-3  # of the largest mass: what comes back
 
 
 class Refitted(NamedTuple):
@@ -229,7 +229,8 @@ class _Refit:
             return scale * value, scale * slope
 
         options = {"maxcor": 30, "ftol": 1e-16, "gtol": 0.0}
-        for _ in range(RETURNS):
+        last = np.inf
+        while True:
             found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
             lengths, weights, offset = self.split(found.x)
             weights = weights * lengths[:, None]
@@ -239,8 +240,9 @@ class _Refit:
             pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
             height = np.linalg.norm(pulls, axis=1)
             back = (height > 2.0 * self.lam * (1.0 + FOUND)) & (size <= FOUND * size.max(initial=0.0))
-            if not back.any():
+            if not back.any() or not found.fun < last * (1.0 - COMPUTED):
                 break
+            last = found.fun
             size[back] = FRESH * size.max()
             weights[back] = -pulls[back] / height[back, None] * size[back, None]
             root = np.sqrt(size)

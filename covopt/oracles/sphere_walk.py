@@ -11,6 +11,7 @@ shifted u. All tests are made at w, and ``orient`` turns the result to its own h
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,6 @@ from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS
 
 SIGN_TOLERANCE = 16 * EPS
-FEW = 24  # rows that the gradient of a cell is held against first
 FAST = {"nnan", "nsz", "contract"}  # of straight-line code: no sums are taken in another order
 
 
@@ -326,7 +326,7 @@ class Arcs:
         def held(chosen, signs, slack):
             """Those of the chosen whose rows, but their own, have the signs that the arc's middle has."""
             vectors, there, own = signs[:, None] * gradient[chosen], middle[chosen], self.i[at[chosen]]
-            for step in (max(1, len(self.mu) // FEW), 1):  # a few rows rule out most
+            for step in (math.isqrt(len(self.mu)), 1):  # a few rows rule out most
                 rows, norms = self.circles.rows[::step].T, self.circles.norms[::step]
                 t = vectors @ rows
                 against = (t * (there @ rows) < 0.0) & (np.abs(t) > slack[:, None] * norms)

@@ -63,7 +63,6 @@ from covopt.oracles.vector.face_lattice import (
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
 SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
-CLIMBS = 8
 
 
 def count_vector_faces(n_lines: int, rank: int) -> float:
@@ -224,9 +223,9 @@ class _Search:
         if len(w):
             self._note(w, np.linalg.norm(np.maximum(w @ rows.T, 0.0) @ self.dual, axis=1))
         w = np.concatenate([w, self.oracle._units[:MOST_KEPT], -self.oracle._units[:MOST_KEPT]])
-        for _ in range(CLIMBS):
-            if self.best * (1 - 1e-9) >= self.threshold:
-                break  # a larger value would prune no more
+        last = -1.0
+        while last < self.best * (1 - NEAR) < self.threshold:  # a larger value would prune no more
+            last = self.best
             t = w @ rows.T
             self._note(w, np.linalg.norm(np.maximum(t, 0.0) @ self.dual, axis=1))
             w = ((np.maximum(t, 0.0) @ self.dual) @ self.dual.T * (t > 0)) @ rows

@@ -22,9 +22,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import NEAR
 from covopt.oracles.ascent import inner, least_norm, put_column
 
-GOAL = 0.999  # of H: small enough to close the box
 CYCLES = 20  # sweeps over θ
 SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
 
@@ -120,7 +120,15 @@ def tighten(rows, weights, index, theta, f, q, u0, a, H, room):
             Q[a] -= q[j] * u0[j]
     Q[a] *= u0[a]
     least_norm(
-        room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, GOAL * H, np.int64(CYCLES), work
+        room[0][:m],
+        room[1][:m],
+        room[2][:m],
+        room[3][:m],
+        room[4][:m],
+        Q,
+        (1.0 - NEAR) * H,
+        np.int64(CYCLES),
+        work,
     )
     m = 0
     for k in range(len(index)):
