@@ -21,12 +21,10 @@ from scipy.optimize import least_squares, nnls
 from covopt.checks.optional import required
 from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, Matrix
 from covopt.exact.elimination import integer_table, row_reduce
-from covopt.exact.rank import FOUND, NEAR
+from covopt.exact.rank import FOUND, NEAR, ROUGH
 from covopt.limits import HALF
 
 CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
-# smallest eigenvalue of a block of S (unit diagonal) that holds a zero, and least entry of that
-SINGULAR = 1e-3
 GRIDS = (4, 16, 64, 1024, 2**16)
 
 
@@ -236,7 +234,7 @@ def _zeros_of(S: np.ndarray) -> list[np.ndarray]:
             values, vectors = np.linalg.eigh(S[np.ix_(support, support)])
             u = vectors[:, 0] * np.sign(vectors[:, 0].sum())
             alone = size == 1 or values[1] > 10 * max(values[0], 1e-6)
-            if values[0] < SINGULAR and alone and u.min() > SINGULAR:
+            if values[0] < ROUGH and alone and u.min() > ROUGH:
                 full = np.zeros(n)
                 full[list(support)] = u / u.sum()
                 zeros.append(full)

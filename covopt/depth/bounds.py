@@ -19,6 +19,7 @@ from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
+from covopt.exact.rank import ROUGH
 from covopt.limits import TimeUp
 from covopt.losses import Loss
 from covopt.losses.regression import Interpolation
@@ -185,7 +186,7 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
 LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
-FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
+FINE = 5e-7  # goal for two rows alone
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
@@ -259,7 +260,7 @@ def chain_bounds(
     rows = (0, 1) if data.n_samples == 2 else pairs[0]
     found = gram_search(
         (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper, known=known,
-        goal=FINE if data.n_samples == 2 else COARSE,
+        goal=FINE if data.n_samples == 2 else ROUGH,
     )  # fmt: skip
     return [] if found is None else [Bound(found[0], "cells", found[1], upper)]
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from covopt.checks.memory import SMALL
 from covopt.errors import InputError
 from covopt.exact.rank import NEAR
 from covopt.files.schema import numbers
@@ -152,9 +153,6 @@ class Layout:
         return Layout.of_layers(layers, network.n_inputs, bias, output_bias)
 
 
-MOST_NUMBERS = 4_000_000  # of the Jacobians of all pre-activations: beyond it they are not formed
-
-
 def stationarity(
     network: DeepReLUNetwork,
     X: np.ndarray,
@@ -184,7 +182,7 @@ def stationarity(
     """
     bias = network.bias if any(b is not None for b in network.biases or ()) else 0.0
     layout, theta = Layout.of_network(network, bias, output_bias)
-    if layout.size * len(X) * sum(layout.widths[1:]) > MOST_NUMBERS:
+    if 8 * layout.size * len(X) * sum(layout.widths[1:]) > SMALL:  # bytes of all Jacobians
         return None
     values, slopes = layout.jacobians(theta, X)
     target = 2.0 * lam * layout.charged * theta

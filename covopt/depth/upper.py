@@ -14,6 +14,7 @@ from covopt.data import Data
 from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
 from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
+from covopt.exact.rank import ROUGH
 from covopt.losses import Loss, make_loss
 from covopt.problems.problem import PASSES
 
@@ -121,7 +122,6 @@ KEPT = 3  # networks that go on to the next depth, and random ones that are begu
 EXTRA = (0, 2)  # small random neurons that a layer gets
 TRAINED_STARTS = 40
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
-NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
 SMALL = 20  # numbers in Y: more starts
 NEWTON, DESCENT = 32.0, 500.0  # bytes of an entry of Newton's matrix and what solves with it, and of a weight
@@ -211,7 +211,7 @@ class UpperSearch:
         for share in DECAYS:
             theta = decay(layout, theta, X, self._loss, share * size, steps=400)
         miss = self._loss.value(layout.forward(theta, X)[1][-1])
-        return (norm_of(layout, theta), layout, theta) if miss <= NEAR * size else None
+        return (norm_of(layout, theta), layout, theta) if miss <= ROUGH * size else None
 
     def _shallow(self) -> list[Found]:
         """Return the shallow optimum, where there is one; it is solved for once."""

@@ -23,6 +23,7 @@ what the entries are made of:
   Carathéodory's step spends.
 - :data:`FOUND`, 1e-9: rows that are there because they nearly vanish at a neuron, which an iteration has found.
 - :data:`NEAR`, 1e-6: what is only tried or looked at, and checked by other means.
+- :data:`ROUGH`, 1e-3: what training that has not ended leaves, and no reader would miss.
 
 Other numbers that are compared, relative to what they are made of, are the same up to these, too.
 
@@ -47,6 +48,7 @@ COMPUTED = 1e-12
 ATOMS = 1e-11
 FOUND = 1e-9
 NEAR = 1e-6
+ROUGH = 1e-3
 RAY = 64 * EPS
 LINE = 4 * EPS
 SAME_DIGITS = 10  # of unit vectors that were computed: further digits are rounding

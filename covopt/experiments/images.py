@@ -13,7 +13,7 @@ import numpy as np
 
 from covopt.depth.layers import Layout, as_chain, check_kind
 from covopt.errors import InputError
-from covopt.exact.rank import NEAR, numerical_rank, of_given
+from covopt.exact.rank import NEAR, ROUGH, numerical_rank, of_given
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 
@@ -58,10 +58,6 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
     check_kind(chain := as_chain(network), bias, output_bias, slope)
     layout, theta = Layout.of_network(chain, bias, output_bias)
     return layout.split(theta)
-
-
-# Ranks here are decided, not proved: no bound rests on them, and the image says how clear each decision was.
-CLEAR_RATIO = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +135,7 @@ class LayerImage:
     def is_clear(self) -> bool:
         """Whether a pseudo-inverse can be trusted: no singular value near the decision, or ε is positive."""
         return self.tikhonov > 0 or (
-            self.kept >= CLEAR_RATIO * self.dropped and self.kept >= NEAR
+            ROUGH * self.kept >= self.dropped and self.kept >= NEAR
         )  # fmt: skip
 
     @property

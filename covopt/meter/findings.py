@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted, listed
+from covopt.exact.rank import ROUGH
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top
 from covopt.oracles.base import heights
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from covopt.meter.report import Gap
 
-SAID = 1e-3  # relative fall of the objective that is worth a sentence, and distance of unit neurons that are not one
 SHOWN = 6  # coordinates of a direction
 
 
@@ -50,14 +50,14 @@ def describe(report: Gap) -> list[str]:
         )
     into, out = np.linalg.norm(layer.incoming, axis=1), np.linalg.norm(layer.outgoing, axis=1)
     mass = into * out
-    live = mass > SAID * mass.max(initial=0.0)
+    live = mass > ROUGH * mass.max(initial=0.0)
     ratio = np.exp(np.abs(np.log(into[live] / out[live])))
-    if len(ratio) and report.fall("balanced") > SAID:
+    if len(ratio) and report.fall("balanced") > ROUGH:
         found.append(
             f"weights are not balanced: input and output weights of a neuron differ in length "
             f"{ratio.max():.3g} times; scale them, the function stays"
         )
-    if report.fall("refitted") > SAID:
+    if report.fall("refitted") > ROUGH:
         found.append(
             "the output weights have not converged: train on, or solve for them alone (a convex problem)"
         )
@@ -83,7 +83,7 @@ def twins(hidden: np.ndarray) -> int:
     units = hidden[lengths > 0] / lengths[lengths > 0, None]
     if not len(units):
         return 0
-    return len(units) - len({min(near) for near in KDTree(units).query_ball_point(units, SAID)})
+    return len(units) - len({min(near) for near in KDTree(units).query_ball_point(units, ROUGH)})
 
 
 def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
@@ -95,7 +95,7 @@ def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
     units = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
     reached = np.linalg.norm(heights(best.data.lifted, report.refit_dual, units), axis=1)
     worst = int((reached >= (1.0 - 1e-9) * reached.max()).argmax())  # of equals the first
-    return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + SAID else None
+    return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + ROUGH else None
 
 
 # ---------------------------------------------------------------------- the figure: ladder, outputs

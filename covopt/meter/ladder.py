@@ -16,13 +16,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
-from covopt.exact.rank import COMPUTED, FOUND, NEAR
+from covopt.exact.rank import COMPUTED, FOUND, NEAR, ROUGH
 from covopt.limits import LONGEST_S, PIECE, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
-
-FRESH = 1e-3  # of the largest mass: what comes back
 
 
 class Refitted(NamedTuple):
@@ -243,7 +241,7 @@ class _Refit:
             if not back.any() or not found.fun < last * (1.0 - COMPUTED):
                 break
             last = found.fun
-            size[back] = FRESH * size.max()
+            size[back] = ROUGH * size.max()
             weights[back] = -pulls[back] / height[back, None] * size[back, None]
             root = np.sqrt(size)
             start = self.join(root, weights / np.where(root > 0.0, root, 1.0)[:, None], offset)
