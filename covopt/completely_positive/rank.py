@@ -24,10 +24,9 @@ from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
 from covopt.exact.rank import FOUND, NEAR
-from covopt.limits import HALF, TimeUp, checkpoint, limited, now, patiently
+from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, limited, now, patiently
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
-MOMENT = 1e-3
 MOMENT_SIZE = {1: 40, 2: 9}
 MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 
@@ -128,7 +127,7 @@ class Options:
 
     def left(self, share: float = 1.0) -> float | None:
         """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
-        return None if self.end is None else max(MOMENT, share * (self.end - now()))
+        return None if self.end is None else max(PIECE_S, share * (self.end - now()))
 
 
 @dataclass

@@ -25,9 +25,8 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
-from covopt.exact.rounding import TINY
+from covopt.exact.rounding import SLIP, TINY
 
-LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
 NOTHING = 1.0 / TINY
 CELL = np.dtype(
     [
@@ -97,7 +96,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             vj, cj = v1 if j & 1 else v0, c1 if j & 2 else c0
             square = cj * cj * vj
             # a little lower, by more than rounding: what is left to pay grows with B
-            aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
+            aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - SLIP) - 2.0**-46 * (square + vj * bend)
             if aj <= 2.0**-44 * square and cell.kind != Kind.INFEASIBLE:
                 cell.kind = Kind.WILD
             uj, wj = aj + square, cj * vj
@@ -120,9 +119,9 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             room[j] = level + at_u * du + at_v * dv + at_w * dw
             scale = max(scale, abs(uj) + vj + beta2 * (pu * pv + pw * pw))
         if cell.kind == Kind.WILD:  # no tangent: what the step costs at least, number by number
-            slopes[0, 0], slopes[0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - LOST * beta2
+            slopes[0, 0], slopes[0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - SLIP * beta2
             slopes[1, 0], slopes[1, 1] = c0, c1
-        rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + LOST * scale
+        rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + SLIP * scale
         for j in range(8):
             room[j] += rest
 
@@ -149,9 +148,9 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
         if v <= 0.0:
             return 0.0
         c = w / v
-        apart = max(0.0, slopes[1, 0] - c, c - slopes[1, 1]) * (1.0 - LOST) - LOST * abs(c)
-        across = max(0.0, u - w * c - LOST * u) + v * max(0.0, apart) ** 2
-        return max(0.0, (across * slopes[0, 0] + v * max(0.0, slopes[0, 1])) * (1.0 - LOST))
+        apart = max(0.0, slopes[1, 0] - c, c - slopes[1, 1]) * (1.0 - SLIP) - SLIP * abs(c)
+        across = max(0.0, u - w * c - SLIP * u) + v * max(0.0, apart) ** 2
+        return max(0.0, (across * slopes[0, 0] + v * max(0.0, slopes[0, 1])) * (1.0 - SLIP))
     best, most = NOTHING, 0.0
     for j in range(8):
         value = u * slopes[j, 0] + v * slopes[j, 1] + w * slopes[j, 2] + left[j]
@@ -169,7 +168,7 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
                     best = min(best, ends[j] + share * (ends[k] - ends[j]))
     if best >= NOTHING:
         return NOTHING
-    lost = LOST * (u * cell.sizes[0] + v * cell.sizes[1] + abs(w) * cell.sizes[2] + most)
+    lost = SLIP * (u * cell.sizes[0] + v * cell.sizes[1] + abs(w) * cell.sizes[2] + most)
     return max(0.0, best - 4.0 * lost)
 
 

@@ -29,10 +29,10 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.data import Data
-from covopt.depth.gram_cells import LOST, MOST_CELLS, MOST_HALVED, Cells, mark
+from covopt.depth.gram_cells import MOST_CELLS, MOST_HALVED, Cells, mark
 from covopt.depth.two_rows import LARGE, exactly, products
 from covopt.depth.upper import Found, UpperSearch
-from covopt.exact.rounding import above, below, down, up
+from covopt.exact.rounding import SLIP, above, below, down, up
 from covopt.limits import HALF, TimeUp, checkpoint
 
 
@@ -121,12 +121,12 @@ class TwoRows:
             np.maximum(u - w + 0.25 * v, 0.0),
             0.25 * v - u,
         )
-        size = LOST * ((np.abs(u) + np.abs(w) + v) * (p + q + abs(r)))
+        size = SLIP * ((np.abs(u) + np.abs(w) + v) * (p + q + abs(r)))
         trace = np.maximum(p * first + q * second + 2.0 * r * mixed - size, 0.0)
         if self.penalized:
             return trace
         det, moments = (
-            np.maximum(u * v - w * w - LOST * (u * v + w * w), 0.0),
+            np.maximum(u * v - w * w - SLIP * (u * v + w * w), 0.0),
             max(down(float(self._moments[0] * self._moments[1] - self._moments[2] ** 2)), 0.0),
         )
         whole = 2.0 * np.sqrt(trace + 2.0 * np.sqrt(det * moments))
@@ -135,7 +135,7 @@ class TwoRows:
         )
         # where the two are the same to ten digits, the first: it is never the larger
         touching = r * np.sqrt(det) - mixed * math.sqrt(moments) + 2.0**-17 * np.sqrt(p * q * first * second)
-        return np.where(touching >= 0.0, whole, apart) * (1.0 - LOST)
+        return np.where(touching >= 0.0, whole, apart) * (1.0 - SLIP)
 
     def least(self, layer: Cells) -> float:
         """Return the bound by the cells of the first layer."""

@@ -40,7 +40,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from covopt.exact.rank import NEAR
-from covopt.exact.rounding import down, up
+from covopt.exact.rounding import SLIP, down, up
 from covopt.limits import checkpoint
 
 MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
@@ -157,7 +157,7 @@ class Search:
         for dual in self.duals:
             tops = dual.heights(c)
             if not (tops > 0.0).all() or not np.isfinite(tops).all():
-                best = max(best, price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(0.0))
+                best = max(best, price * float(np.exp(low).sum()) * (1.0 - SLIP) + dual.at(0.0))
                 continue
             here = dual.at(min(2.0 * self.lam / float(tops[-1]), dual.best))
             value = max(value, price * float(np.exp(middle).sum()) + here)
@@ -167,20 +167,20 @@ class Search:
     def _bound(self, dual: Dual, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
         """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
         price = self.lam * self.weight
-        least = 2.0 * self.lam / float(tops.max()) * (1.0 - 2.0**-44)
-        found = price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(min(least, dual.best))
+        least = 2.0 * self.lam / float(tops.max()) * (1.0 - SLIP)
+        found = price * float(np.exp(low).sum()) * (1.0 - SLIP) + dual.at(min(least, dual.best))
         s, r = affine_majorant(np.log(tops), x, low, high)
-        first = 2.0 * self.lam * math.exp(-float(s @ high) - r) * (1.0 - 2.0**-40)
-        last = 2.0 * self.lam * math.exp(-float(s @ low) - r) * (1.0 + 2.0**-40)
+        first = 2.0 * self.lam * math.exp(-float(s @ high) - r) * (1.0 - SLIP)
+        last = 2.0 * self.lam * math.exp(-float(s @ low) - r) * (1.0 + SLIP)
         begin, end = dual.at(first), dual.at(last)
         if not (math.isfinite(begin) and end > begin):
             return found
-        slope = (end - begin) / (last - first) * (1.0 - 2.0**-44)
+        slope = (end - begin) / (last - first) * (1.0 - SLIP)
         if not slope > 0.0:
             return found
         value, size = least_on_box(s, math.log(2.0 * slope / self.weight) - r, low, high)
         value = price * value + begin - slope * first
-        return max(found, value - 2.0**-42 * (price * size + abs(begin) + slope * first))
+        return max(found, value - SLIP * (price * size + abs(begin) + slope * first))
 
 
 def least_on_box(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:

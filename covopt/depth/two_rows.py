@@ -50,8 +50,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from covopt.depth.gram_cells import LOST
-from covopt.exact.rounding import below, down, root_down
+from covopt.exact.rounding import SLIP, below, down, root_down
 
 LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 _FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: of rows at a small angle the best share is one to many digits
@@ -200,7 +199,7 @@ def _over_root(off: float, square: Fraction) -> Fraction:
     """Return nearly off/√square, a little less for a positive ``off``, whatever the sizes."""
     power = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     root = math.sqrt(float(square / Fraction(4) ** power))
-    return Fraction(off) / Fraction(root) / Fraction(2) ** power * (1 - Fraction(LOST))
+    return Fraction(off) / Fraction(root) / Fraction(2) ** power * (1 - Fraction(SLIP))
 
 
 def _top(function: Callable[[float], float], end: float) -> float:
@@ -243,10 +242,10 @@ def level_value(start: Fraction, target: Fraction, depth: int, *, penalized: boo
         return 0.0
     first, end = min(1.0, below(start)), below(target)
     left = end * _NODES if penalized else 2.0 * np.sqrt(end * _NODES)
-    left = left * (1.0 - LOST)
+    left = left * (1.0 - SLIP)
     steps = depth - 2 + penalized
     if steps == 0:
-        return down(2.0 * np.sqrt(first * end) * (1.0 - LOST))
+        return down(2.0 * np.sqrt(first * end) * (1.0 - SLIP))
     for _ in range(steps - 1):
         left = np.concatenate([
             _before(_NODES[i : i + _BLOCK], left) for i in range(0, len(_NODES), _BLOCK)
@@ -269,7 +268,7 @@ def _through(at: np.ndarray, left: np.ndarray, begin: int, end: int) -> np.ndarr
     b = at[:, None]
     place = np.clip(np.sqrt(b / slope), np.maximum(low, 1e-300), high)
     size = b / place + slope * place
-    return np.asarray(size - b + base - LOST * (size + b + np.abs(base)))
+    return np.asarray(size - b + base - SLIP * (size + b + np.abs(base)))
 
 
 Three = tuple[Fraction, Fraction, Fraction]

@@ -120,10 +120,9 @@ def _widened(
 
 KEPT = 3  # networks that go on to the next depth, and random ones that are begun with
 EXTRA = (0, 2)  # small random neurons that a layer gets
-TRAINED_STARTS = 40
+TRAINED = 240  # numbers of Y, in all starts that are trained together
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
 WIDTH = 8
-SMALL = 20  # numbers in Y: more starts
 NEWTON, DESCENT = 32.0, 500.0  # bytes of an entry of Newton's matrix and what solves with it, and of a weight
 
 Found = tuple[float, Layout, np.ndarray]
@@ -160,7 +159,6 @@ class UpperSearch:
         self.random_state, self._offer = random_state, offer
         self.dual: np.ndarray | None = None
         self._rng = np.random.default_rng(random_state)
-        self._small = data.n_samples * data.n_outputs <= SMALL
         self._first: list[Found] | None = None
         self._is_said = False
         self._loss = make_loss("squared") if loss is None else loss
@@ -185,7 +183,7 @@ class UpperSearch:
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         trained = [
             self._train(*start)
-            for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else KEPT)
+            for start in self._random_starts(self.depth, max(KEPT, TRAINED // self.data.Y.size))
         ]
         fits = [entry for entry in trained if entry is not None]
         fits.sort(key=lambda entry: entry[0])

@@ -37,6 +37,7 @@ import numpy as np
 UNIT = 2.0**-53
 EPS = 2.0 * UNIT
 TINY = 2.0**-1000
+SLIP = 2.0**-40  # relative: thousands of roundings lose no more
 _SPLIT = 2.0**27 + 1.0
 
 

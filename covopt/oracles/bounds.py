@@ -23,7 +23,6 @@ from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quarti
 from covopt.oracles.signs.lagrangian import LiftedForm
 
 GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
-EACH_OUTPUT = 24  # rounds of the bound of one of several outputs, at least
 
 
 class Relaxed(NamedTuple):
@@ -112,7 +111,7 @@ class Relaxation:
     def _each_output(self, dual: np.ndarray, n_rounds: int, seconds: float) -> Relaxed:
         atoms, heights = [], []
         k = dual.shape[1]
-        share, rounds = 0.5 * seconds / k, min(n_rounds, max(EACH_OUTPUT, n_rounds // k))
+        share, rounds = HALF * seconds / k, n_rounds if k == 1 else math.ceil(HALF * n_rounds)
         for number, column in enumerate(dual.T):
             both = []
             for sign in (1.0, -1.0):

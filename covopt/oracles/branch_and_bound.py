@@ -12,6 +12,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.errors import InputError
+from covopt.exact.rank import ATOMS
 from covopt.exact.rounding import (
     TINY,
     exponents,
@@ -28,7 +29,6 @@ from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree
 
-EXACT = 1e-10  # relative distance of bound and value at which the value is the maximum
 ROW_BYTES = 17.0  # of an open node, for each row
 
 
@@ -115,7 +115,7 @@ class BranchAndBoundOracle:
         reduced, basis = restrict(self.rows, support)
         lost = transfer_up(self.rows[support], lengths_up(outputs[support]), basis, reduced)
         best = found.upper_bound
-        margin = max(EXACT * best, self.goal - best)
+        margin = max(ATOMS * best, self.goal - best)
         upper, point = self._search(reduced, outputs[support], best, margin)
         neurons, values = found.neurons, found.values
         size = float(np.linalg.norm(point))
@@ -123,13 +123,13 @@ class BranchAndBoundOracle:
             fresh = basis @ (point / size)
             value = np.maximum(self.rows @ fresh, 0.0) @ outputs
             shown = float(value[0])
-            if abs(shown) > best * (1.0 + EXACT):
+            if abs(shown) > best * (1.0 + ATOMS):
                 neurons, values = np.vstack([fresh, neurons]), np.append(shown, values)
                 self.local.warm = np.vstack([fresh, self.local.warm])
                 best = abs(shown)
         upper = max(up(up(operator_norm_up(basis) * upper) + lost), best)
         remember(self.rows, dual, upper)
-        exact = upper <= best * (1.0 + 2 * EXACT)
+        exact = upper <= best * (1.0 + 2 * ATOMS)
         return Pricing(*kept(neurons, values, 0.0, max_neurons), upper, exact)
 
     def _search(

@@ -19,10 +19,10 @@ import numpy as np
 
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
-from covopt.exact.rank import ASCENT_DIGITS
+from covopt.exact.rank import ASCENT_DIGITS, ATOMS
 from covopt.limits import PIECE
 from covopt.oracles.base import MOST_DIMENSIONS, Pricing, affords, kept, ranked
-from covopt.oracles.branch_and_bound import EXACT, BranchAndBoundOracle
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
@@ -129,9 +129,9 @@ class SearchOracle:
             found = merged(found, self.boxes.price(dual, threshold=threshold, complete=True))
         best = float(np.abs(found.values).max())
         bound = found.upper_bound if self._by_signs else np.inf
-        if bound > (1.0 + 2.0 * EXACT) * best and self._by_boxes:
+        if bound > (1.0 + 2.0 * ATOMS) * best and self._by_boxes:
             boxes = box_gauge(
-                self.rows, dual, neurons=found.neurons, rtol=EXACT, n_threads=self.boxes.n_threads
+                self.rows, dual, neurons=found.neurons, rtol=ATOMS, n_threads=self.boxes.n_threads
             )
             bound = min(bound, boxes.upper_bound)
             if abs(boxes.best_value) > best:
@@ -143,7 +143,7 @@ class SearchOracle:
         return Pricing(
             *kept(found.neurons, found.values, 0.0, max_neurons),
             bound,
-            bool(bound <= (1.0 + 4.0 * EXACT) * best),
+            bool(bound <= (1.0 + 4.0 * ATOMS) * best),
         )
 
 

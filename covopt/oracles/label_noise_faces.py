@@ -33,8 +33,9 @@ import numpy as np
 from covopt.exact.definite import ROOM
 from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
+from covopt.oracles.sphere import WIDEST
 from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
-from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
+from covopt.oracles.vector.lattice_proof import sines_of_flats
 
 # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots

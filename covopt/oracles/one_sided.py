@@ -31,10 +31,10 @@ import numpy as np
 
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import COMPUTED, NEAR
-from covopt.exact.rounding import allowance, lengths_up, total_up, up
+from covopt.exact.rounding import SLIP, allowance, lengths_up, total_up, up
 from covopt.limits import PIECE, now
 
-SHORT = 1.0 - 2.0**-40  # of the room of a tilt, for rounding
+SHORT = 1.0 - SLIP  # of the room of a tilt, for rounding
 COUPLING = 0.3  # first step of Y, of what M curves by
 
 

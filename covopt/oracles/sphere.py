@@ -63,7 +63,7 @@ from covopt.oracles.base import ROUNDING
 from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
 ETA = 200 * EPS  # times n(1 + q): η of the head
-WIDEST = 1e-4  # of η, for which the head's expansions hold
+WIDEST = 1e-4  # angles up to which the head's expansions hold; flats further off say nothing
 BEYOND = 3.2  # times ηh: T
 PER_CIRCLE = 4  # peaks that are reported, unless all are asked for
 

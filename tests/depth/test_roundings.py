@@ -12,11 +12,12 @@ from scipy.optimize import minimize
 from covopt.data import Data
 from covopt.depth import schatten_between, tree
 from covopt.depth.bounds import KINDS, Asked, chain_bounds, closed_bounds
-from covopt.depth.gram_cells import LOST, NOTHING, Cells, Kind, step
+from covopt.depth.gram_cells import NOTHING, Cells, Kind, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound, gram_search
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.two_rows import two_rows_cost
+from covopt.exact.rounding import SLIP
 from tests.cases import drawn
 from tests.depth.bank.tables import BY_NAME, POINTS, SIGNS, known, squared
 from tests.depth.test_bank_of_networks import bounds
@@ -223,7 +224,7 @@ def test_a_step_into_a_cell_of_one_state_is_below_its_cost_in_fractions():
         m1, m2, m3 = 1 / a, -c / a, (a + c * c * below) / (a * below)
         cost = Fraction(u) * m1 + 2 * Fraction(w) * m2 + Fraction(v) * (m3 - 1)
         assert Fraction(bound) <= cost
-        near += bound >= float(cost) * (1.0 - 2.0**10 * LOST)
+        near += bound >= float(cost) * (1.0 - 2.0**10 * SLIP)
     assert near > 150
 
 

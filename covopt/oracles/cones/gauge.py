@@ -20,7 +20,7 @@ import numpy as np
 
 from covopt.checks.speaking import tell
 from covopt.exact.rank import ASCENT_DIGITS, COMPUTED
-from covopt.exact.rounding import EPS
+from covopt.exact.rounding import EPS, SLIP
 from covopt.oracles.base import MOST_KEPT, WORK, Pricing, heights, kept, ranked
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
 from covopt.oracles.cones.moments import MOST_QUADRATIC_DIMENSIONS
@@ -276,7 +276,7 @@ def box_gauge(
     scalar.search(neurons, random_state)
     lowest = trivial = scalar.norms()
     max_nodes = box_limit(scalar.V.shape[1]) if max_nodes is None else max_nodes
-    wanted, nodes = min(max(scalar.best, 2.0**-40 * trivial, scalar.lower(goal)), trivial), 0
+    wanted, nodes = min(max(scalar.best, SLIP * trivial, scalar.lower(goal)), trivial), 0
 
     def ask(H: float, budget: int, rtol: float = rtol) -> bool:
         nonlocal lowest, nodes

@@ -30,6 +30,7 @@ from covopt.errors import InputError
 from covopt.exact.rank import merge_lines
 from covopt.exact.rounding import (
     EPS,
+    SLIP,
     TINY,
     UNIT,
     above,
@@ -172,7 +173,7 @@ class Scalar:
         """Return about the largest H for which :meth:`lift` gives a level, between what a search can be asked for."""
         fraction, power = frexp(level)
         reduced = ldexp(fraction, min(power - self.exponent, 1000)) / self.norm * (1.0 - 4.0 * EPS)
-        return min(max(reduced - self.residual, 2.0**-40 * self.norms()), 2.0 * self.norms())
+        return min(max(reduced - self.residual, SLIP * self.norms()), 2.0 * self.norms())
 
     def rounding(self, H: float) -> float:
         """Distance to the maximum, at the best point, at which a search can end; anywhere without one."""
