@@ -19,8 +19,6 @@ from covopt.checks.validation import as_doubles, check_bias
 from covopt.errors import InputError
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR, numerical_rank
 
-ISOTROPIC = 3.0  # ratio of coordinates below which they are left as they are
-
 
 @dataclass(frozen=True)
 class Reduced:
@@ -185,7 +183,7 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
         white /= np.maximum(np.linalg.norm(white, axis=1, keepdims=True), 1e-300)
         triangle = np.asarray(np.linalg.qr(white, mode="r"))
         least, largest = np.abs(np.diag(triangle)).min(), np.abs(triangle).max()
-        if least < 1e-8 * largest or largest < ISOTROPIC * least:
+        if least < 1e-8 * largest:
             break
         map_ = np.linalg.solve(triangle.T, map_.T).T * np.sqrt(len(rows) / rank)
     white = wide @ map_

@@ -214,7 +214,7 @@ def _top(function: Callable[[float], float], end: float) -> float:
 
 # ------------------------------------------------------------------ one target, with biases
 _NODES = np.concatenate([[0.0], np.geomspace(1e-7, 0.05, 6000), np.linspace(0.05, 1.0, 4000)[1:]])
-_BLOCK = 64  # nodes that share a part of the grid
+_BLOCK = math.isqrt(len(_NODES))  # nodes that share a part of the grid
 
 
 def level_value(start: Fraction, target: Fraction, depth: int, *, penalized: bool = False) -> float:

@@ -27,7 +27,6 @@ from covopt.limits import checkpoint
 
 MOST_STEPS = 200  # of a climb: tangents, or directions of outputs; of a tangent: sweeps
 LEAST_SWEEPS = 8  # of the first tangents
-ENDED = -1  # instead of the steps of a climb
 WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
 
 
@@ -267,11 +266,11 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
 def climb_on(rows, mu, linear, starts, values, steps, room, budget):
     """Climb from every start, in place, until about ``budget`` rows were looked at; return whether that was all.
 
-    ``steps`` says how many tangents each climb has taken so far, ENDED where it is over; the next call goes on.
+    ``steps`` says how many tangents each climb has taken so far, MOST_STEPS where it is over; the next call goes on.
     """
     most, left = np.int64(MOST_STEPS), budget  # a literal would compile the callee once more
     for p in range(len(starts)):
-        if steps[p] == ENDED:
+        if steps[p] >= MOST_STEPS:
             continue
         if left <= 0:
             return False
@@ -280,10 +279,10 @@ def climb_on(rows, mu, linear, starts, values, steps, room, budget):
         values[p], steps[p], ended, looked = ascend(
             rows, mu, linear, starts[p], values[p], steps[p], most, budget, room
         )
-        if ended or steps[p] >= most:
-            steps[p] = ENDED
+        if ended:
+            steps[p] = most
         left -= looked
-    return (steps == ENDED).all()
+    return (steps >= most).all()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -297,7 +296,7 @@ def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
     mu, output, zero, none, most = np.empty(n), np.empty(k), np.zeros(r), np.int64(0), np.int64(1)
     left = budget
     for p in range(len(starts)):
-        if steps[p] == ENDED:
+        if steps[p] >= MOST_STEPS:
             continue
         w = starts[p]
         last = values[p] if steps[p] > 0 else 0.0
@@ -321,7 +320,7 @@ def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
             left -= ascend(rows, mu, zero, w, norm, none, most, budget, room)[3] + n
             steps[p] += 1
         values[p] = last
-        steps[p] = ENDED
+        steps[p] = MOST_STEPS
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,6 @@ from covopt.plotting.predictions import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-COLUMNS = 3  # of panels
 
 
 def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
@@ -57,8 +56,8 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     if solution.data.n_features not in (1, 2):
         pictures.insert(0, agreement(seen))
     n_panels = len(pictures) + 2
-    columns = 2 if n_panels == 4 else min(n_panels, COLUMNS)
-    rows = -(-n_panels // columns)
+    rows = math.isqrt(n_panels)
+    columns = -(-n_panels // rows)
     figure = _figure((5.2 * columns + 1.0, 4.8 * rows), to_file=path is not None)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax in axes[n_panels:]:
