@@ -24,7 +24,6 @@ from covopt.exact.elimination import integer_table, row_reduce
 from covopt.exact.rank import FOUND, NEAR, ROUGH
 from covopt.limits import HALF
 
-CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
 GRIDS = (4, 16, 64, 1024, 2**16)
 
 
@@ -95,7 +94,8 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
     n = len(A)
     cost, S = cvxpy.Parameter((n, n), symmetric=True), cvxpy.Variable((n, n), symmetric=True)
     M = [cvxpy.Variable((n, n), symmetric=True) for _ in range(n)]
-    constraints = [cvxpy.trace(S) == n, CAP + n * np.eye(n) >= S, *(S >> part for part in M)]
+    # entries above √(S_ii S_jj) buy nothing, and would let the optimal set be unbounded
+    constraints = [cvxpy.trace(S) == n, n * np.ones((n, n)) >= S, *(S >> part for part in M)]
     for i in range(n):
         beside = [M[j][i, j] if i != j else cvxpy.Constant(0.0) for j in range(n)]
         constraints.append(cvxpy.diag(M[i]) + 2 * cvxpy.hstack(beside) == 0)

@@ -28,7 +28,6 @@ from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, limited, now, patie
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
 MOMENT_SIZE = {1: 40, 2: 9}
-MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 
 
 def cp_rank(
@@ -306,8 +305,8 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
     A, time_limit_s = piece.matrix.values, piece.options.left(share)
     end = None if time_limit_s is None else now() + time_limit_s
     most = theorem_cap(piece.matrix) if piece.rows is None else piece.rows - 1
-    failed, step, known, unproved = piece.lower - 1, 1, piece.rows is not None, 0
-    while failed < most and not piece.closed and unproved < MOST_UNPROVED:
+    failed, step, known = piece.lower - 1, 1, piece.rows is not None
+    while failed < most and not piece.closed:
         rows = min(failed + step, most)
         left = None if end is None else end - now()
         if left is not None and left <= 0:
@@ -319,7 +318,6 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
         taken = False
         if factor is not None:
             taken = any(piece.take(B) for B in (caratheodory(factor), factor))
-            unproved += not taken
         if taken:
             most, known = rows - 1, True
             step = max(1, (most - failed) // 2)

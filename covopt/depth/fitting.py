@@ -21,7 +21,7 @@ from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout, as_chain, stationarity
 from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
-from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch, random_start
+from covopt.depth.upper import DESCENT, KEPT, Found, UpperSearch, random_start
 from covopt.errors import InputError
 from covopt.exact.rank import FOUND
 from covopt.files.schema import DEEP_FIT
@@ -260,7 +260,7 @@ class TrainedSearch(UpperSearch):
         if kept:
             self.continue_in_depth(kept, 1 if self._is_large(kept[0][1]) else KEPT)
         data = self.data
-        width = max(WIDTH, min(data.n_samples, 24))
+        width = min(data.n_samples + 2, 24)
         layout = Layout(
             (data.n_features, *[width] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
         )

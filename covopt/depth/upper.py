@@ -122,7 +122,6 @@ KEPT = 3  # networks that go on to the next depth, and random ones that are begu
 EXTRA = (0, 2)  # small random neurons that a layer gets
 TRAINED = 240  # numbers of Y, in all starts that are trained together
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
-WIDTH = 8
 NEWTON, DESCENT = 32.0, 500.0  # bytes of an entry of Newton's matrix and what solves with it, and of a weight
 
 Found = tuple[float, Layout, np.ndarray]
@@ -266,7 +265,7 @@ class UpperSearch:
     def _random_starts(self, depth: int, count: int) -> Iterator[tuple[Layout, np.ndarray]]:
         data = self.data
         layout = Layout(
-            (data.n_features, *[max(WIDTH, min(data.n_samples + 2, 64))] * (depth - 1), data.n_outputs),
+            (data.n_features, *[min(data.n_samples + 2, 64)] * (depth - 1), data.n_outputs),
             data.bias, self.output_bias,
         )  # fmt: skip
         for _ in range(count):
