@@ -29,11 +29,11 @@ from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.depth.families import DualTree, Recursion
 from covopt.depth.tree import MOST_LAYERS, Search
+from covopt.depth.tree_search import TIGHT
 from covopt.depth.two_rows import dot, exactly
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
-TOL = 3e-5  # of the least over c
 MOST_CORNERS = 25_600  # of boxes, which have the more of them the more layers
 
 
@@ -76,7 +76,7 @@ def dual_bound(
         return floor
     most = MOST_CORNERS >> (depth - 2 if data.bias > 0.0 else 0)
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
-    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TOL, most))
+    return max(floor, Search(duals, lam, depth, data.bias, upper).run(TIGHT, most))
 
 
 class DualHeights:

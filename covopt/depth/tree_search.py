@@ -23,7 +23,7 @@ from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
 WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
-TIGHT = 1e-4  # of a height: by that much more a child of many sets may cost
+TIGHT = 3e-5  # of a height: by that much more a child of many sets may cost, or the least over c be missed
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SIDES = 8  # half a polygon about the circle: two per cent are lost at most
 
