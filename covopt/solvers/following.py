@@ -2,7 +2,9 @@
 
 From the solution for another λ the rounds of an interior-point method begin too far inside. Here the first master
 takes the columns that were nearly tight there; then each round prices its dual, adds the new local maxima and carries
-their curvature, so that neurons move within their faces instead of being approached by ever more columns.
+their curvature, so that neurons move within their faces instead of being approached by ever more columns. Columns
+alone, from the same start, leave a gap of 1.2 % for 10 000 × 8 at half of λ_max, 5e-6 for 5000 × 8 and 5 % for
+5000 × 2 in the time that this certifies them in.
 """
 
 from __future__ import annotations
