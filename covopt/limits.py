@@ -24,9 +24,8 @@ logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 HALF = 0.5  # of the time that is left goes to a step that others follow
 PIECE = 1 << 20  # numbers that are worked on between two looks at deadlines
-PIECE_S = (
-    0.1  # seconds that a piece of compiled work is made to take; what was swallowed meanwhile is raised again
-)
+# seconds that a piece of compiled work is made to take; what was swallowed meanwhile is raised again
+PIECE_S = 0.1
 LONGEST_S = 1e9  # that a timer of the system counts
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
 HURRY_S = 1.2  # seconds that are left after an interrupt; after another one none

@@ -43,6 +43,7 @@ from scipy.optimize import linprog
 from covopt.checks.validation import check_choice
 from covopt.exact.rank import FOUND, null_space, row_span
 
+HINGE = 1e-10  # |x̃·w|/‖x̃‖, relative to its largest, below which a row counts as lying on the hinge
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -195,7 +196,7 @@ def on_hinge(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
     """
     lengths = np.linalg.norm(rows, axis=1)
     distance = np.abs(neurons @ rows.T) / np.where(lengths > 0, lengths, 1.0)
-    size = FOUND * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
+    size = HINGE * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
     return distance <= size[:, None]
 
 

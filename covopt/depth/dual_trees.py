@@ -34,7 +34,8 @@ from covopt.depth.two_rows import dot, exactly
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
-MOST_CORNERS = 25_600  # of boxes, which have the more of them the more layers
+# as many as files of earlier versions rest on; for more layers each box has more corners
+MAX_BOXES, FEW_BOXES, FEW_AXES = 3000, 800, 2
 
 
 def dual_bound(
@@ -74,7 +75,7 @@ def dual_bound(
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
         return floor
-    most = MOST_CORNERS >> (depth - 2 if data.bias > 0.0 else 0)
+    most = MAX_BOXES if depth - 2 <= FEW_AXES or data.bias == 0.0 else FEW_BOXES
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
     return max(floor, Search(duals, lam, depth, data.bias, upper).run(TIGHT, most))
 

@@ -39,10 +39,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from covopt.exact.rank import NEAR
 from covopt.exact.rounding import SLIP, down, up
 from covopt.limits import checkpoint
 
+LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing; files rest on it
 MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
 
 
@@ -138,7 +138,7 @@ class Search:
             Boxes.
         """
         cutoff = self.upper / self.lam
-        least = NEAR * cutoff
+        least = LEAST_SHARE * cutoff
         start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
         found = branch_and_bound(self._box, *start, self.upper, tol=tol, most=most)
         # c below the least is charged nothing; λΣc above the cutoff is above the upper bound

@@ -14,8 +14,7 @@ from covopt.certificates.stated import AGREES
 from covopt.checks.optional import required
 from covopt.checks.wording import Check, Rows, counted
 from covopt.depth.layers import from_content, to_content
-from covopt.exact.rank import NEAR
-from covopt.exact.rounding import relative_gap
+from covopt.exact.rounding import EPS, relative_gap
 from covopt.files.formats import Saved, check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
 from covopt.limits import seconds_left
@@ -296,7 +295,9 @@ class Gap(Rows, Saved):
         for name, network in self.networks.items():
             off = float(np.abs(network.representations(self.X)[-1] - outputs).max(initial=0.0)) / size
             if name in ("balanced", "merged") or (name == "refitted" and self.best.loss is None):
-                yield Check(f"{name} network", off <= NEAR, f"its outputs differ by {off:.1e} of the largest")
+                yield Check(
+                    f"{name} network", off <= np.sqrt(EPS), f"its outputs differ by {off:.1e} of the largest"
+                )
         if "balanced" in self.networks:
             norms = [self.networks["balanced"].squared_norm, balanced(self.networks["as given"]).squared_norm]
             yield Check("balanced norm", _is_same(*norms), "{:.12g}, least by scaling {:.12g}".format(*norms))

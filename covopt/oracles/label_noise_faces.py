@@ -31,13 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.exact.definite import ROOM
-from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
+from covopt.exact.rank import COMPUTED, EPS, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
 from covopt.oracles.sphere import WIDEST
 from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import sines_of_flats
+from covopt.potentials import HINGE
 
-# least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
 PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
 
@@ -131,6 +131,7 @@ class MetricFaces:
             gram = np.einsum("fri,frs,fsj->fij", basis, metric, basis, optimize=True)
             values, vectors = np.linalg.eigh(gram)
             full = (mass > 0).sum(axis=1) >= d
+            # a choice of method: both are bounded
             by_rows = np.flatnonzero(full & (values[:, 0] < NEAR))
             for f in by_rows:
                 seen = mass[f] > 0
@@ -225,7 +226,7 @@ class MetricFaces:
         slope = np.einsum("fr,fr->f", unit, self.sums.gradient[cell])
         metric = np.nansum(np.square(heights), axis=1)
         bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
-        good = counts & (inside > FOUND) & moving & (metric > 0)
+        good = counts & (inside > HINGE) & moving & (metric > 0)
         unit, cell, sign, slope, metric = unit[good], cell[good], sign[good], slope[good], metric[good]
         values = np.abs(slope) / np.sqrt(metric) / factor[good]
         w = sign[:, None] * unit / np.sqrt(metric)[:, None]

@@ -152,9 +152,8 @@ class Runner:
             alike = list(group)
             size = self.bytes_of(alike[0], samples, copies)
             rounds = -(-len(alike) * size // (workers * self.limit))
-            share = max(
-                -(-len(alike) // (workers * rounds)), PIECE // size
-            )  # less is not worth another thread
+            # less than a piece is not worth another thread
+            share = max(-(-len(alike) // (workers * rounds)), PIECE // size)
             most = max(1, min(share, self.limit // size))
             found += [alike[at : at + most] for at in range(0, len(alike), most)]
         return found

@@ -128,8 +128,8 @@ OBJECTIVES = {
 
 def test_there_is_one_file_of_each_format():
     assert [file.stem for file in FILES] == [
-        "classifier", "cp_rank", "cp_rank_integer", "fit", "label_noise", "label_noise_exact", "path",
-        "solution", "vector_solution",
+        "classifier", "cp_rank", "cp_rank_integer", "deep_solution", "fit", "label_noise", "label_noise_exact",
+        "path", "solution", "vector_solution",
     ]  # fmt: skip
 
 

@@ -119,16 +119,9 @@ def tighten(rows, weights, index, theta, f, q, u0, a, H, room):
             Q[j] = q[j]
             Q[a] -= q[j] * u0[j]
     Q[a] *= u0[a]
+    goal = (1.0 - NEAR) * H
     least_norm(
-        room[0][:m],
-        room[1][:m],
-        room[2][:m],
-        room[3][:m],
-        room[4][:m],
-        Q,
-        (1.0 - NEAR) * H,
-        np.int64(CYCLES),
-        work,
+        room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, goal, np.int64(CYCLES), work
     )
     m = 0
     for k in range(len(index)):
