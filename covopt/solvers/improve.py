@@ -119,12 +119,13 @@ class Improvement:
         follows = not problem.interpolates and not no_room and applies(problem)
         is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
         # columns find better networks through the points; else pricing all faces is dear beyond three dimensions
-        meets = self.problem.interpolates and oracle is not None
+        meets = problem.interpolates and oracle is not None
         is_dear = not meets and problem.rows.shape[1] > MOST_FACED
         begins = is_far or is_dear or oracle is None or (is_late and not meets)
         columns = follows or not is_far
         if self.options.get("warm") is None and begins and problem.rows.any():
-            yield from self._descents(part=1 / 3 if columns or problem.interpolates else 1 / 2)
+            part = 1 / 3 if columns or problem.interpolates else 1 / 2
+            yield from self._descents(part, meets=columns and problem.interpolates and self.closes)
             if self.point.status is Status.CALLBACK:
                 return
             self.options["warm"] = self.descent.point.warm
@@ -137,8 +138,11 @@ class Improvement:
                 self.point.status = Status.GAP if no_room or self.limit is None else Status.TIME_LIMIT
             yield self.point
 
-    def _descents(self, part: float) -> Iterator[Point]:
-        """Yield what each descent ends with, in their part of the time; through the points the first one will do."""
+    def _descents(self, part: float, meets: bool) -> Iterator[Point]:
+        """Yield what each descent ends with, in their part of the time; through the points the first one will do.
+
+        One that is cut need not pass through them where what follows ``meets`` them sooner.
+        """
         left, through, more = self.left, self.problem.interpolates, True
         end = now() + part * (np.inf if left is None else left)
         # where columns close the gap, they are better at what is missing
@@ -156,7 +160,7 @@ class Improvement:
                         return
         except TimeUp:  # bounds and columns need the rest
             self.is_cut = True
-        if not np.isfinite(self.descent.point.upper_bound):
+        if not np.isfinite(self.descent.point.upper_bound) and not (self.is_cut and meets):
             self.descent.rescue(self.left or np.inf)
         if self.descent.point.upper_bound < self.point.upper_bound:
             yield self._improved(self.descent.point, DESCENT)

@@ -93,11 +93,10 @@ class InterpolatingDescent:
             rest = Problem.through(problem.rows, problem.residual(*network), problem.offset_cost)
             more = self._descended(rest, seed + number)
             neurons, weights = (np.concatenate(pair) for pair in zip(network[:2], more[:2], strict=True))
-            self.network = network = Network(neurons, weights, network.offset + more.offset)
+            network = Network(neurons, weights, network.offset + more.offset)
+            self._stands(network)
         else:
             self.rescue()
-        if self.point.warm is None:  # columns need not pass through the points
-            self.point.warm = WarmStart(*network, self.point.dual)
 
     def _descended(
         self, problem: Problem, seed: int, keep: Callable[[Problem, Network], None] | None = None
@@ -112,8 +111,12 @@ class InterpolatingDescent:
         return network
 
     def _keep(self, fit: Problem, network: Network) -> None:
-        self.network = network
         self.point.dual = self.problem.project_dual(fit.dual_of(fit.fitted(*network)))
+        self._stands(network)
+
+    def _stands(self, network: Network) -> None:
+        self.network = network
+        self.point.warm = WarmStart(*network, self.point.dual)  # columns need not pass through the points
 
     def rescue(self, seconds: float = HURRY_S) -> bool:
         """Take the network where the descent is, or was ended, through the points; whether that came out.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from covopt.limits import TimeUp
 from covopt.oracles.base import heights
 from covopt.problems.problem import Problem
 from covopt.solvers import bounds, interpolating
@@ -102,6 +103,25 @@ def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monk
     assert problem.missed(*point.network) < 1e-9
     assert len(point.neurons) <= 60 or met
     assert point.upper_bound < 8.0 * best
+
+
+def test_columns_that_close_the_gap_take_the_time_of_a_descent_that_is_cut(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.standard_normal((60, 3)), np.ones(60)])
+    problem, begun = Problem.through(rows, np.abs(rows).sum(axis=1)), []
+
+    def ended(fit, network, *, steps, rescue):
+        rescue(descend(fit, network, steps=5))
+        raise TimeUp
+
+    monkeypatch.setattr(interpolating, "descend", ended)
+    monkeypatch.setattr(interpolating, "meet_points", lambda *_: pytest.fail("took the time of columns"))
+    loop = Improvement(problem, lambda: None, tol=1e-6, random_state=0, time_limit_s=600.0)
+    monkeypatch.setattr(loop, "_columns", lambda _: begun.append(loop.options["warm"]) or iter(()))
+    monkeypatch.setattr(loop, "rescue", lambda hurries: None)
+    loop.run()
+    assert loop.is_cut
+    assert len(begun[0].neurons)  # where the descent was
 
 
 def test_an_interrupt_among_few_points_is_passed_on_and_keeps_what_they_have_proved(monkeypatch):
