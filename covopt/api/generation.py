@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 CONIC = "conic:"
 GENERATION = ("auto", "column-generation")
-SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
 def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] | None:

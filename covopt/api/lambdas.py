@@ -13,8 +13,9 @@ from scipy.optimize import brentq
 
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY
-from covopt.limits import TimeUp, limited, now, patiently, unlimited
+from covopt.limits import PIECE, TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
 from covopt.oracles.support import bound_gauge
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
 DEFAULT_LAMBDA = "0.03max"
-SEARCHED = 1e6  # numbers in the rows of all ascents, while they are many
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
-LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding
 # over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
 SMALL_STEP = 0.02
 LARGE_STEP = 0.5  # for losses whose slopes are not linear
@@ -108,7 +107,7 @@ def largest_lambda(
         power = math.frexp(float(np.abs(dual).max()))[1]  # oracles take squares, which have to be numbers
         asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
-        starts = int(np.clip(SEARCHED / rows.size, STARTS / 16, STARTS))
+        starts = int(np.clip(PIECE / rows.size, STARTS / 16, STARTS))
         try:
             with limited(ends - now()):
                 if task.interrupted:
@@ -187,7 +186,7 @@ def last_crossing(
         return 0.0, 0.0
     while (at := height(high)) > high:
         high = at
-    found, low, least = at, 0.0, LEAST_LAMBDA * high
+    found, low, least = at, 0.0, FOUND * high
     while high > 0.0 and high - low > max(PROVED_LAMBDA, slack() / (1.0 + slack())) * high:
         # from what H is at most on: there H(λ) ≤ λ at both ends of a step means the same between them
         middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else LARGE_STEP * high)

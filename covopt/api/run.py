@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.generation import GENERATION, SHARPEN_GAP, other_solvers, sharpened
+from covopt.api.generation import GENERATION, other_solvers, sharpened
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
@@ -137,7 +137,7 @@ class Run:
         )  # fmt: skip
         others = other_solvers(task, loop)
         point = loop.run(others, is_over=task.interrupted, rescues=self.is_norm)
-        if problem.interpolates and task.solver in GENERATION and self.is_norm and task.tol <= SHARPEN_GAP:
+        if problem.interpolates and task.solver in GENERATION and self.is_norm and task.tol <= FOUND:
             point = sharpened(problem, point)
         return point, loop.name
 

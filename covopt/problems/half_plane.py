@@ -23,11 +23,11 @@ import numpy as np
 from scipy import sparse
 
 from covopt.exact.far_rows import rounded_with_sums, whole
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import two_product
 from covopt.problems.problem import Problem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
-CONSTANT = 1e-9  # what Z e may differ from one by for e to stand for the constants
 
 
 def crosses(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class HalfPlane:
             constant = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
             if (rows[:, 1] == rows[0, 1]).all():  # the constants are the bias
                 constant = np.array([0.0, 1.0 / rows[0, 1]])
-            if np.abs(rows @ constant - 1.0).max() > CONSTANT:
+            if np.abs(rows @ constant - 1.0).max() > FOUND:
                 return None
         with np.errstate(all="ignore"):
             found = cls(problem, order, constant)

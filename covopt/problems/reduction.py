@@ -17,18 +17,16 @@ from covopt.data import Data
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
-from covopt.exact.rank import COMPUTED, merge_lines, numerical_rank
+from covopt.exact.rank import COMPUTED, FOUND, NEAR, merge_lines, numerical_rank
 from covopt.exact.rounding import exponents
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
-CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-UNEVEN = 1e6  # lengths of rows, from which on they are brought to one
 CLOSEST = 1e-100  # of the largest row: what tells the points apart, where squares of costs have room
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
@@ -210,7 +208,7 @@ def reduce_rows(
 
 def _is_uneven(rows: np.ndarray) -> bool:
     lengths = np.linalg.norm(rows, axis=1)
-    return bool(lengths.max(initial=0.0) > UNEVEN * lengths.min(initial=np.inf))
+    return bool(lengths.max(initial=0.0) > lengths.min(initial=np.inf) / NEAR)
 
 
 def _power_of_two(value: float) -> float:
@@ -348,7 +346,7 @@ def opposite_rows(
     odd = values[first] - values[second]
     slope = np.linalg.lstsq(directions, odd, rcond=None)[0]
     misfit = np.abs(directions @ slope - odd).max(axis=1) * np.minimum(lengths[first], lengths[second])
-    if misfit.max() > 1e3 * CONSISTENT * max(1.0, float(np.abs(odd).max())):
+    if misfit.max() > FOUND * max(1.0, float(np.abs(odd).max())):
         worst = int(misfit.argmax())
         i, j = sorted((int(keep[first[worst]]), int(keep[second[worst]])))
         named = called or RowNames()

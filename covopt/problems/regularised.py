@@ -6,11 +6,11 @@ import numpy as np
 
 from covopt.data import Data, row_space
 from covopt.errors import InputError
+from covopt.exact.rank import ATOMS
 from covopt.losses import Loss
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, check_rows, check_size, reduce_outputs
 
-FLOOR = 1e-11
 LEAST_SHARE = 1e-100  # of what λ_max is at most: below it squares have no room
 
 
@@ -55,7 +55,7 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Pr
         check_size("bias", "the price of the penalized output bias is", offset_cost)
     part = loss.take(keep)
     # the chances of a sample are sums of its dual's outputs: below this share of their size they are rounding
-    part.floor = FLOOR * min(1.0, strength / float(part.weights.max()))
+    part.floor = ATOMS * min(1.0, strength / float(part.weights.max()))
     problem = Problem(rows / row_scale, part, strength, offset_cost, outputs)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, 1.0, outputs)
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY
 from covopt.problems.problem import Problem
 
@@ -38,7 +39,6 @@ FLAT = 1e-14  # second derivative, relative to the largest, below which a sample
 MAX_STEPS = 12
 HALVINGS = 6
 RIDGE = 1e-7  # root of the weight on ‖v‖², of the largest norm of a column
-VIOLATION = 1e-9  # of ⟨a, c − Aᵀv⟩ that is let pass
 BATCH = 10
 BLOCK = 16  # reflections that are applied at once
 MOST_CHANGES = 3000
@@ -194,7 +194,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
     Returns
     -------
     ndarray of shape (M,)
-        v. Where v is not zero ⟨a, c − Aᵀv⟩ is its sign, elsewhere it is at most 1 in absolute value, to VIOLATION
+        v. Where v is not zero ⟨a, c − Aᵀv⟩ is its sign, elsewhere it is at most 1 in absolute value, to FOUND
         unless the steps ran out or rounding is larger.
 
     Examples
@@ -215,9 +215,9 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
         if steps or not len(entering):
             beyond = np.where(signs == 0.0, np.abs(slopes) - 1.0, np.abs(slopes - signs))
             worst = beyond.max(initial=0.0)
-            if worst <= VIOLATION or idle >= PATIENCE or steps > MOST_CHANGES:
+            if worst <= FOUND or idle >= PATIENCE or steps > MOST_CHANGES:
                 return v
-            entering = np.flatnonzero((signs == 0.0) & (beyond > max(0.1 * worst, VIOLATION)))
+            entering = np.flatnonzero((signs == 0.0) & (beyond > max(0.1 * worst, FOUND)))
             entering = entering[np.argsort(-beyond[entering])][: 1 if idle else BATCH]
             signs[entering] = np.sign(slopes[entering])
         if len(entering):

@@ -19,6 +19,7 @@ import numpy as np
 
 from covopt.conic.programs import relaxed_dual
 from covopt.errors import BudgetError, SolverError
+from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.base import MOST_DIMENSIONS
@@ -44,7 +45,7 @@ from covopt.solvers.searching import search
 from covopt.status import Status
 
 FEW, MORE = 8, 1.5  # points at first, and times as many that come next
-SUBSET_TOL = 1e-3  # of duals of fewer points, and of columns through points that nothing will prove
+SUBSET_TOL = ROUGH  # of duals of fewer points, and of columns through points that nothing will prove
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.02  # relative change of the bound that is told
 POINTS = "points by themselves raise the lower bound"

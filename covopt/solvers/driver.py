@@ -23,10 +23,11 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
+from covopt.exact.rank import ROUGH
 from covopt.oracles.base import Oracle, Pricing, heights
 from covopt.problems.problem import Problem
 from covopt.solvers.loop import GenerationLoop, Point
-from covopt.solvers.master.newton import REFINED, Master, Step
+from covopt.solvers.master.newton import Master, Step
 from covopt.solvers.merging import Unit
 from covopt.status import Status
 
@@ -251,7 +252,7 @@ class Driver(GenerationLoop):
         master, schedule = self.master, self.schedule
         gap_before = self.dual_gap
         due = schedule.is_due(number)
-        networks = REFINED if self.problem.interpolates else schedule.networks_below
+        networks = ROUGH if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
         self._offer_networks(step, due=due)
@@ -358,7 +359,7 @@ class Driver(GenerationLoop):
         accuracy = schedule.patient_accuracy * gap * 0.1**self._idle
         wanted = max(accuracy, 0.01 * self.tol) * self._scale()
         for _ in range(schedule.patient_steps):
-            step = master.step(min(gap, REFINED), self._scale(), with_networks=True)
+            step = master.step(min(gap, ROUGH), self._scale(), with_networks=True)
             worth = step.residual * float(np.abs(master.dual).sum())
             if master.complementarity <= wanted and worth <= wanted:
                 break

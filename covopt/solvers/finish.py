@@ -11,14 +11,12 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import stage
+from covopt.exact.rank import ATOMS, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
 from covopt.sparsify.reduction import caratheodory
 
-EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
-NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
-COSTS = 1e-10  # relative rise of the cost that fewer neurons may bring
 ROUNDING = 1e-13  # residual that corrections aim at
 HEAVIEST = 3  # columns for each row that are enough to interpolate well, where a network has many more
 MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
@@ -75,7 +73,7 @@ def finish_network(
     if not len(best[0]):
         return best
     best = _heaviest(problem, *best)
-    for light in (0.0, unit.light):
+    for light in (0.0, NEAR):
         kept = np.abs(best[1][:, 0]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
             break
@@ -88,9 +86,9 @@ def finish_network(
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
     """Whether a network interpolates at no higher cost; one that misses the points has none to be compared with."""
     residual, before = problem.missed(*candidate), problem.missed(*best)
-    ceiling = problem.network_value(*best[1:]) * (1 + COSTS)
+    ceiling = problem.network_value(*best[1:]) * (1 + ATOMS)
     cheap = problem.network_value(*candidate[1:]) <= ceiling
-    return residual <= EXACT < before or (cheap and residual <= max(EXACT, before))
+    return residual <= ATOMS < before or (cheap and residual <= max(ATOMS, before))
 
 
 def _heaviest(problem: Problem, neurons, weights, offset):
@@ -101,7 +99,7 @@ def _heaviest(problem: Problem, neurons, weights, offset):
     heavy = np.argsort(-np.abs(weights[:, 0]), kind="stable")[:count]
     fewer = interpolating(problem, neurons[heavy], weights[heavy], offset)
     cheap = problem.network_value(*fewer[1:]) <= problem.network_value(weights, offset)
-    return fewer if cheap and problem.missed(*fewer) <= EXACT else (neurons, weights, offset)
+    return fewer if cheap and problem.missed(*fewer) <= ATOMS else (neurons, weights, offset)
 
 
 def interpolating(
@@ -118,14 +116,14 @@ def interpolating(
 def _without_idle(problem: Problem, neurons, weights, offset):
     """Leave out neurons of negligible mass where the others, or the offset, interpolate without them."""
     sizes = np.abs(weights[:, 0])
-    heavy = sizes > NEGLIGIBLE * max(1.0, float(sizes.max(initial=0.0)))
+    heavy = sizes > ATOMS * max(1.0, float(sizes.max(initial=0.0)))
     if heavy.all():
         return neurons, weights, offset
     moved = offset
     if problem.has_offset:
         moved = offset + problem.residual(neurons[heavy], weights[heavy], offset).mean(axis=0)
     fewer = neurons[heavy], weights[heavy], moved
-    return fewer if problem.missed(*fewer) <= EXACT else (neurons, weights, offset)
+    return fewer if problem.missed(*fewer) <= ATOMS else (neurons, weights, offset)
 
 
 def _finish_vector(problem: Problem, neurons, weights, offset):
@@ -139,10 +137,10 @@ def _finish_vector(problem: Problem, neurons, weights, offset):
         neurons, weights, offset = given if source == "given" else best
         mass, last = np.linalg.norm(weights, axis=1), np.inf
         for angle in ANGLES:
-            heavy = mass > max(NEGLIGIBLE, angle**2) * max(1.0, float(mass.max()))
+            heavy = mass > max(ATOMS, angle**2) * max(1.0, float(mass.max()))
             units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
             # of more than there are Carathéodory leaves as many again
-            many = last < np.inf and len(units) >= len(best[0]) and problem.missed(*best) <= EXACT
+            many = last < np.inf and len(units) >= len(best[0]) and problem.missed(*best) <= ATOMS
             if not 0 < len(units) < last or many:
                 continue
             last = len(units)
@@ -232,7 +230,7 @@ def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) ->
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
-    ceiling = _value(problem, *best) * (1.0 + COSTS)
+    ceiling = _value(problem, *best) * (1.0 + ATOMS)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (partial(_merged, unit), _sparsified):
         if len(best[0]):

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from covopt.exact.rank import FOUND, NEAR
 from covopt.oracles.base import Pricing
 from covopt.solvers.active_set import Curvature, NewtonPoint, solve_newton_master
-from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.loop import WarmStart
 from covopt.solvers.master.columns import Columns, Tangents
 
 CURVED = 1e-2  # gap from which on curvature is carried
-LIGHT = 1e-6  # share of the largest weight below which a neuron does not move
-NEAR = 0.03  # distance of a neuron from the local maximum that inherits its weight
+INHERITED = 0.03  # distance of a neuron from the local maximum that inherits its weight
 TIGHT, WARM = 0.95, 0.9  # heights of columns that stay, in these rounds and for the next solve
 
 
@@ -126,14 +125,14 @@ class Following:
             vectors, tangents.owner[agree], ((scales * master.moves)[:, None] * tangents.directions)[agree]
         )
         masses = loop.unit.weigh(vectors)
-        used = masses > NEGLIGIBLE * masses.max(initial=0.0)
+        used = masses > FOUND * masses.max(initial=0.0)
         loop.offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
 
     def _curvature(self, pricing: Pricing, dual: np.ndarray) -> Curvature | None:
         """Curvature of the faces of the priced maxima; each inherits the weights of the nearest neurons."""
         columns, heights = self.columns, self.columns.atoms @ dual
         masses, self.tangents = np.zeros(len(columns)), None
-        heavy = np.abs(self.weights) > LIGHT * np.abs(self.weights).max(initial=0.0)
+        heavy = np.abs(self.weights) > NEAR * np.abs(self.weights).max(initial=0.0)
         _, tops = cKDTree(columns.neurons).query(pricing.neurons)
         for sign in (1.0, -1.0):
             theirs, mine = (
@@ -142,7 +141,7 @@ class Following:
             )
             if len(theirs) and len(mine):
                 far, which = cKDTree(columns.neurons[mine]).query(columns.neurons[theirs])
-                np.add.at(masses, mine[which[far < NEAR]], np.abs(self.weights[theirs[far < NEAR]]))
+                np.add.at(masses, mine[which[far < INHERITED]], np.abs(self.weights[theirs[far < INHERITED]]))
         chosen = np.flatnonzero((masses > 0.0) & columns.live & (columns.dims > 1))
         if not len(chosen):
             return None

@@ -33,10 +33,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
+from covopt.exact.rank import FOUND
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.generation import Generation, spanning_directions
 from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.quick import master_bytes
@@ -221,7 +221,7 @@ class FrankWolfe(Generation):
         else:
             neurons, masses = self.master.columns.neurons, np.linalg.norm(self.master.cones.weights, axis=1)
         count = min(len(neurons), len(masses))  # of a step that was broken off
-        heavy = masses[:count] > NEGLIGIBLE * masses.max(initial=0.0)
+        heavy = masses[:count] > FOUND * masses.max(initial=0.0)
         return neurons[:count][heavy], masses[:count][heavy]
 
     def should_stop(self) -> bool:

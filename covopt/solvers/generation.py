@@ -16,10 +16,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
+from covopt.exact.rank import FOUND, NEAR
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.active_set import applies
-from covopt.solvers.both_layers import NEGLIGIBLE
 from covopt.solvers.driver import Driver
 from covopt.solvers.finish import HEAVIEST
 from covopt.solvers.following import WARM, Following
@@ -33,7 +33,6 @@ from covopt.status import Status
 ROUNDING = 1e-14
 REACHED = 0.01  # of that, what corrections aim at
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
-SPANNED = 1e-6  # what first columns may miss of targets of size one
 CENTRE = 0.5  # of a feasible dual, that is well inside of everything
 
 
@@ -77,7 +76,7 @@ class Generation(Driver):
             self._offer_closest(point, fits=fits)
         elif not self.problem.interpolates and self.following is None and fits:
             weights = cones.weights
-            heavy = np.linalg.norm(weights, axis=1) > NEGLIGIBLE * np.abs(weights).max(initial=0.0)
+            heavy = np.linalg.norm(weights, axis=1) > FOUND * np.abs(weights).max(initial=0.0)
             tight = np.linalg.norm(self.master.heights, axis=1) > WARM
             kept = heavy | tight
             point.warm = WarmStart(
@@ -193,7 +192,7 @@ class Generation(Driver):
         seeds = random_vertices(problem.rows, int(self.schedule.seeds_per_row * len(self.targets)), self.rng)
         columns.append_different(self.normalise(seeds), live=False)
         weights, missed = self._first_weights()
-        if missed > SPANNED:
+        if missed > NEAR:
             columns.append_different(self.normalise(spanning_directions(problem.rows)), live=False)
             weights, _ = self._first_weights()
         return weights
@@ -209,7 +208,7 @@ class Generation(Driver):
         hurries = self._deadline is not None and len(self.targets) >= MANY_ROWS
         found = fit.refined(asked) if hurries else fit.solve(asked)
         missed = float(np.abs(asked - atoms.T @ found)[:, 0 if hurries else -1 :].max(initial=0.0))
-        weights = found[:, :-1] if missed <= SPANNED else fit.solve(self.targets)
+        weights = found[:, :-1] if missed <= NEAR else fit.solve(self.targets)
         return weights[: len(neurons)], missed
 
     # ------------------------------------------------------------------ networks
@@ -257,7 +256,7 @@ class Generation(Driver):
         """
         if not self.problem.interpolates:
             sizes = np.linalg.norm(weights, axis=1)
-            weights = np.where((sizes > NEGLIGIBLE * sizes.max(initial=0.0))[:, None], weights, 0.0)
+            weights = np.where((sizes > FOUND * sizes.max(initial=0.0))[:, None], weights, 0.0)
             value = self.problem.primal_value(atoms.T @ weights + offset, weights, offset)
             self.keep(value, neurons, weights, offset)
             return True
@@ -307,7 +306,7 @@ class Generation(Driver):
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = HEAVIEST * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
-        kept = sizes > max(NEGLIGIBLE * sizes.max(initial=0.0), least)
+        kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
         if self.dual_gap <= self.tol:
             kept = cones.tightness > 1.0
         every = np.ones(len(kept), dtype=bool)

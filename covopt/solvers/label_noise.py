@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rank import COMPUTED
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
@@ -26,8 +27,6 @@ from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
 
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
-# eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
-SINGULAR = 1e-12
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:
@@ -49,7 +48,7 @@ def metric_frames(oracle: LabelNoiseOracle) -> Frames:
             weight = active[:, j] * oracle.sample_weight
             heights = oracle.rows @ frame.T
             values, vectors = np.linalg.eigh(heights.T @ (weight[:, None] * heights))
-            real = values > SINGULAR * values[-1]
+            real = values > COMPUTED * values[-1]
             if values[-1] <= 0 or real.sum() < 2:
                 continue
             root = np.sqrt(values[real])
@@ -70,8 +69,6 @@ class LabelNoiseUnit(Unit):
     ----------
     oracle : LabelNoiseOracle
     """
-
-    light = 1e-6  # neurons without which the others are moved to interpolate
 
     def __init__(self, oracle: LabelNoiseOracle):
         self.oracle, self.fit_frames = oracle, metric_frames(oracle)

@@ -9,13 +9,12 @@ from scipy.linalg import lstsq, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from covopt.exact.rank import COMPUTED, NEAR
 from covopt.solvers.master.folding import Folding
 
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 REFINEMENTS = 12
-SOLVED = 1e-13  # share of the right-hand side at which refinement stops
 WORSE = 10.0  # growth of what is missed that says that the factor is no use
-MISSED = 1e-6  # share above which a QR factor may do better
 
 
 class LeastNorm:
@@ -81,7 +80,7 @@ class LeastNorm:
         missed, size = rhs, float(np.linalg.norm(rhs))
         direction, old = np.zeros_like(rhs), 1.0
         for step in range(REFINEMENTS):
-            if np.linalg.norm(missed) <= SOLVED * size:
+            if np.linalg.norm(missed) <= COMPUTED * size:
                 break
             preconditioned = self._precondition(missed)
             new = float(np.vdot(missed, preconditioned))
@@ -116,7 +115,7 @@ class LeastNorm:
             if not accurate:
                 return self.times(self._precondition(rhs))
             x, share = self._refined(rhs)
-            if share <= MISSED:
+            if share <= NEAR:
                 return x
         if self._wide:
             return lstsq(self.matrix.T, rhs, check_finite=False, lapack_driver="gelsy")[0]

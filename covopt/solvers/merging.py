@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from covopt.exact.rank import COMPUTED, NEAR
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import ON_PLANE, Frames
 
-SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
-LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
 ROUNDS = 10  # of corrections
 
 
@@ -59,12 +58,12 @@ class Faces:
         products = (units[:, :, None] * units[:, None, :]).reshape(len(rows), -1)
         silent = (~self.touched).astype(float) @ products
         values, vectors = np.linalg.eigh(silent.reshape(-1, rank, rank))
-        free = values <= SPAN_TOLERANCE
+        free = values <= COMPUTED
         masses = self.masses
         directions = self.vectors / np.where(masses > 0, masses, 1.0)[:, None]
         # the span holds the neuron itself, which rounding in nearly parallel rows could push out
         held = np.einsum("mrk,mr->mk", vectors, directions)
-        lost = np.linalg.norm(np.where(free, 0.0, held), axis=1) > LOST
+        lost = np.linalg.norm(np.where(free, 0.0, held), axis=1) > NEAR
         projector = np.einsum("mrk,mk,mqk->mrq", vectors, free.astype(float), vectors)
         outer = directions[:, :, None] * directions[:, None, :]
         projector[lost] = outer[lost]
@@ -77,7 +76,6 @@ class Unit:
     """What a neuron costs, as far as merging and scaling to cost one have to know: its norm."""
 
     fit_frames: Frames | None = None  # turns orthonormal frames of faces into frames of this cost
-    light = 1e-5  # mass, relative to the masses and to max|y| = 1, of a neuron that is tried without
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one; what is next to nothing is left out."""

@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
+from covopt.exact.rank import ATOMS, FOUND
 from covopt.exact.rounding import UNIT
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
@@ -28,16 +29,12 @@ from covopt.solvers.loop import GenerationLoop, Point
 from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units
-CONIC_ACCURACY = 1e-11
 IDLE = 1e-14  # of the largest target, what a neuron's largest output must exceed
-SMALL, SHARP = 400, 1e-9  # targets up to which the gap is closed to this
+SMALL = 400  # targets up to which the gap is closed
 # of the tolerance, from which on multipliers of so few rows are two doubles
 ROUNDED, MOST_EXACT = 0.1, 20_000
-USED = 1e-11  # share of the largest weight below which a neuron is left out
 ROUNDS = 40
-CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
-FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
 
 
 class OneInput(GenerationLoop):
@@ -54,7 +51,7 @@ class OneInput(GenerationLoop):
         super().__init__(**options)
         self.asked, self.plane, self.problem = self.tol, plane, plane.problem
         if plane.targets.size <= SMALL:  # rounds are cheap, and a sharp dual tells which neurons are tight
-            self.tol = min(self.tol, SHARP)
+            self.tol = min(self.tol, FOUND)
         self.columns = plane.rays()
         self.neurons = plane.neurons(self.columns)
         self.point = Point.nothing(self.problem, Status.GAP, finished=plane.targets.size > SMALL)
@@ -179,7 +176,7 @@ class OneInput(GenerationLoop):
                 cones = [*cones, clarabel.ZeroConeT(k)]
         settings = clarabel.DefaultSettings()
         settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = CONIC_ACCURACY
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = ATOMS
         settings.max_threads = 1
         left = self._seconds_left()
         if left is not None:
@@ -216,7 +213,7 @@ class OneInput(GenerationLoop):
 
     def _offer_network(self, weights: np.ndarray, offset: np.ndarray) -> None:
         mass = np.linalg.norm(weights, axis=1)
-        used = mass > USED * mass.max(initial=0.0)
+        used = mass > ATOMS * mass.max(initial=0.0)
         columns, kept = _merged(self.plane, self.columns.take(used), weights[used])
         columns, kept = self.plane.completed(columns, kept)
         kept, offset = self._refined(columns, kept, offset)
@@ -234,7 +231,7 @@ class OneInput(GenerationLoop):
         plane = self.plane
         matrix, right = plane.outputs(columns)
         mass = np.linalg.norm(weights, axis=1)
-        metric = mass + FLOOR * mass.max(initial=0.0)
+        metric = mass + FOUND * mass.max(initial=0.0)
         values, shift = weights, np.zeros(0)
         if self.problem.has_offset:
             shift = plane.offset_outputs()
@@ -292,7 +289,7 @@ def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Poi
     cosine = np.where(kind < 2, plane.cosines[arc], 0.0)
     around = parts[:, 0] ** 2 + parts[:, 1] ** 2
     square = around + 2.0 * cosine * parts[:, 0] * parts[:, 1]
-    clear = square > CANCELS * around
+    clear = square > FOUND * around
     length = np.sqrt(square[clear])
     alone = ~clear[np.ravel(group)]
     together = Points(kind[clear], arc[clear], parts[clear] / length[:, None])

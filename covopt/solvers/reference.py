@@ -8,9 +8,10 @@ from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.programs import solve_conic
+from covopt.exact.rank import ATOMS, NEAR, ROUGH
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
-from covopt.solvers.finish import EXACT, finish_network, interpolating
+from covopt.solvers.finish import finish_network, interpolating
 from covopt.solvers.loop import Point
 from covopt.status import Status
 
@@ -18,8 +19,6 @@ from covopt.status import Status
 ROW_BYTES, AXIS_BYTES = 2500.0, 7500.0
 INSTEAD = 'solver="auto" needs far less.'
 ROUNDS = 4
-# |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to
-BESIDE = 1e-6
 
 
 def solve_all_cells(
@@ -61,10 +60,10 @@ def solve_all_cells(
     network = neurons, weights[:, None], np.array([offset])
     for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
         network = finish_network(problem, _on_faces(problem.rows, network[0]), *network[1:])
-        if problem.missed(*network) <= EXACT:
+        if problem.missed(*network) <= ATOMS:
             break
     else:
-        network = interpolating(problem, *network, enough=EXACT)
+        network = interpolating(problem, *network, enough=ATOMS)
     residual = problem.missed(*network)
     upper = problem.network_value(*network[1:]) if residual <= PASSES else np.inf
     dual = problem.project_dual(found.dual[:, None])
@@ -81,12 +80,12 @@ def _on_faces(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     moved = neurons.copy()
     for j, neuron in enumerate(neurons):
-        near = units[np.abs(units @ neuron) <= BESIDE]
+        near = units[np.abs(units @ neuron) <= NEAR]
         if not len(near):
             continue
         _, values, right = np.linalg.svd(near, full_matrices=False)
-        span = right[values > 1e-3]  # rows that nearly depend on each other would turn the neuron
+        span = right[values > ROUGH]  # rows that nearly depend on each other would turn the neuron
         onto = neuron - span.T @ (span @ neuron)
-        if len(span) < rows.shape[1] and np.linalg.norm(onto - neuron) <= 1e2 * BESIDE:
+        if len(span) < rows.shape[1] and np.linalg.norm(onto - neuron) <= 1e2 * NEAR:
             moved[j] = onto / np.linalg.norm(onto)
     return moved

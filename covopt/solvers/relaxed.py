@@ -17,13 +17,14 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.optimize import minimize
 
+from covopt.exact.rank import ROUGH
 from covopt.limits import checkpoint
 from covopt.oracles.bounds import Relaxation
 from covopt.oracles.remembered import remember
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import STEPS, Network
 
-STALE, RISE = 12, 1e-3  # duals in a row that do not raise the bound by that part of it
+STALE = 12  # duals in a row that hardly raise the bound
 MOST_NUMBERS = 30_000_000  # in the columns; the oldest go
 
 
@@ -66,7 +67,7 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
             remember(rows, dual[live], gauge)  # a check finds it again
             scaled, value = problem.scale_dual(dual, gauge)
             if value > best:
-                since = 0 if value > (1.0 + RISE) * best else since
+                since = 0 if value > (1.0 + ROUGH) * best else since
                 best, centre = value, scaled
                 yield dual, gauge
         columns = np.concatenate([columns, found.atoms])

@@ -19,13 +19,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
-from covopt.exact.rank import first_of_each
+from covopt.exact.rank import NEAR, first_of_each
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
-SILENT = 1e-14  # the same for rounding alone
-INDEPENDENT = 1e-6  # least singular value of silent unit rows of a neuron
+SILENT = 1e-13  # the same for rounding alone
 TOGETHER = 256  # neurons, so that one that silences many rows takes no room for all others
-OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
 ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
@@ -106,7 +104,7 @@ class Columns:
         check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
         neurons = np.array(neurons, dtype=float, order="C")
         atoms, frames, dims, sharp = _find_faces(self.rows, self._units, neurons)
-        useful = atoms.max(axis=1, initial=0.0) > OUTSIDE
+        useful = atoms.max(axis=1, initial=0.0) > SILENT
         if not useful.all():
             neurons, atoms, frames = neurons[useful], atoms[useful], frames[useful]
             dims, sharp = dims[useful], sharp[useful]
@@ -283,7 +281,7 @@ def _find_faces(
         normals[:, 0] = neurons[some] / lengths[some]
         normals[column, place] = units[row]
         _, sizes, turned = np.linalg.svd(normals, full_matrices=False)
-        rank = (sizes > INDEPENDENT).sum(axis=1)
+        rank = (sizes > NEAR).sum(axis=1)
         frames[some, 0] = normals[:, 0]
         frames[some, 1:] = np.where(
             np.arange(1, r)[:, None] <= r - rank[:, None, None], turned[:, :0:-1], 0.0
@@ -295,6 +293,6 @@ def _find_faces(
 def _settle(rows, there, atoms, chosen, stays):
     """Write the atoms at the new places that lie in their closed faces."""
     heights, active = there @ rows.T, atoms[chosen] > 0.0
-    outside = OUTSIDE * np.maximum(1.0, np.linalg.norm(there, axis=1))  # of cost one, but maybe longer
+    outside = SILENT * np.maximum(1.0, np.linalg.norm(there, axis=1))  # of cost one, but maybe longer
     stays[:] = ~np.where(active, heights <= 0.0, heights > outside[:, None]).any(axis=1)
     atoms[chosen[stays]] = np.where(active, heights, 0.0)[stays]

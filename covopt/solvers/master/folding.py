@@ -27,12 +27,13 @@ import numpy as np
 from numba import njit
 from scipy.linalg.blas import dsyr2k, dsyrk
 
+from covopt.exact.rank import FOUND
+
 WORTH = 128  # columns from which on pairs are worth the digits that folding takes from short rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
 NEAR = 1e-14  # the same for a product with a fixed vector
 PER_CENTRE = 2.0  # columns for every squared number of centres
-CLOSE = 1e-9  # allowance for rounding of angles
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order
 
 
@@ -253,7 +254,7 @@ def grouped_gram(
     _spread(units, centres, cosine, nearest)
     order = np.argsort(nearest, kind="stable")
     cuts = np.searchsorted(nearest[order], np.arange(len(centres) + 1))
-    lengths = np.linalg.norm(rows, axis=1) * (1.0 + CLOSE)
+    lengths = np.linalg.norm(rows, axis=1) * (1.0 + FOUND)
     total, buffer = np.zeros((n, n), order="F"), np.empty(0)
     left, right = np.zeros((len(centres), 2, r, n)), np.zeros((len(centres), 2, r, n))
     for g, centre in enumerate(centres):
@@ -261,7 +262,7 @@ def grouped_gram(
         heights = rows @ units[centre]
         # rows whose hyperplanes lie between the centre and the farthest member
         least = float(np.abs(cosine[some]).min(initial=1.0))
-        near = np.flatnonzero(np.abs(heights) <= lengths * np.sqrt(max(1.0 - least**2, CLOSE)))
+        near = np.flatnonzero(np.abs(heights) <= lengths * np.sqrt(max(1.0 - least**2, FOUND)))
         size = len(some) * len(near)
         if buffer.size < size:
             buffer = np.empty(2 * size)

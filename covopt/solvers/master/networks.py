@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.exact.rank import FOUND
 from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
 
-REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
 COMPLETIONS = 3  # of a linear model: the second and third are for rounding
-SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
 @np.errstate(over="ignore")  # an infinite mass promises nothing
@@ -90,7 +89,7 @@ def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way:
     active = atoms > 0
     blocks = np.where(active, slopes < 0, (slopes > 0) & (heights < 0))
     ratio = np.divide(-heights, slopes, out=np.full_like(heights, np.inf), where=blocks)
-    return np.clip(SHORT * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
+    return np.clip((1.0 - FOUND) * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
 
 
 def completed(
@@ -119,7 +118,7 @@ def completed(
     demand = candidate.outputs + candidate.left
     weights = np.where(chosen[:, None], candidate.weights, 0.0)
     mass = np.abs(weights[chosen, 0])
-    metric = np.sqrt(mass + REST * mass.max(initial=0.0))
+    metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
     fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric)
     own = chosen[step.tangents.owner]
@@ -171,7 +170,7 @@ def interpolate(
         Weights and offset.
     """
     mass = np.linalg.norm(weights, axis=1)
-    metric = np.sqrt(mass + REST * mass.max(initial=0.0))
+    metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
     correction: AtomsLeastNorm | None = None
     for attempt in range(CORRECTIONS):

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
+from covopt.exact.rank import NEAR, ROUGH
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.constraints import Box, Cones, total
@@ -31,10 +32,8 @@ from covopt.solvers.master.system import System
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
 MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
-REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
-LIGHT = 1e-5  # least mass of one, as a share of the largest
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 HALVINGS = 8
 
@@ -179,7 +178,7 @@ class Master:
         tangents, scales = self._tangents(u)
         rows = np.empty((len(tangents), dual.size))
         columns.tangent_rows(tangents, scales, rows)
-        accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
+        accuracy = 1.0 if gap > ROUGH else 1e-8 if gap > 1e-5 else 1e-11
         hessian = cones.hessian()
         fold = Folding(atoms, columns.neurons, columns.rows, hessian[0])
         system = System(
@@ -262,7 +261,7 @@ class Master:
         size = np.linalg.norm(u, axis=1)
         mass = np.linalg.norm(cones.weights, axis=1) if isinstance(cones, Cones) else _pulling(cones, u)
         bent = columns.live & (columns.dims > 1) & (size > BENT)
-        chosen = np.flatnonzero(bent & (mass > LIGHT * mass.max(initial=0.0)))
+        chosen = np.flatnonzero(bent & (mass > NEAR * mass.max(initial=0.0)))
         tangents = columns.tangents(self.dual, u, chosen)
         return tangents, np.sqrt(mass[tangents.owner])
 
