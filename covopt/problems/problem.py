@@ -20,11 +20,11 @@ from functools import cached_property
 
 import numpy as np
 
+from covopt.limits import PIECE
 from covopt.losses import Interpolation, Loss
 
 CONSTANT = 1e-14  # of the largest target, within which targets are constants
 PASSES = 0.9e-9  # residual that a certificate allows, nearly: for networks where nothing comes closer
-AT_ONCE = 256  # neurons whose atoms are written out at a time
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,9 @@ class Problem:
     def residual(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Return Y − F, where the network has to interpolate."""
         missed = self.targets - offset
-        for start in range(0, len(neurons), AT_ONCE):
-            some = slice(start, start + AT_ONCE)
+        together = max(1, PIECE // max(len(self.rows), 1))
+        for start in range(0, len(neurons), together):
+            some = slice(start, start + together)
             missed = missed - self.atoms(neurons[some]) @ weights[some]
         return missed
 

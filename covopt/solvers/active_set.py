@@ -26,22 +26,20 @@ away so little weight.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import FOUND, ROUGH
 from covopt.exact.rounding import TINY
+from covopt.limits import HALF
 from covopt.problems.problem import Problem
+from covopt.solvers.least_norm import SHIFT
 
 FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved
-MAX_STEPS = 12
-HALVINGS = 6
-RIDGE = 1e-7  # root of the weight on ‖v‖², of the largest norm of a column
-BATCH = 10
-BLOCK = 16  # reflections that are applied at once
-MOST_CHANGES = 3000
+BATCH = 16  # columns that enter, and reflections that are applied, at once
 PATIENCE = 3  # rounds without progress after which rounding is all that is left
 
 
@@ -126,19 +124,19 @@ def solve_newton_master(
     at_nothing = value(outputs(*nothing), *nothing)
     if not here <= at_nothing:  # weights far too large would leave their rounding behind
         (v, B, moves), F, here = nothing, outputs(*nothing), at_nothing
-    for _ in range(MAX_STEPS):
+    while True:
         found = _model(problem, atoms, F, v, G, linear)
         if found is None:
             break
         step = found[0] - v, found[1] - B, found[2] - moves
         length, trial, there = 1.0, F, here
-        for _ in range(HALVINGS):
+        while length > ROUGH:
             point = v + length * step[0], B + length * step[1], moves + length * step[2]
             trial = outputs(*point)
             there = value(trial, *point)
             if there <= here + 1e-15 * abs(here):
                 break
-            length *= 0.5
+            length *= HALF
         else:
             break  # rounding, or as good as it gets
         fallen = here - there
@@ -204,7 +202,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
     """
     v = np.zeros(len(atoms)) if weights is None else weights.astype(float)
     signs, least, idle, steps = np.sign(v), np.inf, 0, 0
-    ridge = RIDGE * float(np.linalg.norm(atoms, axis=1).max(initial=0.0))
+    ridge = math.sqrt(SHIFT) * float(np.linalg.norm(atoms, axis=1).max(initial=0.0))
     entering = np.argsort(-np.abs(v))[: np.count_nonzero(v)]  # the last may leave at least cost
     held, triangle = entering[:0], np.zeros((0, 0))
     while True:
@@ -215,7 +213,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
         if steps or not len(entering):
             beyond = np.where(signs == 0.0, np.abs(slopes) - 1.0, np.abs(slopes - signs))
             worst = beyond.max(initial=0.0)
-            if worst <= FOUND or idle >= PATIENCE or steps > MOST_CHANGES:
+            if worst <= FOUND or idle >= PATIENCE:
                 return v
             entering = np.flatnonzero((signs == 0.0) & (beyond > max(0.1 * worst, FOUND)))
             entering = entering[np.argsort(-beyond[entering])][: 1 if idle else BATCH]
@@ -250,7 +248,7 @@ def _enter(triangle: np.ndarray, rows: np.ndarray, new: np.ndarray, ridge: float
         inside = dtrtrs(triangle, across)[0]
         outside = np.concatenate([outside - rows.T @ inside, -ridge * inside])
         grown[:n, :n], grown[:n, n:] = triangle[:n], across
-    grown[n:, n:] = dtpqrt(0, min(BLOCK, more), ridge * np.eye(more), outside)[0]
+    grown[n:, n:] = dtpqrt(0, min(BATCH, more), ridge * np.eye(more), outside)[0]
     return grown
 
 
@@ -260,5 +258,5 @@ def _leave(triangle: np.ndarray, stays: np.ndarray) -> np.ndarray:
     triangle, stays = triangle[: len(stays), stays], stays[first:]
     below = triangle[first:, first:]
     if first < n:
-        triangle[first:n, first:] = dtpqrt(0, min(BLOCK, n - first), below[stays], below[~stays])[0]
+        triangle[first:n, first:] = dtpqrt(0, min(BATCH, n - first), below[stays], below[~stays])[0]
     return triangle

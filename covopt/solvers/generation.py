@@ -17,6 +17,7 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
 from covopt.exact.rank import FOUND, NEAR
+from covopt.limits import PIECE
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.active_set import applies
@@ -340,9 +341,6 @@ def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:
         ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``unit`` and ``warm``.
     """
     return Generation(problem, oracle, **options).solve()
-
-
-PIECE = 1 << 19  # random numbers at a time
 
 
 def random_vertices(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

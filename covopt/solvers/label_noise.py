@@ -26,8 +26,6 @@ from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
 
-MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
-
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:
     """Return what turns orthonormal frames of faces into frames of ω: on a face ω(w) = φ·(wᵀQw)^½.
@@ -122,8 +120,6 @@ def solve_label_noise(problem: Problem, oracle: LabelNoiseOracle, **options: Any
     ('certified', 1)
     """
     unit = LabelNoiseUnit(oracle)
-    if problem.interpolates:
-        options.setdefault("max_rounds", MAX_ROUNDS)
     point = generate(problem, oracle, unit=unit, **options)
     network = point.neurons, point.weights, point.offset
     point.neurons, point.weights, point.offset = finish_network(problem, *network, unit=unit)

@@ -73,7 +73,7 @@ class GenerationLoop(ABC):
         *,
         tol: float,
         time_limit_s: float | None = None,
-        max_rounds: int = 300,
+        max_rounds: int = 2000,
         random_state: int | None = None,
         callback: Callable[[Any, Any], Any] | None = None,
     ):

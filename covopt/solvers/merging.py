@@ -8,15 +8,16 @@ lie: its zero rows stay zero while it moves within the face's span, and its outp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.exact.rank import COMPUTED, NEAR
+from covopt.exact.rounding import EPS
+from covopt.limits import HALF
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import ON_PLANE, Frames
-
-ROUNDS = 10  # of corrections
 
 
 @dataclass
@@ -244,8 +245,8 @@ def polish(
     if not len(faces):
         return best
     basis, owner = faces.spans(rows)
-    for attempt in range(ROUNDS):
-        if worst <= 1e-15 * float(np.abs(targets).max(initial=0.0)):
+    for attempt in count():
+        if worst <= EPS * float(np.abs(targets).max(initial=0.0)):
             break
         if correction is None or k > 1:
             lengths, sizes = moved.masses, np.linalg.norm(moved.outputs, axis=1)
@@ -264,7 +265,7 @@ def polish(
         before, worst = worst, float(np.abs(left).max())
         if worst < best[2]:
             best = moved, offset, worst
-        elif attempt > 1:
+        if attempt > 1 and not worst <= HALF * before:
             break
     return best
 

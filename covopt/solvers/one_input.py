@@ -22,7 +22,7 @@ from scipy.sparse.linalg import splu
 
 from covopt.exact.rank import ATOMS, FOUND
 from covopt.exact.rounding import UNIT
-from covopt.limits import now
+from covopt.limits import HALF, now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop, Point
@@ -33,8 +33,6 @@ IDLE = 1e-14  # of the largest target, what a neuron's largest output must excee
 SMALL = 400  # targets up to which the gap is closed
 # of the tolerance, from which on multipliers of so few rows are two doubles
 ROUNDED, MOST_EXACT = 0.1, 20_000
-ROUNDS = 40
-REFINEMENTS = 4
 
 
 class OneInput(GenerationLoop):
@@ -72,7 +70,7 @@ class OneInput(GenerationLoop):
         return True
 
     def _iterate(self) -> None:
-        for _ in range(min(self.max_rounds, ROUNDS)):
+        for _ in range(self.max_rounds):
             found = self._solved()
             if found is None:
                 return
@@ -243,18 +241,19 @@ class OneInput(GenerationLoop):
         scaling = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = sparse.diags_array(scaling) @ system @ sparse.diags_array(scaling)
         factor = splu((scaled + SHIFT * sparse.eye_array(len(scaling))).tocsc())
-        best, before = values, float(np.abs(self._missed(columns, values)).max())
-        for attempt in range(2 * REFINEMENTS):
-            # first the local equations, which know no cancellation, then the outputs as they will be computed
-            missed = right - matrix @ values
-            if attempt >= REFINEMENTS:
-                left = self._missed(columns, values)
-                worst = float(np.abs(left).max())
-                if worst < before:
-                    best, before = values, worst
-                missed = plane.local(left)
+
+        def stepped(values: np.ndarray, missed: np.ndarray) -> np.ndarray:
             step = scaling[:, None] * factor.solve(np.ascontiguousarray(scaling[:, None] * missed))
-            values = values + metric[:, None] * (matrix.T @ step)
+            return values + metric[:, None] * (matrix.T @ step)
+
+        # first the local equations, which know no cancellation, then the outputs as they will be computed
+        least = np.inf
+        while (worst := float(np.abs(left := right - matrix @ values).max())) < HALF * least:
+            values, least = stepped(values, left), worst
+        best, least = values, np.inf
+        while (worst := float(np.abs(left := self._missed(columns, values)).max())) < HALF * least:
+            best, least = values, worst
+            values = stepped(values, plane.local(left))
         return best[: len(weights)], best[len(weights)] if self.problem.has_offset else offset
 
     def _without_idle(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.speaking import stage
-from covopt.limits import TimeUp
+from covopt.limits import PIECE, TimeUp
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.searched import CLOSE, SearchedThenProved
@@ -23,8 +23,6 @@ from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point
 from covopt.status import Status
 
-ROUNDS = 2000
-NODES = 5_000_000  # boxes per proof
 LOOK_EVERY = 4  # rounds
 MOST_COLUMNS = 4  # for each row, that one round adds
 
@@ -127,7 +125,6 @@ def searching(
     tol: float,
     random_state: int | None = None,
     proves: bool = True,
-    max_nodes: int = NODES,
     effort: float = 1.0,
     **options: Any,
 ) -> Believing:
@@ -140,18 +137,16 @@ def searching(
     random_state : int, optional
     proves : bool
         Whether signs and boxes are tried.
-    max_nodes : int, optional
-        Boxes per proof.
     effort : float
         Share of a proof by signs.
     **options
         Of the generation: ``time_limit_s``, ``callback`` and ``warm``.
     """
     oracle = SearchedThenProved(
-        problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
+        problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=PIECE, random_state=random_state,
         n_outputs=problem.vector_outputs, proves=proves, effort=effort,
     )  # fmt: skip
-    return Believing(problem, oracle, tol=tol, random_state=random_state, max_rounds=ROUNDS, **options)
+    return Believing(problem, oracle, tol=tol, random_state=random_state, **options)
 
 
 def search(problem: Problem, **options: Any) -> Point:

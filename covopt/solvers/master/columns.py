@@ -20,14 +20,13 @@ from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
 from covopt.exact.rank import NEAR, first_of_each
+from covopt.limits import PIECE
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-13  # the same for rounding alone
-TOGETHER = 256  # neurons, so that one that silences many rows takes no room for all others
 ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
-STEEP = 0.1  # least curvature of a face, as a share of its height, that a tangent is scaled by
 
 Frames = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -201,7 +200,7 @@ class Columns:
         r = self.frames.shape[1]
         form = np.eye(r) * size[:, None, None] - beside @ beside.transpose(0, 2, 1) / size[:, None, None]
         values, vectors = np.linalg.eigh(form)
-        inverse_root = 1.0 / np.sqrt(np.maximum(values, STEEP * size[:, None]))
+        inverse_root = 1.0 / np.sqrt(np.maximum(values, (1.0 - SINGLE) * size[:, None]))
         root = np.einsum("mab,mb,mcb->mac", vectors, inverse_root, vectors)
         place = np.searchsorted(chosen, owner)
         mixed = root[place, which]
@@ -273,8 +272,9 @@ def _find_faces(
     near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= SILENT * lengths
     atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
     frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
-    for first in range(0, m, TOGETHER):
-        some = slice(first, first + TOGETHER)
+    together = max(1, PIECE // len(rows))  # one that silences many rows takes no room for all others
+    for first in range(0, m, together):
+        some = slice(first, first + together)
         column, row = np.nonzero(near[some])
         place = 1 + np.arange(len(row)) - np.searchsorted(column, column)
         normals = np.zeros((len(lengths[some]), max(r, 1 + place.max(initial=0)), r))

@@ -32,7 +32,6 @@ from covopt.exact.rank import FOUND
 WORTH = 128  # columns from which on pairs are worth the digits that folding takes from short rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
-NEAR = 1e-14  # the same for a product with a fixed vector
 PER_CENTRE = 2.0  # columns for every squared number of centres
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order
 
@@ -158,7 +157,7 @@ def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     # opposites are neighbours in the order of |w·v|; strangers that part them cost a pair, and are rare
     place = np.abs(neurons @ np.sin(1.0 + np.arange(neurons.shape[1])))
     order = np.argsort(place, kind="stable")
-    near = np.flatnonzero(np.diff(place[order]) <= NEAR)
+    near = np.flatnonzero(np.diff(place[order]) <= OPPOSITE * neurons.shape[1])
     one, two = order[near], order[near + 1]
     distance = np.abs(neurons[one] + neurons[two]).max(axis=1, initial=0.0)
     pair = (distance <= OPPOSITE) & neurons[one].any(axis=1)

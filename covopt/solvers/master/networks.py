@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.exact.rank import FOUND
+from covopt.limits import HALF
 from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
-
-CORRECTIONS = 6
-COMPLETIONS = 3  # of a linear model: the second and third are for rounding
 
 
 @np.errstate(over="ignore")  # an infinite mass promises nothing
@@ -126,8 +124,13 @@ def completed(
     of = place[step.tangents.owner[own]], step.tangents.directions[own] * step.scales[own, None]
     correction = AtomsLeastNorm(fold, metric, lever, (rows, of) if len(rows) else (None, None))
     inside, moves, offset = weights[chosen], np.where(own, candidate.moves, 0.0), candidate.offset
-    for _ in range(COMPLETIONS):
-        left = demand - fold.transposed(inside) - rows.T @ moves[own][:, None] - offset
+    before = np.inf
+
+    def missing() -> np.ndarray:
+        return demand - fold.transposed(inside) - rows.T @ moves[own][:, None] - offset
+
+    while np.abs(left := missing()).max() < HALF * before:
+        before = float(np.abs(left).max())
         change, turn, shift = np.split(correction.solve(left), [len(mass), len(mass) + len(rows)])
         inside = inside + metric[:, None] * change
         moves[own] += turn[:, 0]
@@ -173,14 +176,16 @@ def interpolate(
     metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
     correction: AtomsLeastNorm | None = None
-    for attempt in range(CORRECTIONS):
+    accurate, before = False, np.inf
+    while True:
         residual = targets - atoms.T @ weights - offset
-        if np.abs(residual).max() <= enough:
-            break
+        missed = float(np.abs(residual).max())
+        if missed <= enough or (accurate and not missed <= HALF * before):
+            return weights, offset
+        accurate, before = missed > HALF * before, missed
         if correction is None:
             correction = AtomsLeastNorm(Folding(atoms, neurons, rows, metric), metric, lever)
-        change = correction.solve(residual, accurate=attempt >= CORRECTIONS // 2)
+        change = correction.solve(residual, accurate=accurate)
         weights = weights + metric[:, None] * change[: len(weights)]
         if has_offset:
             offset = offset + lever * change[-1]
-    return weights, offset

@@ -23,6 +23,7 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
 from covopt.exact.rank import NEAR, ROUGH
+from covopt.limits import HALF
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.constraints import Box, Cones, total
@@ -35,7 +36,6 @@ MISSING = 0.03  # products stay above this share of what pricing misses: centred
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
-HALVINGS = 8
 
 
 @dataclass(frozen=True)
@@ -275,10 +275,8 @@ class Master:
 
     def _checked(self, change: np.ndarray, length: float) -> float:
         """Shorten a step to where −∇Φ is finite."""
-        for _ in range(HALVINGS):
-            if np.isfinite(self.problem.demand(self.dual + length * change)).all():
-                break
-            length *= 0.5
+        while length > ROUGH and not np.isfinite(self.problem.demand(self.dual + length * change)).all():
+            length *= HALF
         return length
 
 
