@@ -13,11 +13,11 @@ from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
 from covopt.api.run import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
-from covopt.api.task import FOR_CHOICE, Task
+from covopt.api.task import Task
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import as_doubles, check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
-from covopt.limits import now
+from covopt.limits import HALF, now
 from covopt.losses import Loss
 from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
@@ -302,7 +302,7 @@ def path(
         else:
             grid = check_lams(task.strengths(lams, time_limit_s))
         if folds:
-            share = None if time_limit_s is None else FOR_CHOICE * time_limit_s
+            share = None if time_limit_s is None else HALF * time_limit_s
             solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
         for lam in grid:
             left = None if time_limit_s is None else time_limit_s - (now() - began)

@@ -15,7 +15,7 @@ from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY
-from covopt.limits import PIECE, TimeUp, limited, now, patiently, unlimited
+from covopt.limits import HALF, PIECE, TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
 from covopt.oracles.support import bound_gauge
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
 DEFAULT_LAMBDA = "0.03max"
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
-# over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
-SMALL_STEP = 0.02
-LARGE_STEP = 0.5  # for losses whose slopes are not linear
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
 
 
@@ -189,8 +186,10 @@ def last_crossing(
     found, low, least = at, 0.0, FOUND * high
     while high > 0.0 and high - low > max(PROVED_LAMBDA, slack() / (1.0 + slack())) * high:
         # from what H is at most on: there H(λ) ≤ λ at both ends of a step means the same between them
-        middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else LARGE_STEP * high)
-        middle = min(middle, max(0.5 * (low + high), (1.0 - SMALL_STEP) * high))
+        middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else HALF * high)
+        # a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy over such a step
+        step = 2.0 * math.sqrt(PROVED_LAMBDA)
+        middle = min(middle, max(0.5 * (low + high), (1.0 - step) * high))
         if middle < least:
             return 0.0, 0.0
         at = height(middle)

@@ -19,7 +19,7 @@ from covopt.checks.speaking import round_line, tell, tell_result, timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.exact.rank import FOUND
-from covopt.limits import now
+from covopt.limits import HALF, now
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
@@ -35,7 +35,6 @@ from covopt.status import Status
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-INSIDE = 0.5  # share of the tolerance that fits and several outputs aim at: bounds not exact need room
 ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
 Callback = Callable[[Any], Any]
 
@@ -115,7 +114,7 @@ class Run:
         task, self.start = self.task, start
         options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
         is_exact = task.interpolates and self.problem.is_scalar
-        options["tol"] = task.tol * (1.0 if is_exact else INSIDE)
+        options["tol"] = task.tol * (1.0 if is_exact else HALF)  # bounds not exact need room
         with remembering(), timing(self.clock.began) as watch:
             if start is not None:
                 options["warm"] = self._warm(start)

@@ -18,8 +18,10 @@ from covopt.checks.validation import check_count
 from covopt.checks.wording import counted
 from covopt.data.scaling import standardise
 from covopt.errors import InputError, NotCertifiedWarning
+from covopt.exact.rank import ROUGH
 from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
+from covopt.oracles.faces import MOST_FACED
 from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
 from covopt.solution.summary import judged
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 PASSES = 1  # of a descent in a fold: what is missing is added once
-SOLVED_RANK = 3  # of rows, up to which folds are solved
-LOOSE = 1e-4  # the gap that is enough there
 GRID = np.geomspace(0.5, 1e-3, 10)  # shares of λ_max
 
 
@@ -151,7 +151,7 @@ def fold_networks(
     def share(j: int) -> float | None:
         return None if time_limit_s is None else max(1e-3, time_limit_s - (now() - began)) / (len(lams) - j)
 
-    return (_solved if task.data.rank <= SOLVED_RANK else _descended)(task, rows, lams, share)
+    return (_solved if task.data.rank <= MOST_FACED else _descended)(task, rows, lams, share)
 
 
 def _solved(
@@ -160,7 +160,7 @@ def _solved(
     loss, table = task.loss, task.table
     part = type(task)(
         table.X[rows], loss.targets[rows] if loss.is_classification else table.Y[rows], loss, table.bias,
-        task.output_bias, loss.weights[rows, 0], task.potential, "auto", LOOSE, task.random_state,
+        task.output_bias, loss.weights[rows, 0], task.potential, "auto", ROUGH, task.random_state,
         standardised=task.scaling is not None,
     )  # fmt: skip
     found: list[Solution] = []

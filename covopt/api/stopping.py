@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from covopt.limits import HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
+from covopt.limits import HALF, HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.support import SHOWN, WHOLE_CHECK_S
 from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate
 GRACE_S = 0.7  # by which a result may be late
-WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
-REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
 
 Answer = TypeVar("Answer")
 
@@ -111,7 +109,7 @@ def in_time(
                 return work()
         except (TimeUp, KeyboardInterrupt) as ended:
             if interrupted() or isinstance(ended, KeyboardInterrupt):
-                clock.hurry(REST * HURRY_S).interrupted = True
+                clock.hurry(HALF * HURRY_S).interrupted = True
             with unlimited():
                 return otherwise()
         finally:
@@ -169,7 +167,7 @@ def best_in_time(
     took, effort = now() - began, effort_left(name, clock)
     while True:
         began, left = now(), clock.until_late(0.0)
-        if left < WORTH * took:  # what is proved in time is remembered; stating it takes as long
+        if HALF * left < took:  # what is proved in time is remembered; stating it takes as long
             return best
         found = in_time(clock, lambda: work(effort), lambda: None, share=0.0, spare=took)  # noqa: B023
         if found is None:
@@ -177,7 +175,7 @@ def best_in_time(
         best = max(best, found, key=key)
         more = clock.until_late(0.0) / max(now() - began, 1e-6)
         most = 1.0 if enough(best) else SHOWN
-        if effort >= most or more < WORTH or clock.interrupted:
+        if effort >= most or HALF * more < 1.0 or clock.interrupted:
             return best
         effort = min(most, effort * more)
 

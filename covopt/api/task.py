@@ -22,6 +22,7 @@ from covopt.data import Data
 from covopt.data.scaling import Scaling, check_spans, standardise
 from covopt.data.tabular import Named, to_matrix
 from covopt.errors import InputError, NotCertifiedWarning
+from covopt.limits import HALF
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.cascade import exact_oracle
@@ -36,8 +37,6 @@ from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver
 from covopt.solvers.improve import RELAXATION
 from covopt.solvers.quick import master_bytes
 
-FOR_CHOICE = 0.4  # of the time, for cross-validation
-FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 FRANK_WOLFE = "frank-wolfe:"
 SOLVERS = (
     *GENERATION, RELAXATION, "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
@@ -220,7 +219,7 @@ class Task:
         It is deterministic unless there is no time for it. Where the exact oracle ends it is λ_max.
         """
         if self.largest_known is None:
-            limit = None if time_limit_s is None else FOR_LAMBDA * time_limit_s
+            limit = None if time_limit_s is None else HALF * time_limit_s
             self.largest_known, _ = largest_lambda(self, limit)
         return self.largest_known
 
@@ -230,7 +229,7 @@ class Task:
         Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
         """
         if is_chosen(lam):
-            return self.chosen(None if time_limit_s is None else FOR_CHOICE * time_limit_s).best
+            return self.chosen(None if time_limit_s is None else HALF * time_limit_s).best
         value, relative = parse_lam(lam)
         return value * (self.largest(time_limit_s) or 1.0) if relative else value
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api import fit, min_norm
-from covopt.api.stopping import REST, Clock, in_time
+from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.checks.validation import (
     check_bias,
@@ -300,7 +300,7 @@ def best_of(
         best, data=replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
     )
     if best.status is Status.INTERRUPTED:
-        clock.hurry(REST * HURRY_S)  # the solve has had its share
+        clock.hurry(HALF * HURRY_S)  # the solve has had its share
     if depth > 2:
         value = objective(ladder, data.X, loss, lam)
         if best.lower_bound <= value < best.objective:

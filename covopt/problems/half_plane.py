@@ -23,11 +23,9 @@ import numpy as np
 from scipy import sparse
 
 from covopt.exact.far_rows import rounded_with_sums, whole
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import two_product
 from covopt.problems.problem import Problem
-
-OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
 
 
 def crosses(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -129,10 +127,10 @@ class HalfPlane:
             return None
         middle /= np.hypot(*middle)
         along = units @ middle
-        if along.min() <= OPEN and (rows[:, 1] > 0).all():  # a bias of 1e-9 beside inputs of both signs
+        if along.min() <= COMPUTED and (rows[:, 1] > 0).all():  # a bias of 1e-9 beside inputs of both signs
             middle = np.array([0.0, 1.0])
             along = units[:, 1]
-        if along.min() <= OPEN:
+        if along.min() <= COMPUTED:
             return None
         if (rows[:, 1] > 0).all():
             order = np.argsort(rows[:, 0] / rows[:, 1], kind="stable")

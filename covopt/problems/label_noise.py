@@ -20,7 +20,7 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.errors import InputError
-from covopt.exact.rank import exact_rank
+from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.exact.rounding import exponents, gamma, misses_up, two_sum
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -32,7 +32,6 @@ from covopt.problems.reduction import Reduction, check_size, reduce_data
 from covopt.problems.regularised import reduce_fit
 
 OUTPUT_BIASES = ("none", "free")
-ACTIVE = 1e-13  # share of the largest possible ω below which a neuron is active by rounding alone
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,7 +103,7 @@ class Whitening(Reduction):
         omega = self.potential.weigh(self.rows, neurons, self.shares, self.distances)
         size = np.linalg.norm(self.rows, axis=1).max(initial=0.0)
         size *= self.distances.max(initial=0.0) if self.potential.exact else 1.0
-        live = omega > ACTIVE * np.linalg.norm(neurons, axis=1) * size
+        live = omega > COMPUTED * np.linalg.norm(neurons, axis=1) * size
         return neurons[live] / omega[live, None], weights[live] * omega[live, None]
 
     def invert_network(self, neurons, weights, offset):

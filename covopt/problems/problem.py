@@ -20,10 +20,10 @@ from functools import cached_property
 
 import numpy as np
 
+from covopt.exact.rank import COMPUTED
 from covopt.limits import PIECE
 from covopt.losses import Interpolation, Loss
 
-CONSTANT = 1e-14  # of the largest target, within which targets are constants
 PASSES = 0.9e-9  # residual that a certificate allows, nearly: for networks where nothing comes closer
 
 
@@ -192,7 +192,7 @@ class Problem:
     @property
     def is_constant(self) -> bool:
         """Whether targets that have to be met are, by an offset that costs nothing or by none."""
-        return bool(np.abs(self.project_dual(self.targets)).max(initial=0.0) <= CONSTANT)
+        return bool(np.abs(self.project_dual(self.targets)).max(initial=0.0) <= COMPUTED)
 
     # ------------------------------------------------------------------ dual
     def dual_of(self, fitted: np.ndarray) -> np.ndarray:

@@ -23,11 +23,10 @@ from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
-SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-CLOSEST = 1e-100  # of the largest row: what tells the points apart, where squares of costs have room
+LEAST = 1e-100  # of the largest row, or of λ_max at most: below it squares have no room
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -275,7 +274,7 @@ def check_rows(rows: np.ndarray) -> None:
     """
     sizes = np.abs(rows).max(axis=1, initial=0.0)
     least, most = float(sizes[sizes > 0].min(initial=np.inf)), float(sizes.max(initial=0.0))
-    if least < SHORTEST * most:
+    if least < LEAST * most:
         raise InputError(
             f"X or bias: the shortest row has size {least:.3g} and the largest {most:.3g}; double precision "
             "has no room for both. Choose a larger bias, or leave those rows out."
@@ -300,7 +299,7 @@ def check_spread(rows: np.ndarray) -> None:
     """
     spread = float(np.ptp(rows, axis=0).max()) if len(rows) > 1 else math.inf
     most = float(np.abs(rows).max(initial=0.0))
-    if spread < CLOSEST * most:
+    if spread < LEAST * most:
         raise InputError(
             f"X: the points differ by {spread:.3g} at most beside rows of size {most:.3g}; double precision has no "
             "room for what tells them apart. Multiply X, or give a bias of its size."

@@ -9,9 +9,7 @@ from covopt.errors import InputError
 from covopt.exact.rank import ATOMS
 from covopt.losses import Loss
 from covopt.problems.problem import Problem
-from covopt.problems.reduction import Reduction, check_rows, check_size, reduce_outputs
-
-LEAST_SHARE = 1e-100  # of what λ_max is at most: below it squares have no room
+from covopt.problems.reduction import LEAST, Reduction, check_rows, check_size, reduce_outputs
 
 
 def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Problem, Reduction]:
@@ -82,8 +80,8 @@ def check_strength(problem: Problem, lam: float) -> None:
     """
     slope = problem.loss.gradient(np.zeros(problem.loss.targets.shape))
     most = float(np.linalg.norm(slope, axis=1) @ np.linalg.norm(problem.rows, axis=1))
-    if problem.strength < LEAST_SHARE * most:
+    if problem.strength < LEAST * most:
         raise InputError(
-            f"lam={lam:g} is less than {LEAST_SHARE:g} of λ_max, next to nothing in double precision; give a larger "
+            f"lam={lam:g} is less than {LEAST:g} of λ_max, next to nothing in double precision; give a larger "
             "one, or take covopt.min_norm, which solves the limit."
         )

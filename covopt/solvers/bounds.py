@@ -21,7 +21,7 @@ from covopt.conic.programs import relaxed_dual
 from covopt.errors import BudgetError, SolverError
 from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import HALF, TimeUp, limited, now
 from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.bounds import importance
 from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
@@ -44,7 +44,6 @@ from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import search
 from covopt.status import Status
 
-FEW, MORE = 8, 1.5  # points at first, and times as many that come next
 SUBSET_TOL = ROUGH  # of duals of fewer points, and of columns through points that nothing will prove
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
 NEWS = 0.02  # relative change of the bound that is told
@@ -53,7 +52,6 @@ RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
 WITHIN = 0.9  # of what is left, so that no deadline comes first
 SAFE = 0.7  # of the boxes that a certificate looks at
-TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
@@ -212,7 +210,7 @@ class Bounds:
 
         most = SAFE * SHOWN * quadratic_limit(*self.rows.shape)
         found = quadratic_gauge(
-            self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=TO_CLOSE * self.tol,
+            self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=HALF * self.tol,
             max_nodes=int(most), by_signs=is_near, n_threads=2, goes_on=goes_on,
         )  # fmt: skip
         self.offer(dual, found.upper_bound, claimed=True)
@@ -281,7 +279,7 @@ def more_and_more_points(
     if guess is None or not guess.any():
         guess = problem.project_dual(problem.targets)
     weights = importance(problem.rows, guess)
-    order, count = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)], FEW
+    order, count = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)], problem.rows.shape[1]
     most = len(order) if np.isfinite(time_limit_s) else 2 * problem.rows.shape[1]
     with contextlib.suppress(TimeUp):
         while len(order) and (left := time_limit_s - (now() - began)) > 0.0:
@@ -290,6 +288,6 @@ def more_and_more_points(
             if problem.dual_value(dual) > highest:
                 highest = problem.dual_value(dual)
                 yield dual
-            if not dual.any() or count >= most or left < MORE * (now() - started):
+            if not dual.any() or count >= most or HALF * left < now() - started:
                 break
-            count = int(MORE * count)
+            count *= 2

@@ -24,6 +24,7 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
 from covopt.exact.rank import ROUGH
+from covopt.limits import HALF
 from covopt.oracles.base import Oracle, Pricing, heights
 from covopt.problems.problem import Problem
 from covopt.solvers.loop import GenerationLoop, Point
@@ -112,9 +113,6 @@ class Schedule:
         while due < number:
             due, every = due + every, 2 * every if self.thins_networks else every
         return due == number
-
-
-PROGRESS = 0.5  # of the gap, that counts as such
 
 
 class Driver(GenerationLoop):
@@ -216,13 +214,13 @@ class Driver(GenerationLoop):
             if ended:
                 return
             # without new columns only a more accurate master can help
-            self._idle = 0 if fresh or self.dual_gap < PROGRESS * before else self._idle + 1
+            self._idle = 0 if fresh or self.dual_gap < HALF * before else self._idle + 1
             if self._idle > schedule.max_idle:
                 if self.is_patient:
                     return
                 self._become_patient("pricing found no new column")
             reached = self._milestone()
-            if reached < PROGRESS * milestone:
+            if reached < HALF * milestone:
                 milestone, since = reached, number
             elif not self.is_patient and number - since >= schedule.stalled:
                 self._become_patient(f"the bounds hardly moved in {schedule.stalled} rounds")

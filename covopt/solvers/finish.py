@@ -15,15 +15,14 @@ from covopt.exact.rank import ATOMS, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
+from covopt.solvers.quick import COLUMNS_PER_ROW, round_seconds
 from covopt.sparsify.reduction import caratheodory
 
 ROUNDING = 1e-13  # residual that corrections aim at
-HEAVIEST = 3  # columns for each row that are enough to interpolate well, where a network has many more
 MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
 # within which neurons of several outputs are one; what weighs less than their squares is tried without
 ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
 
-PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
 
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -93,7 +92,7 @@ def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
 
 def _heaviest(problem: Problem, neurons, weights, offset):
     """Interpolate with the heaviest columns of very many, where that costs no more: Carathéodory has less to do."""
-    count = HEAVIEST * problem.targets.size
+    count = COLUMNS_PER_ROW * problem.targets.size
     if len(weights) <= count:
         return neurons, weights, offset
     heavy = np.argsort(-np.abs(weights[:, 0]), kind="stable")[:count]
@@ -196,7 +195,7 @@ def with_few_neurons(
     """
     most = problem.targets.size
     given = neurons, weights, offset
-    if len(neurons) <= most or (spare is not None and float(most) ** 3 / PER_S > spare):
+    if len(neurons) <= most or (spare is not None and round_seconds(problem) > spare):
         return given
     fewer = sparsified(problem, neurons, weights, offset)
     met = len(fewer[0]) <= most and problem.missed(*fewer) <= PASSES

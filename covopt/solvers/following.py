@@ -21,8 +21,8 @@ from covopt.solvers.loop import WarmStart
 from covopt.solvers.master.columns import Columns, Tangents
 
 CURVED = 1e-2  # gap from which on curvature is carried
+TIGHT = 0.9  # heights of columns that stay, in these rounds and for the next solve
 INHERITED = 0.03  # distance of a neuron from the local maximum that inherits its weight
-TIGHT, WARM = 0.95, 0.9  # heights of columns that stay, in these rounds and for the next solve
 
 
 class Following:
@@ -84,7 +84,7 @@ class Following:
     def state(self, master: NewtonPoint) -> WarmStart:
         """Return what the next solve may start from: nearly tight columns."""
         heights = np.abs(self.columns.atoms @ master.dual[:, 0])
-        self._keep((heights > WARM) | (self.weights != 0))
+        self._keep((heights > TIGHT) | (self.weights != 0))
         weights = self.weights[:, None]
         return WarmStart(self.columns.neurons, weights, np.array([self.offset]), self.loop.point.dual)
 

@@ -17,24 +17,23 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
 from covopt.exact.rank import FOUND, NEAR
-from covopt.limits import PIECE
+from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.active_set import applies
 from covopt.solvers.driver import Driver
-from covopt.solvers.finish import HEAVIEST
-from covopt.solvers.following import WARM, Following
+from covopt.solvers.following import TIGHT, Following
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
+from covopt.solvers.quick import COLUMNS_PER_ROW
 from covopt.status import Status
 
 ROUNDING = 1e-14
 REACHED = 0.01  # of that, what corrections aim at
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
-CENTRE = 0.5  # of a feasible dual, that is well inside of everything
 
 
 class Generation(Driver):
@@ -78,7 +77,7 @@ class Generation(Driver):
         elif not self.problem.interpolates and self.following is None and fits:
             weights = cones.weights
             heavy = np.linalg.norm(weights, axis=1) > FOUND * np.abs(weights).max(initial=0.0)
-            tight = np.linalg.norm(self.master.heights, axis=1) > WARM
+            tight = np.linalg.norm(self.master.heights, axis=1) > TIGHT
             kept = heavy | tight
             point.warm = WarmStart(
                 columns.neurons[kept], weights[kept], self.master.shift(), self.master.dual,
@@ -130,7 +129,7 @@ class Generation(Driver):
         if self.warm is not None:
             self.offer(self.warm.neurons, self.warm.weights, self.warm.offset)
             dual = problem.project_dual(self.warm.dual)
-            pricing = self.price(dual, WARM)
+            pricing = self.price(dual, TIGHT)
             self.offer_dual(dual, pricing)
             known = np.concatenate([self.warm.neurons, pricing.neurons])
         n = len(problem.rows)
@@ -140,7 +139,7 @@ class Generation(Driver):
         if self.is_closed():
             return False
         # half of a feasible dual in the interior of everything: what starts are mixed with
-        self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
+        self.centre = first * (HALF / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(np.concatenate([known, pricing.neurons])))
         count = min(int(self.schedule.seeds_per_row * n), most // 8)
         seeds = random_vertices(problem.rows[problem.live], count, self.rng)
@@ -305,7 +304,7 @@ class Generation(Driver):
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
         candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         sizes = np.linalg.norm(candidate.weights, axis=1)
-        most = HEAVIEST * self.targets.size
+        most = COLUMNS_PER_ROW * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
         kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
         if self.dual_gap <= self.tol:

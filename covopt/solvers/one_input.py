@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
-from covopt.exact.rank import ATOMS, FOUND
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND
 from covopt.exact.rounding import UNIT
 from covopt.limits import HALF, now
 from covopt.problems.half_plane import HalfPlane, Points
@@ -29,7 +29,6 @@ from covopt.solvers.loop import GenerationLoop, Point
 from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units
-IDLE = 1e-14  # of the largest target, what a neuron's largest output must exceed
 SMALL = 400  # targets up to which the gap is closed
 # of the tolerance, from which on multipliers of so few rows are two doubles
 ROUNDED, MOST_EXACT = 0.1, 20_000
@@ -259,7 +258,7 @@ class OneInput(GenerationLoop):
     def _without_idle(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
         """Leave out neurons that add nothing to any output."""
         reach = np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0).max(axis=0)
-        heard = reach * np.linalg.norm(weights, axis=1) > IDLE * float(np.abs(self.problem.targets).max())
+        heard = reach * np.linalg.norm(weights, axis=1) > COMPUTED * float(np.abs(self.problem.targets).max())
         return columns.take(heard), weights[heard]
 
     def _missed(self, columns: Points, values: np.ndarray) -> np.ndarray:
