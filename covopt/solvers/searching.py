@@ -125,6 +125,7 @@ def searching(
     tol: float,
     random_state: int | None = None,
     proves: bool = True,
+    max_nodes: int = PIECE,
     effort: float = 1.0,
     **options: Any,
 ) -> Believing:
@@ -137,13 +138,15 @@ def searching(
     random_state : int, optional
     proves : bool
         Whether signs and boxes are tried.
+    max_nodes : int, optional
+        Boxes per proof.
     effort : float
         Share of a proof by signs.
     **options
         Of the generation: ``time_limit_s``, ``callback`` and ``warm``.
     """
     oracle = SearchedThenProved(
-        problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=PIECE, random_state=random_state,
+        problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
         n_outputs=problem.vector_outputs, proves=proves, effort=effort,
     )  # fmt: skip
     return Believing(problem, oracle, tol=tol, random_state=random_state, **options)
