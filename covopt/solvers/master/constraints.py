@@ -23,8 +23,9 @@ from numba import njit
 from covopt.exact.rounding import TINY
 
 SIGNS = np.array([[1.0], [-1.0]])
-# products of slack and multiplier that Gondzio's correctors leave alone, and what multipliers are lifted to, in goals
-LOW, HIGH = 0.1, 10.0
+# Gondzio's correctors leave products of slack and multiplier alone that are between this and its inverse, shares of a
+# goal; they look so much further along a step, and are kept where they gain its square; multipliers are lifted, too
+LOW = 0.1
 
 
 class Box:
@@ -145,7 +146,7 @@ class Box:
     ) -> np.ndarray:
         """Aim of Gondzio's corrector: products that are far from the goal after a trial step go back towards it."""
         product = (self.force + primal * step[0]) * (self.slack + dual * step[1])
-        return np.maximum(np.clip(product, LOW * goal, HIGH * goal) - product, -HIGH * goal)
+        return np.maximum(np.clip(product, LOW * goal, goal / LOW) - product, -goal / LOW)
 
     def advance(self, step: tuple[np.ndarray, np.ndarray], primal: float, dual: float) -> None:
         """Take a step."""
@@ -344,7 +345,7 @@ class Cones:
         size = _length(c1)
         axis = c1 / np.maximum(size, TINY)[:, None]
         high, low = (
-            np.maximum(np.clip(value, LOW * goal, HIGH * goal) - value, -HIGH * goal)
+            np.maximum(np.clip(value, LOW * goal, goal / LOW) - value, -goal / LOW)
             for value in (c0 + size, c0 - size)
         )
         return 0.5 * (high + low), 0.5 * (high - low)[:, None] * axis

@@ -26,15 +26,12 @@ from covopt.exact.rank import NEAR, ROUGH
 from covopt.limits import HALF
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import Columns, Frames, Tangents
-from covopt.solvers.master.constraints import Box, Cones, total
+from covopt.solvers.master.constraints import LOW, Box, Cones, total
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
-CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
 MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
-CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
-BENT = 0.5  # least height of a column whose bending counts
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 
 
@@ -214,15 +211,13 @@ class Master:
         if edges is not None:
             reached += edges.reached(affine[3], primal, far)
             count += edges.count
-        centring = max(CENTRING, float(np.clip(reached / max(count * level, 1e-300), 0.0, 1.0)) ** 3)
+        centring = float(np.clip(reached / max(count * level, 1e-300), 0.0, 1.0)) ** 3
         goal = max(centring * level, min(level, MISSING * gap * value / max(count, 1)))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
         primal, far = longest(found)
-        for _ in range(CORRECTORS):
-            if primal + far > 2.0 - GAIN:
-                break
-            trial = min(1.0, primal + TRIAL), min(1.0, far + TRIAL)
+        while primal + far < 2.0 - LOW**2:
+            trial = min(1.0, primal + LOW), min(1.0, far + LOW)
             edge_aim = edges.correction(found[3], *trial, goal) if edges is not None else 0.0
             try:
                 more = direction(cones.correction(found[2], *trial, goal), edge_aim, 0.0)
@@ -235,7 +230,7 @@ class Master:
                 total(found[3], more[3]),
             )
             new_primal, new_far = longest(better)
-            gains = new_primal + new_far >= primal + far + GAIN  # NaN does not
+            gains = new_primal + new_far >= primal + far + LOW**2  # NaN does not
             if not gains or not np.isfinite(better[0]).all():
                 break
             found, primal, far = better, new_primal, new_far
@@ -260,7 +255,7 @@ class Master:
         columns, cones = self.columns, self.cones
         size = np.linalg.norm(u, axis=1)
         mass = np.linalg.norm(cones.weights, axis=1) if isinstance(cones, Cones) else _pulling(cones, u)
-        bent = columns.live & (columns.dims > 1) & (size > BENT)
+        bent = columns.live & (columns.dims > 1) & (size > HALF)
         chosen = np.flatnonzero(bent & (mass > NEAR * mass.max(initial=0.0)))
         tangents = columns.tangents(self.dual, u, chosen)
         return tangents, np.sqrt(mass[tangents.owner])
