@@ -11,14 +11,14 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import stage
-from covopt.exact.rank import ATOMS, NEAR
+from covopt.exact.rank import ATOMS, COMPUTED, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
 from covopt.solvers.quick import COLUMNS_PER_ROW, round_seconds
 from covopt.sparsify.reduction import caratheodory
 
-ROUNDING = 1e-13  # residual that corrections aim at
+ROUNDING = COMPUTED  # residual that corrections aim at
 MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
 # within which neurons of several outputs are one; what weighs less than their squares is tried without
 ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
@@ -101,13 +101,11 @@ def _heaviest(problem: Problem, neurons, weights, offset):
     return fewer if cheap and problem.missed(*fewer) <= ATOMS else (neurons, weights, offset)
 
 
-def interpolating(
-    problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray, enough: float = ROUNDING
-) -> Network:
-    """Interpolate, to ``enough``, by the least change of the weights of unit neurons, relative to their size."""
+def interpolating(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> Network:
+    """Interpolate by the least change of the weights of unit neurons, relative to their size."""
     changed, moved = interpolate(
         problem.rows, neurons, problem.atoms(neurons).T, problem.targets, weights, offset,
-        has_offset=problem.has_offset, enough=enough,
+        has_offset=problem.has_offset,
     )  # fmt: skip
     return neurons, changed, moved
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
-from covopt.exact.rank import FOUND, NEAR
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR
 from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
@@ -31,8 +31,6 @@ from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.quick import COLUMNS_PER_ROW
 from covopt.status import Status
 
-ROUNDING = 1e-14
-REACHED = 0.01  # of that, what corrections aim at
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
 
 
@@ -262,7 +260,7 @@ class Generation(Driver):
             return True
         weights, offset = interpolate(
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
-            has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
+            has_offset=self.problem.has_offset,
         )  # fmt: skip
         network = neurons, weights, offset
         residual = self.problem.missed(*network)
@@ -279,7 +277,7 @@ class Generation(Driver):
         """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
         price = float(np.abs(self.point.dual).sum())
         worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else PASSES
-        return max(min(PASSES, worth), ROUNDING)
+        return max(min(PASSES, worth), COMPUTED)
 
     def _offer_near(self, step: Step, *, due: bool) -> None:
         """Make the best network of a step where its cost comes near the lower bound."""
@@ -320,7 +318,7 @@ class Generation(Driver):
                 )  # fmt: skip
             neurons, weights, atoms = shifted(columns, step, whole, chosen)
             # what the columns left out would have reached must not pass for a small misfit
-            enough = self._negligible * (1.0 if chosen.all() else REACHED)
+            enough = self._negligible if chosen.all() else ATOMS
             met = self._offer_weights(neurons, atoms, weights, whole.offset, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break

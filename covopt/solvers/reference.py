@@ -8,7 +8,7 @@ from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.programs import solve_conic
-from covopt.exact.rank import ATOMS, NEAR, ROUGH
+from covopt.exact.rank import NEAR, ROUGH
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.finish import finish_network, interpolating
@@ -18,7 +18,6 @@ from covopt.status import Status
 # of a cell in the program and its factors, for each row and each dimension
 ROW_BYTES, AXIS_BYTES = 2500.0, 7500.0
 INSTEAD = 'solver="auto" needs far less.'
-ROUNDS = 4
 
 
 def solve_all_cells(
@@ -58,12 +57,9 @@ def solve_all_cells(
     )  # fmt: skip
     neurons, weights, offset = found.neurons, found.weights, found.offset
     network = neurons, weights[:, None], np.array([offset])
-    for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
-        network = finish_network(problem, _on_faces(problem.rows, network[0]), *network[1:])
-        if problem.missed(*network) <= ATOMS:
-            break
-    else:
-        network = interpolating(problem, *network, enough=ATOMS)
+    network = finish_network(problem, _on_faces(problem.rows, network[0]), *network[1:])
+    # merging may leave a neuron beside a face again
+    network = interpolating(problem, _on_faces(problem.rows, network[0]), *network[1:])
     residual = problem.missed(*network)
     upper = problem.network_value(*network[1:]) if residual <= PASSES else np.inf
     dual = problem.project_dual(found.dual[:, None])

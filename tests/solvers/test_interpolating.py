@@ -131,7 +131,7 @@ def test_an_interrupt_among_few_points_is_passed_on_and_keeps_what_they_have_pro
 
     def interrupted(part, **options):
         found = solved(part, **options)
-        return replace(found, status=Status.INTERRUPTED if len(part.rows) > 8 else found.status)
+        return replace(found, status=Status.INTERRUPTED if len(part.rows) > 10 else found.status)
 
     monkeypatch.setattr(bounds, "search", interrupted)
     point = next(InterpolatingDescent(problem, 0).run())
@@ -139,4 +139,4 @@ def test_an_interrupt_among_few_points_is_passed_on_and_keeps_what_they_have_pro
     with pytest.raises(KeyboardInterrupt):
         raised.by_few_points()
     assert raised.point.lower_bound > 0.0
-    assert raised.point.history[-1].note == "8 points by themselves raise the lower bound"
+    assert raised.point.history[-1].note == "10 points by themselves raise the lower bound"

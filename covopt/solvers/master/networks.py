@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import HALF
 from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
@@ -149,9 +149,8 @@ def interpolate(
     offset: np.ndarray,
     *,
     has_offset: bool,
-    enough: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Correct weights by the smallest change, relative to their size, that interpolates.
+    """Correct weights by the smallest change, relative to their size, that interpolates to rounding.
 
     Parameters
     ----------
@@ -164,8 +163,6 @@ def interpolate(
     offset : ndarray of shape (k,)
     has_offset : bool
         Whether the offset may change as well.
-    enough : float
-        Residual at which to stop.
 
     Returns
     -------
@@ -180,7 +177,7 @@ def interpolate(
     while True:
         residual = targets - atoms.T @ weights - offset
         missed = float(np.abs(residual).max())
-        if missed <= enough or (accurate and not missed <= HALF * before):
+        if missed <= COMPUTED or (accurate and not missed <= HALF * before):
             return weights, offset
         accurate, before = missed > HALF * before, missed
         if correction is None:
