@@ -26,7 +26,8 @@ NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at l
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-LEAST = 1e-100  # of the largest row, or of λ_max at most: below it squares have no room
+SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
+LEAST = 1e-100  # of the largest row, for what tells points apart, or of λ_max at most: below it squares have no room
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -274,7 +275,7 @@ def check_rows(rows: np.ndarray) -> None:
     """
     sizes = np.abs(rows).max(axis=1, initial=0.0)
     least, most = float(sizes[sizes > 0].min(initial=np.inf)), float(sizes.max(initial=0.0))
-    if least < LEAST * most:
+    if least < SHORTEST * most:
         raise InputError(
             f"X or bias: the shortest row has size {least:.3g} and the largest {most:.3g}; double precision "
             "has no room for both. Choose a larger bias, or leave those rows out."

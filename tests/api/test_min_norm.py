@@ -102,7 +102,8 @@ def check_claims(X, y, **options) -> covopt.Solution:
     assert np.isfinite([solution.cost, solution.lower_bound, solution.gap]).all()
     if solution.status is Status.CERTIFIED:
         assert solution.cost >= solution.lower_bound * (1 - solution.tol)
-        rounding = 2.0**-52 * solution.cost * np.abs(X).max()  # of the predictions: the certificate's are exact
+        # predictions round, the certificate's are exact
+        rounding = 2.0**-52 * solution.cost * np.abs(X).max()
         assert np.abs(solution.network.predict(X) - y).max() <= 1e-9 * np.abs(y).max() + rounding
     return solution
 
