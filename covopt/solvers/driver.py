@@ -39,27 +39,14 @@ class Schedule:
 
     Attributes
     ----------
-    seeds_per_row : float
-        Random vertices ±w to start from, pairs for every row: most optimal neurons of noisy targets are vertices, and
-        two to four times as many change little.
-    start : float
-        First multipliers, as a share of the largest weight that interpolates with the seeds: the first primal step is
-        then nearly a whole one.
     floor : float
         Least slack of a new column, as a share of the excess h(Λ) − 1. Ten times as much doubles the rounds, since a
         slack that is far too large has to be worked off.
-    entry : float
-        Largest multiplier of a new column, as a share of what a column in use carries: one that enters close to its
-        bound would else bring a weight that has to be worked off, and one far from it starts from nearly nothing.
     listed : float
         Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
-    slack_of_gap : float
-        Columns within this multiple of the root of the gap of their bound stay: heights move by about that.
     in_use : float
         Columns whose multiplier is this many times the mean product stay: the slack they have is far smaller than a
         column at rest has. Anything from 200 to 2000 does.
-    drop_below : float
-        Gap below which columns are dropped at all.
     worth_a_network : float
         Estimated distance of a network from the lower bound, in tolerances, below which it is made.
     networks_below : float
@@ -75,20 +62,15 @@ class Schedule:
         Most Newton steps of such a solve.
     patient_accuracy : float
         Complementarity at which it ends, as a share of the gap: a loose, centred dual makes better columns.
-    patient_slack, patient_slack_of_gap : float
-        Columns stay longer then: within the first of their bound, or this many times ``slack_of_gap``.
+    patient_slack : float
+        Columns stay longer then: so many times as far from their bound.
     max_idle : int
         Rounds without a new column or a smaller gap after which rounding is all that is left.
     """
 
-    seeds_per_row: float = 1.5
-    start: float = 0.55
     floor: float = 0.03
-    entry: float = 0.3
     listed: float = 0.02
-    slack_of_gap: float = 1.0
     in_use: float = 600.0
-    drop_below: float = 0.6
     worth_a_network: float = 3.0
     networks_below: float = 0.3
     network_every: int = 8
@@ -96,8 +78,7 @@ class Schedule:
     stalled: int = 15
     patient_steps: int = 40
     patient_accuracy: float = 0.1
-    patient_slack: float = 0.1
-    patient_slack_of_gap: float = 10.0
+    patient_slack: float = 10.0
     max_idle: int = 8
 
     def is_due(self, number: int) -> bool:
@@ -296,10 +277,11 @@ class Driver(GenerationLoop):
             sizes = cones.sizes
             squares = float((sizes**2).sum()) if before else 0.0
             if squares > 0.0:  # columns may all have died
-                floor = max(floor, level * float(sizes.sum()) / (schedule.entry * squares))
+                # one close to its bound would bring a weight that has to be worked off
+                floor = max(floor, level * float(sizes.sum()) / squares)
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
         self._merge()
-        if drops and self.dual_gap < schedule.drop_below:
+        if drops:
             self._drop(level, fresh)
         cones.lift(level)
         return fresh
@@ -322,9 +304,9 @@ class Driver(GenerationLoop):
         """Leave out columns that are neither near their bound nor in use nor new."""
         master, schedule = self.master, self.schedule
         size = np.linalg.norm(master.heights, axis=1)
-        slack = schedule.slack_of_gap * np.sqrt(self.dual_gap)
+        slack = np.sqrt(self.dual_gap)  # heights move by about that
         if self.is_patient:
-            slack = min(schedule.patient_slack, schedule.patient_slack_of_gap * slack)
+            slack *= schedule.patient_slack
         wanted = size > 1.0 - slack
         wanted |= master.cones.sizes > schedule.in_use * level
         if fresh:

@@ -139,8 +139,7 @@ class Generation(Driver):
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (HALF / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(np.concatenate([known, pricing.neurons])))
-        count = min(int(self.schedule.seeds_per_row * n), most // 8)
-        seeds = random_vertices(problem.rows[problem.live], count, self.rng)
+        seeds = random_vertices(problem.rows[problem.live], min(n, most // 8), self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
         if self.warm is not None:
@@ -165,7 +164,7 @@ class Generation(Driver):
     # ------------------------------------------------------------------ the start, through points
     def _start_through(self) -> bool:
         """First dual, and first columns whose atoms span the targets; False when no neurons are optimal."""
-        problem, master, schedule = self.problem, self.master, self.schedule
+        problem, master = self.problem, self.master
         first = self.problem.project_dual(self.targets)
         if problem.is_constant:
             if problem.has_offset and len(first):
@@ -179,7 +178,7 @@ class Generation(Driver):
             master.columns.append_different(self.normalise(self.warm.neurons))
         weights = self._add_spanning()
         largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
-        master.cones.add(master.heights, schedule.start * max(largest, 1e-8), 1.0)
+        master.cones.add(master.heights, HALF * max(largest, 1e-8), 1.0)
         return True
 
     def _add_spanning(self) -> np.ndarray:
@@ -187,7 +186,7 @@ class Generation(Driver):
         problem, columns = self.problem, self.master.columns
         if not problem.interpolates:
             return np.zeros((0, problem.n_outputs))
-        seeds = random_vertices(problem.rows, int(self.schedule.seeds_per_row * len(self.targets)), self.rng)
+        seeds = random_vertices(problem.rows, len(self.targets), self.rng)
         columns.append_different(self.normalise(seeds), live=False)
         weights, missed = self._first_weights()
         if missed > NEAR:
