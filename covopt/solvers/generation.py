@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.speaking import stage
-from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR
+from covopt.exact.rank import FOUND, NEAR
 from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
@@ -53,7 +53,6 @@ class Generation(Driver):
         super().__init__(problem, oracle, **options)
         self.warm, self.targets = warm, problem.targets
         self.following: Following | None = None
-        self._rough: tuple[float, Any] = np.inf, None  # the best of those that miss by more than is worth it
 
     @property
     def n_columns(self) -> int:
@@ -63,7 +62,7 @@ class Generation(Driver):
     def solve(self) -> Point:
         """See the base class; the point also says where another solve may start.
 
-        Where no network met the tolerance, it has the closest one that a certificate allows.
+        Where there is no network yet, it has that of the last weights.
         """
         point = super().solve()
         has_none = not np.isfinite(point.upper_bound)
@@ -71,7 +70,10 @@ class Generation(Driver):
         # stopped within a step its arrays may not fit
         fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
         if self.problem.interpolates and has_none:
-            self._offer_closest(point, fits=fits)
+            quick = point.status is Status.INTERRUPTED and len(self.problem.rows) >= MANY_ROWS
+            with contextlib.suppress(LinAlgError, ValueError):
+                if fits and not quick:
+                    self._offer_weights(columns.neurons, columns.atoms, cones.weights, self.master.shift())
         elif not self.problem.interpolates and self.following is None and fits:
             weights = cones.weights
             heavy = np.linalg.norm(weights, axis=1) > FOUND * np.abs(weights).max(initial=0.0)
@@ -81,17 +83,6 @@ class Generation(Driver):
                 columns.neurons[kept], weights[kept], self.master.shift(), self.master.dual,
             )  # fmt: skip
         return point
-
-    def _offer_closest(self, point: Point, *, fits: bool) -> None:
-        """Make a network of the last weights where there is none but that of the first columns."""
-        columns = self.master.columns
-        fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
-        if fits and self._rough[1] is None:
-            with contextlib.suppress(LinAlgError, ValueError):
-                cones, shift = self.master.cones, self.master.shift()
-                self._offer_weights(columns.neurons, columns.atoms, cones.weights, shift)
-        if self._rough[0] <= PASSES:
-            self._keep_network(*self._rough[1])
 
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
@@ -239,17 +230,12 @@ class Generation(Driver):
             self._offer_weights(neurons, atoms, weights, candidate.offset)
 
     def _offer_weights(
-        self,
-        neurons: np.ndarray,
-        atoms: np.ndarray,
-        weights: np.ndarray,
-        offset: np.ndarray,
-        *,
-        enough: float | None = None,
+        self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
     ) -> bool:
         """Keep the network of weights (m, k) where it is the best so far; the lightest neurons are left out.
 
-        Weights that have to interpolate are corrected, to ``enough``; returns whether they do.
+        Weights that have to interpolate are corrected; returns whether they do. A network that misses the points by r
+        saves ⟨λ, r⟩: it is worth so much more.
         """
         if not self.problem.interpolates:
             sizes = np.linalg.norm(weights, axis=1)
@@ -261,23 +247,14 @@ class Generation(Driver):
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset,
         )  # fmt: skip
-        network = neurons, weights, offset
-        residual = self.problem.missed(*network)
-        if residual <= (self._negligible if enough is None else enough):
-            self._keep_network(*network)
-            return True
-        if residual < self._rough[0]:
-            self._rough = residual, network
-        return False
+        missed = self.problem.missed(neurons, weights, offset)
+        if missed > PASSES:
+            return False
+        saved = missed * float(np.abs(self.point.dual).sum())
+        self.keep(self.problem.network_value(weights, offset) + saved, neurons, weights, offset)
+        return True
 
     # ------------------------------------------------------------------ networks through points
-    @property
-    def _negligible(self) -> float:
-        """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
-        price = float(np.abs(self.point.dual).sum())
-        worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else PASSES
-        return max(min(PASSES, worth), COMPUTED)
-
     def _offer_near(self, step: Step, *, due: bool) -> None:
         """Make the best network of a step where its cost comes near the lower bound."""
         if not step.candidates:
@@ -316,14 +293,9 @@ class Generation(Driver):
                     columns, step, candidate, chosen, has_offset=self.problem.has_offset
                 )  # fmt: skip
             neurons, weights, atoms = shifted(columns, step, whole, chosen)
-            # what the columns left out would have reached must not pass for a small misfit
-            enough = self._negligible if chosen.all() else ATOMS
-            met = self._offer_weights(neurons, atoms, weights, whole.offset, enough=enough)
+            met = self._offer_weights(neurons, atoms, weights, whole.offset)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
-
-    def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
-        self.keep(self.problem.network_value(weights, offset), neurons, weights, offset)
 
 
 def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:
