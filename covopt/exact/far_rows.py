@@ -281,7 +281,7 @@ def outputs_of_far(
         last, found = np.column_stack([product, error]), np.full(targets.shape, np.inf)
         for block in blocks(rows, hidden.T):
             parts = in_two_parts(rows[block], hidden.T)
-            high, low = np.where(np.add(*parts) > 0.0, parts, 0.0)
+            high, low = np.where(np.add(*parts) <= 0.0, 0.0, parts)  # what is no number stays none
             for k, column in enumerate(weights.T):
                 product, error = two_product(high, column)
                 wide = np.tile(last[k], (len(product), 1))

@@ -10,9 +10,10 @@ import covopt
 from benchmarks.adversary.exactly import fractions
 from covopt.certificates import gauges
 from covopt.certificates.certify import certify
+from covopt.certificates.conjugate import dual_bound, into_domain
 from covopt.data import Data
 from covopt.errors import BudgetError
-from covopt.losses import LOSSES
+from covopt.losses import LOSSES, Interpolation, make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
 from covopt.oracles.support import bound_gauge
@@ -57,6 +58,34 @@ def test_an_output_that_is_dropped_is_paid_for():
 
 
 # -------------------------------------------------------------------- a dual outside of its domain
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_dual_outside_of_the_domain_is_moved_into_it(name, free):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        loss = make_loss(name)
+        y = (
+            rng.standard_normal(7)
+            if name in ("squared", "huber")
+            else np.arange(7) % (3 if "max" in name else 2)
+        )
+        targets = loss.encode_targets(y, rng.uniform(0.1, 2.0, 7))
+        found = into_domain(loss, 10.0 * rng.standard_normal((7, targets.shape[1])), balanced=free)
+        assert loss.contains(found)
+        assert not free or not any(sum(map(Fraction, column)) for column in found.T.tolist())
+
+
+def test_a_stated_gauge_is_that_of_the_dual_as_it_is_given():
+    data = Data.validate([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.0])
+    network, dual = ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)), 1.0), np.array([1.0, 2.0, 1.0])
+    found = certify(data, network, dual, output_bias="free")  # moved to sum zero
+    assert is_above(data.lifted, dual, np.ones(2), found.gauge)
+
+
+def test_the_second_doubles_count_in_the_sum_that_a_penalised_bias_pays():
+    targets, point, low = np.array([[1.0], [-1.0]]), np.array([[1.0], [-1.0]]), np.array([[0.25], [0.0]])
+    found = dual_bound(Interpolation.of(targets), point, 1.0, 1.0, bias=4.0, low=low)
+    assert found <= Fraction(9, 4) - Fraction(1, 2)
 
 
 # --------------------------------------------------------------- a penalised bias and tiny targets

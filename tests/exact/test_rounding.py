@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.certificates.conjugate import moving_up
-from covopt.exact.far_rows import coordinates, outputs_of_far
+from covopt.exact.far_rows import FarRows, coordinates, outputs_of_far
 from covopt.exact.rounding import (
     allowance,
     dot_bounds,
@@ -76,8 +76,8 @@ def test_what_a_basis_misses_is_bounded_to_second_order(seed, d, r, orthonormal)
         assert square <= Fraction(bound) ** 2
         if orthonormal:
             assert bound <= math.sqrt(square) * (1 + 1e-12) + 1e-28 * np.abs(row).max()
-    total = transfer_up(rows, np.arange(5.0), basis, coordinates)
-    assert total >= float(np.arange(5.0) @ np.sqrt([float(s) for s in squares])) * (1 - 1e-12)
+    total = transfer_up(rows, np.arange(5.0) / 3.0, basis, coordinates)
+    assert Fraction(total) >= dot(np.arange(5.0) / 3.0, found)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 5))
@@ -87,6 +87,8 @@ def test_the_operator_norm_is_not_below_the_largest_singular_value(seed, d, r):
     assert operator_norm_up(matrix) >= np.linalg.norm(matrix, 2) * (1 - 1e-14)
     square = np.linalg.qr(rng.standard_normal((5, 5)))[0][:, :r]
     assert 1 - 1e-15 <= operator_norm_up(square) <= 1 + 1e-14
+    column = matrix[:, :1]
+    assert dot(column[:, 0], column[:, 0]) <= Fraction(operator_norm_up(column)) ** 2
 
 
 def test_a_product_and_its_error_are_exact():
@@ -101,6 +103,8 @@ def test_the_ends_of_the_range_of_doubles(values):
     low, high = sum_bounds(np.array(values))
     exact = sum(objects(values))
     assert Fraction(low) <= exact <= Fraction(high)
+    low, high = dot_bounds(np.array([3e-200, 7e-201]), np.array([7e-121, 3e-121]))  # no double is that small
+    assert Fraction(low) < dot([3e-200, 7e-201], [7e-121, 3e-121]) < Fraction(high)
 
 
 @settings(max_examples=30)
@@ -134,6 +138,30 @@ def test_a_sum_of_products_is_off_by_no_more_than_its_allowance(seed, n):
 
 
 # ---------------------------------------------------------------------- far from the origin
+def far_rows(seed):
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([1.7e9 + rng.uniform(0, 1e6, 7), rng.standard_normal(7), np.ones(7)])
+    return rng, rows, FarRows.of(rows)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_brought_closer_pay_for_their_rounding_and_their_length(seed):
+    rng, rows, far = far_rows(seed)
+    exact, closer, back = objects(rows) @ objects(far.basis), objects(far.rows), objects(far.basis)
+    across = np.array(list(map(Fraction, rng.standard_normal(2))), dtype=object)
+    kinks = [-(y[1:] @ across) / y[0] for y in closer]
+    last = max(kinks, key=abs)  # no neuron with a kink among the rows has a larger share of the middle
+    u = np.append(last, across) * (1 if last > 0 else -1)
+    w = back @ u
+    change = np.maximum(exact @ u, 0) - np.maximum(closer @ u, 0)
+    assert Fraction(far.paid(np.ones(7))) ** 2 * (w @ w) >= sum(abs(change)) ** 2 > 0
+    assert w @ w < u @ u <= Fraction(far.stretch) ** 2 * (w @ w)
+    dual, low = rng.standard_normal((2, 7, 2))
+    low[:, 0] *= 1e-17
+    length = ((objects(rows).T @ (objects(dual) + objects(low))) ** 2).sum()
+    assert length <= Fraction(far.linear_up(rows, dual, low)) ** 2
+
+
 def test_targets_whose_squares_no_double_holds():
     """A third of a second apart in microseconds since 1970: no crash, and what is stated holds."""
     inputs = np.array([1.7e15, 1700000000356390.2, 1700000000712780.5])

@@ -11,6 +11,7 @@ from covopt.exact.definite import (
     descent_share,
     product_error_up,
     quadratic_up,
+    singular_values_between,
     spectrum_error_up,
     top_eigenvalue_up,
 )
@@ -75,6 +76,19 @@ def test_a_matrix_becomes_definite(kind, power):
         found = top_eigenvalue_up(matrix, top)
         assert is_definite(lifted(matrix, Fraction(found), -1))
         assert found <= top + 1e-12 * np.abs(matrix).sum()
+
+
+@pytest.mark.parametrize("off", [1e-6, -1e-6, 0.0])
+def test_factors_of_singular_values_are_not_believed(monkeypatch, off):
+    """Factors that are too long by as much as the values are too small, or values that are wrong."""
+    matrix = np.diag([0.75, 0.25])
+    long, scale = 1.0 + off, 1.0 / (1.0 + off)
+    for wrong in ([0.75 * scale, 0.25 * scale], [0.75 - 1e-7, 0.25 + 1e-7]):
+        svd = long * np.eye(2), np.array(wrong), np.eye(2)
+        with monkeypatch.context() as patch:
+            patch.setattr(np.linalg, "svd", lambda *_, found=svd, **__: found)
+            low, high = singular_values_between(matrix)
+        assert (low <= [0.75, 0.25]).all() and (high >= [0.75, 0.25]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

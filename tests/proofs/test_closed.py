@@ -8,6 +8,7 @@ import time
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -23,7 +24,16 @@ from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
 from covopt.oracles.cones import box_gauge
 from covopt.proofs import Proof
-from covopt.proofs.checker.covopt_check import MAGNITUDE, check_cover, magnitude
+from covopt.proofs.checker.covopt_check import (
+    MAGNITUDE,
+    Refused,
+    check_cover,
+    curved,
+    largest_bound,
+    magnitude,
+    read,
+    same_table,
+)
 from covopt.proofs.checker.dual import Problem
 from covopt.proofs.proof import sealed
 
@@ -55,6 +65,44 @@ def test_the_checker_is_short_and_needs_the_standard_library_alone():
     assert len(lines) <= 300
     imported = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= sys.stdlib_module_names
+
+
+def multiplier(value):
+    """The largest that is written in so few bits and not above a number."""
+    places = max(int(value).bit_length() - 16, 0)
+    return places << 16 | int(value) >> places
+
+
+@pytest.mark.parametrize(
+    ("box", "rows", "linear", "numbers"),
+    [
+        # 0.9 m + 0.6 |z| is above |u| at z = -m/2; max(4 z, 0) is no larger than 2 z²/|u|, which is taken off it
+        ([(1, 1), (-1, 1)], [(-1, [0, 4000], -4000, 4000)], [900, -600], [0.5, 1e5, 0, 0, 127, 127, 0, 127, 254]),
+        # 1.5 m is above |u| = √2 m; (1, 1)·u is no smaller than |u|
+        ([(1, 1), (1, 1)], [], [750, 750], [0.0, 1e5, 1e5, 1.5 / 127, 0, 0]),
+    ],
+    ids=["a line of a row that counts negatively is below it", "a vector is no longer than one"],
+)  # fmt: skip
+def test_the_conditions_on_numbers_of_quadratic_leaves(box, rows, linear, numbers):
+    own = SimpleNamespace(one=255, H=1000, basis=[[1, 0], [0, 1]])
+    sizes = [multiplier(2 * own.one * own.H**2 * share) for share in numbers[:4]]
+    assert not curved(box, rows, linear, [*sizes, *numbers[4:]], own)
+
+
+def test_what_a_theorem_asks_of_its_numbers(tmp_path):
+    content = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.0], output_bias="free").prove().to_dict()
+    own = read(sealed(content))
+    table = tmp_path / "table.csv"
+    for last, same in (("0", True), ("1", False)):
+        table.write_text(f"x,y\n0,0\n1,1\n3,{last}\n")
+        assert same_table(own, table) is same
+    own.multipliers[0] += 1
+    with pytest.raises(Refused, match="the multipliers have a sum"):
+        largest_bound(own)
+    fit = covopt.fit([[0.0], [1.0]], ["a", "b"], lam=0.1, loss="hinge", tol=1e-3).prove().to_dict()
+    fit["theorem"]["y_unit"] = "2 1"
+    with pytest.raises(Refused, match="classes of a hinge must be 1 and -1"):
+        read(sealed(fit))
 
 
 def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
