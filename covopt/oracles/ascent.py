@@ -1,17 +1,17 @@
-r"""Least norms over boxes, and the local maxima that they lead to: one kernel for climbs, boxes and signs.
+r"""Least norms over boxes, and the ascent to local maxima of F: one kernel for local search, boxes and signs.
 
 Rows with negative weight make F concave. For a linear part b and such rows J
 
     max_{‖w‖ ≤ 1}  b·w + Σ_{j∈J} μ_j σ(z_j·w)   =   min_{θ ∈ [0,1]^J}  ‖b + Σ_j θ_j μ_j z_j‖
 
-(μ_j σ(t) = min_θ θ μ_j t for μ_j < 0, then minimax on compact convex sets). Every θ on the right is an upper bound,
-whether or not the descent has converged, and the maximiser on the left is the minimiser Q/‖Q‖. Rows with 0 < θ_j < 1
-vanish at it: it is the projection of a gradient on a flat (Bach 2017 §2).
+(μ_j σ(t) = min_θ θ μ_j t for μ_j < 0, then minimax on compact convex sets). Every θ gives an upper bound, whether or
+not the descent has converged. If Q is the vector of least norm, the maximiser on the left is Q/‖Q‖. Rows with
+0 < θ_j < 1 vanish there: it is the projection of a gradient on a flat (Bach 2017 §2).
 
-A climb replaces the rows of positive weight by their tangent at w, a minorant that is exact there, and moves to the
-maximiser of what is left. No step descends, and there are finitely many tangents: three or four are taken mostly.
-With several outputs the height is ‖Λᵀσ(Zw)‖ = max over unit v of ⟨Λv, σ(Zw)⟩: v turns to the outputs at w, then one
-tangent of the scalar function of that v is followed.
+A step of a climb linearises the rows of positive weight at w. This gives a minorant of F that is exact at w, and the
+step moves to its maximiser. F never decreases, and there are finitely many tangents: mostly three or four steps
+suffice. With several outputs F is ‖Λᵀσ(Zw)‖ = max over unit v of ⟨Λv, σ(Zw)⟩: each step sets v to the direction of
+the outputs at w, then takes one step on the scalar function of that v.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from numba import njit
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import checkpoint
 
-MOST_STEPS = 200  # of a climb: tangents, or directions of outputs; of a tangent: sweeps
-LEAST_SWEEPS = 8  # of the first tangents
-WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
+MOST_STEPS = 200  # most steps of a climb (tangents or output directions), and most sweeps per tangent
+LEAST_SWEEPS = 8  # sweeps of the first tangents
+WORK = 3.5e7  # rows between two checks of the deadline, times 1 + their length: some hundredths of a second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def inner(x, y):
-    """Sum the products of two vectors: as a loop it compiles in a tenth of the time of ``np.dot``."""
+    """Return the dot product of two vectors: a loop compiles in a tenth of the time of ``np.dot``."""
     total = 0.0
     for j in range(len(x)):
         total += x[j] * y[j]
@@ -41,7 +41,7 @@ def inner(x, y):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def put(values, vector):
-    """Write values to a vector: the assignment of a slice takes seconds to compile."""
+    """Copy values into a vector: a slice assignment takes seconds to compile."""
     for j in range(len(vector)):
         vector[j] = values[j]
 
@@ -72,7 +72,7 @@ def _add_column(column, basis, triangle, count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _newton(columns, low, high, x, Q, work):
-    """Minimise ‖Q‖ over the x strictly inside their limits, or go to the first limit met."""
+    """Minimise ‖Q‖ over the x strictly inside their limits, or stop at the first limit met."""
     r = len(Q)
     basis, triangle, shift, free = work[0], work[1], work[2, 0], work[3, 0]
     count = np.int64(0)  # a literal would compile the call below once more
@@ -101,26 +101,26 @@ def _newton(columns, low, high, x, Q, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def least_norm(columns, squares, low, high, x, Q, goal, most, work):
-    """Decrease ‖Q‖, Q = b + Σ x_p c_p, over low ≤ x ≤ high: sweeps, and after every second one Newton's step.
+    """Decrease ‖Q‖, Q = b + Σ x_p c_p, over low ≤ x ≤ high: coordinate sweeps, every second with a Newton step.
 
     Parameters
     ----------
     columns : ndarray of shape (m, r)
         The c_p.
     squares, low, high : ndarray of shape (m,)
-        ‖c_p‖², and limits, maybe infinite.
+        ‖c_p‖² and the limits, which may be infinite.
     x, Q : ndarray of shape (m,) and (r,)
         Changed in place.
     goal : float
-        A norm that is small enough.
+        Stop when ‖Q‖ is at most this.
     most : int
-        Sweeps, at most.
+        Most sweeps.
     work : ndarray of shape (4, r, r)
 
     Returns
     -------
     int
-        The sweeps made.
+        The number of sweeps made.
     """
     r = len(Q)
     last = np.inf
@@ -145,9 +145,9 @@ def least_norm(columns, squares, low, high, x, Q, goal, most, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def settle(columns, low, high, x, u, work):
-    """Move u, in place, to where the columns with low < x < high vanish, by the shortest way.
+    """Project u, in place, on the subspace where the columns with low < x < high vanish.
 
-    Q/‖Q‖ is there in exact arithmetic; in floating point Q is a small difference of large rows, u need not be.
+    In exact arithmetic Q/‖Q‖ lies there. In floating point Q may be a small difference of large rows and miss it.
     """
     r = len(u)
     basis, triangle, shift = work[0], work[1], work[2, 0]
@@ -168,7 +168,7 @@ def settle(columns, low, high, x, u, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def height(rows, mu, linear, w):
-    """F(w) = linear·w + Σ μ_i σ(z_i·w)."""
+    """Return F(w) = linear·w + Σ μ_i σ(z_i·w)."""
     total = inner(linear, w)
     for i in range(len(rows)):
         t = inner(rows[i], w)
@@ -179,7 +179,7 @@ def height(rows, mu, linear, w):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def make_room(n, r):
-    """Return what a descent over n rows writes to: columns, squares, low, high, x, Q, v, work, sweeps."""
+    """Allocate the arrays of a descent over n rows: columns, squares, low, high, x, Q, v, work, sweeps."""
     return (
         np.empty((n, r)), np.empty(n), np.zeros(n), np.ones(n), np.empty(n), np.empty(r), np.empty(r),
         np.empty((4, r, r)), np.zeros(1, np.int64),
@@ -188,7 +188,7 @@ def make_room(n, r):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def put_column(room, p, factor, row):
-    """Make factor · row the column p of a descent, with limits 0 and 1."""
+    """Set column p of a descent to factor · row, with limits 0 and 1."""
     columns, squares, low, high = room[0], room[1], room[2], room[3]
     square = 0.0
     for j in range(len(row)):
@@ -199,11 +199,11 @@ def put_column(room, p, factor, row):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ascend(rows, mu, linear, w, value, taken, most, budget, room):
-    """Follow tangents from the unit vector w, in place; return F there, how many, whether it ended, rows looked at.
+    """Climb from the unit vector w, in place; return F, the number of tangents, whether it ended, rows visited.
 
-    Of the ``most`` tangents so many are ``taken``: then ``room`` is as they have left it.
+    ``taken`` of the ``most`` tangents were taken by earlier calls; ``room`` must be as they left it.
 
-    After ``budget`` rows no tangent is begun, and none by itself looks at more than twice as many.
+    No tangent is begun after ``budget`` rows, and a single one visits at most twice as many.
     """
     n, r = rows.shape
     Q, v, work = room[5], room[6], room[7]
@@ -214,7 +214,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             m += 1
     columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
     most_sweeps, goal = min(MOST_STEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
-    if taken == 0:  # a few sweeps will do while tangents gain; a single one is followed to its end
+    if taken == 0:  # a few sweeps suffice while tangents gain; a single tangent is solved to the end
         room[8][0] = most_sweeps if most == 1 else LEAST_SWEEPS
     looked = n
     for tangents in range(taken, most):
@@ -264,9 +264,9 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def climb_on(rows, mu, linear, starts, values, steps, room, budget):
-    """Climb from every start, in place, until about ``budget`` rows were looked at; return whether that was all.
+    """Climb from every start, in place, until about ``budget`` rows are visited; return whether all climbs ended.
 
-    ``steps`` says how many tangents each climb has taken so far, MOST_STEPS where it is over; the next call goes on.
+    ``steps`` counts the tangents of each climb so far, MOST_STEPS where it has ended; the next call continues.
     """
     most, left = np.int64(MOST_STEPS), budget  # a literal would compile the callee once more
     for p in range(len(starts)):
@@ -289,7 +289,7 @@ def climb_on(rows, mu, linear, starts, values, steps, room, budget):
 def climb_outputs_on(rows, dual, starts, values, steps, room, budget):
     """Climb on ‖Λᵀσ(Zw)‖ from every start, in place: turn the output direction, then follow one tangent.
 
-    ``steps`` and ``budget`` are those of :func:`climb_on`; a step is a turn.
+    ``steps`` and ``budget`` are as in :func:`climb_on`; each turn counts as a step.
     """
     n, r = rows.shape
     k = dual.shape[1]
@@ -331,18 +331,18 @@ def in_turns(
     values: np.ndarray,
     n_threads: int,
 ) -> None:
-    """Climb from all points, in place, a tenth of a second at a time: one climb through many rows takes seconds.
+    """Climb from all points, in place, a tenth of a second at a time: a climb through many rows takes seconds.
 
     Parameters
     ----------
     kernel : callable
         ``climb_on`` or ``climb_outputs_on``.
     problem : tuple of ndarray
-        Its first arguments, the rows first.
+        The kernel's first arguments, beginning with the rows.
     points : ndarray of shape (m, r)
-        Where the climbs start, and end.
+        Start points, replaced by end points.
     values : ndarray of shape (m,)
-        Heights at the ends.
+        Filled with the values at the end points.
     n_threads : int
     """
     n_parts = max(1, min(n_threads, len(points)))

@@ -1,4 +1,4 @@
-"""The one question that every solver and certificate asks: the neuron that violates a dual point most.
+"""The pricing problem of every solver and certificate: find the neuron that violates a dual point most.
 
 For a dual point λ and unit neurons w the oracle maximises
 
@@ -25,21 +25,21 @@ from covopt.exact.rank import SAME_DIGITS, first_of_each
 from covopt.exact.rounding import EPS
 from covopt.limits import PIECE
 
-ROUNDING = 64 * EPS  # of sums over rows, relative to their terms
-MOST_DIMENSIONS = 8  # up to which boxes end, cut along axes alone
-MOST_KEPT = 64  # points, neurons or bounds that a search remembers; the oldest or the least go
-OBJECT_BYTES = 1024.0  # of what a search keeps open, beside its numbers
-WORK = 1.6e10  # operations of an effort of one: some seconds
-NODE = 2.5e5  # operations that a node of a search costs beside its numbers, for it is handled in Python
+ROUNDING = 64 * EPS  # error of sums over rows, relative to their terms
+MOST_DIMENSIONS = 8  # up to which boxes that are cut along axes alone end
+MOST_KEPT = 64  # most points, neurons or bounds that a search keeps; it drops the oldest or the smallest
+OBJECT_BYTES = 1024.0  # per open node of a search, in addition to its arrays
+WORK = 1.6e10  # operations per unit of effort: some seconds
+NODE = 2.5e5  # overhead per node of a search in Python, in operations
 
 
 def affords(operations: float, effort: float = 1.0) -> int:
-    """Return how many nodes of a search an effort pays for: a number and no clock, so that every machine agrees.
+    """Return the node limit of a search for an effort: a count instead of a time, so that every machine agrees.
 
     Parameters
     ----------
     operations : float
-        On the numbers of a node.
+        Arithmetic operations per node.
     effort : float
 
     Examples
@@ -59,9 +59,9 @@ class Pricing(Brief):
     neurons : ndarray of shape (m, D)
         Unit directions, best first by ``abs(values)``.
     values : ndarray of shape (m,)
-        F at each neuron, signed: a positive value asks for a positive output weight. With k outputs the norm.
+        F at each neuron, signed: a positive value calls for a positive output weight. With k outputs the norm.
     upper_bound : float
-        A number that h(λ) does not exceed, rounding included, whatever ``exact`` says.
+        An upper bound on h(λ), rounding included, whatever ``exact`` says.
     exact : bool
         True when ``upper_bound`` is attained (to rounding) by one of the neurons.
     """
@@ -73,7 +73,7 @@ class Pricing(Brief):
 
 
 class Oracle(Protocol):
-    """``price(dual) -> Pricing``; everything that a solver knows about the neurons."""
+    """The interface through which solvers see neurons: ``price(dual) -> Pricing``."""
 
     def price(
         self,
@@ -90,16 +90,16 @@ class Oracle(Protocol):
         dual : ndarray of shape (N,) or (N, k)
             One entry or row per row of the table.
         threshold : float
-            Maxima below it may be left out, the best one never.
+            Maxima below it may be left out; the best one is always returned.
         max_neurons : int, optional
-            Keep only that many, the best first.
+            Return at most this many, the best first.
         complete : bool
-            Return all local maxima, where the oracle can: each one says what it does.
+            Return all local maxima where the oracle can; each oracle documents what it does.
 
         Raises
         ------
         InputError
-            If ``dual`` has another shape; where an oracle checks it.
+            If ``dual`` has another shape, in oracles that check it.
         """
         ...
 
@@ -141,7 +141,7 @@ def ranked(
         Of length one.
     values : ndarray of shape (m,)
     digits : int
-        To which two directions are the same.
+        Directions that agree to this many digits are the same.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def ranked(
 def kept(
     neurons: np.ndarray, values: np.ndarray, threshold: float, max_neurons: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Keep of neurons, the best first, those whose |value| reaches a threshold, and the best one in any case.
+    """Keep the neurons, sorted best first, whose |value| reaches a threshold, and always the best one.
 
     Examples
     --------
@@ -173,12 +173,12 @@ def kept(
 
 
 def settle_doubts(settled: float, doubts: list[tuple[float, float]], n_descents: int) -> float:
-    """Bound a maximum over pieces, some of them in doubt: rounding cannot place their maximisers.
+    """Bound a maximum over pieces where rounding leaves in doubt whether some pieces contain their maximisers.
 
-    A piece in doubt either counts with its own maximum, or, if it holds the maximiser, a piece of lower dimension
-    comes within its gap; after at most ``n_descents`` such descents one arrives at a piece that counts. So for every
-    choice of pieces that do not count, the maximum is at most the largest of those that do plus ``n_descents`` times
-    the largest gap of those that do not. The best choice leaves out the pieces of smallest gap.
+    A piece in doubt may be counted with its own maximum, or left out. If one that is left out holds the maximiser, a
+    piece of lower dimension comes within its gap; at most ``n_descents`` such descents lead to a piece that counts.
+    So for every choice of pieces to leave out, the maximum is at most the largest of those that count plus
+    ``n_descents`` times the largest gap of those left out. The best choice leaves out the pieces of smallest gap.
 
     Parameters
     ----------

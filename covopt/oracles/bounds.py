@@ -1,10 +1,10 @@
-r"""Valid bounds where the exact oracle is out of reach.
+r"""Valid bounds on h(λ) where the exact oracle is out of reach.
 
-Two ways lead from a dual point λ to a rigorous lower bound on the primal: divide λ by an upper
-bound on its gauge h(λ) that needs no enumeration (:func:`gauge_bound`), or use a dual that vanishes
-outside a small set S of rows, whose gauge an oracle of the rows in S gives
+There are two ways from a dual point λ to a rigorous lower bound on the primal. The first divides λ by an upper
+bound on its gauge h(λ) that needs no enumeration (:func:`gauge_bound`). The second uses a dual that vanishes
+outside a small set S of rows; an oracle for the rows in S gives its gauge
 (:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the optimum of the
-problem that interpolates the rows in S only, and forgetting constraints can only lower the optimum.
+relaxation that interpolates only the rows in S.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from covopt.oracles.base import affords
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
 from covopt.oracles.signs.lagrangian import LiftedForm
 
-GOAL_ROUNDS = 12  # times as many updates where a solve has shown that they suffice
+GOAL_ROUNDS = 12  # factor on the number of updates where a solve has already proved the goal
 
 
 class Relaxed(NamedTuple):
-    """A bound on h(Λ), and where it is nearly attained.
+    """An upper bound on h(Λ), and outputs that nearly attain it.
 
     Attributes
     ----------
     value : float
-        The bound to rounding.
+        The bound, up to rounding.
     atoms : list of ndarray of shape (N, k)
-        Outputs that the relaxation takes for those of a neuron: ⟨Λ, A⟩ is about the value for the largest of them.
+        Outputs A of relaxed neurons: ⟨Λ, A⟩ is about the value for the largest of them.
     proved : callable
-        Returns what h(Λ) does not exceed in exact arithmetic.
+        Returns an upper bound on h(Λ) that holds in exact arithmetic.
     """
 
     value: float
@@ -44,11 +44,11 @@ class Relaxed(NamedTuple):
 
 
 class Relaxation:
-    """Bounds of many duals of the same rows, each of which begins where the one before ended.
+    """Bounds for many duals on the same rows, each warm-started from the one before.
 
     Several outputs are bounded by √(Σ_c h_c²) over the bounds of each alone, and by products of activations
-    (:mod:`covopt.oracles.signs.lagrangian`), which see that no neuron serves all of them; after the first dual only
-    by what was less.
+    (:mod:`covopt.oracles.signs.lagrangian`), which use that one neuron cannot attain all h_c. After the first dual
+    only the method with the smaller bound is used.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ class Relaxation:
     def bound(
         self, dual: np.ndarray, *, n_rounds: int = 60, seconds: float = math.inf, goal: float = 0.0
     ) -> Relaxed:
-        """Bound h as :func:`gauge_bound` does, and tell which outputs would attain the bound.
+        """Bound h as :func:`gauge_bound` does, and return outputs that nearly attain the bound.
 
         Parameters
         ----------
         dual : ndarray of shape (N, k)
         n_rounds, seconds, goal
-            As there.
+            As in :func:`gauge_bound`.
         """
         began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
@@ -92,7 +92,7 @@ class Relaxation:
                     found.value - goal,
                 )
                 found = min(found, again, key=lambda each: each.value)
-                if found.value - goal > HALF * missing:  # a goal that boxes have shown
+                if found.value - goal > HALF * missing:  # the goal was proved by boxes and is out of reach here
                     break
         took = now() - began
         lifts = (
@@ -130,7 +130,7 @@ class Relaxation:
     def _one_side(
         self, mu: np.ndarray, side: tuple[int, float], rounds: int, seconds: float
     ) -> tuple[float, np.ndarray]:
-        """Bound one output with one sign, and return where it is about attained."""
+        """Bound one output with one sign; return the bound and activations that nearly attain it."""
         began = now()
         value, atom, self.moments[side] = quadratics(self.rows, mu, rounds, seconds, self.moments.get(side))
         left = seconds - (now() - began)
@@ -166,7 +166,7 @@ def gauge_bound(
     seconds: float = math.inf,
     goal: float = 0.0,
 ) -> float:
-    r"""Bound h(λ) = max_{‖w‖=1} |Σ λ_i σ(z_i·w)| from above without looking at cells.
+    r"""Bound h(λ) = max_{‖w‖=1} |Σ λ_i σ(z_i·w)| from above without enumerating cells.
 
     For a unit w and t_i = z_i·w, every τ_i > 0 and every (α_i, ℓ_i) with ‖ℓ_i‖ ≤ min(α_i, 1 − α_i) give
 
@@ -176,11 +176,11 @@ def gauge_bound(
 
     the first for the rows with λ_i > 0, the second for those with λ_i < 0. So F(w) ≤ wᵀMw + b·w +
     const, and the maximum of a quadratic over the sphere has the exact dual min_{ν > λ_max(M)} ν +
-    ¼ bᵀ(ν − M)⁻¹ b, where every ν is an upper bound. The multipliers follow the average of the
-    maximisers (they play against w); the best value met is returned, for both signs of λ the larger
-    one. It is never more than max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
+    ¼ bᵀ(ν − M)⁻¹ b, where every ν gives an upper bound. The multipliers follow the average of the
+    maximisers w so far, as in a two-player game. The result is the best bound met, the larger one for
+    both signs of λ. It never exceeds max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
 
-    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded as :class:`Relaxation` says, and by Σ ‖λ_i‖‖z_i‖.
+    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded as in :class:`Relaxation`, and by Σ ‖λ_i‖‖z_i‖.
 
     Parameters
     ----------
@@ -190,15 +190,15 @@ def gauge_bound(
     n_rounds : int
         Updates of the multipliers; each costs O(N r²).
     seconds : float
-        After so many, or a share of what a deadline leaves, no other update is begun; the first is always made.
+        No update begins after this time, or after a share of the time that a deadline leaves, except the first.
     goal : float
-        What a solve has shown that h does not exceed: there are more updates to show it again.
+        An upper bound on h that the solve has proved: more updates are made in order to reach it again.
 
     Returns
     -------
     float
-        An upper bound on h in exact arithmetic: the best quadratic is proved by Cholesky's factorisation
-        (:func:`covopt.exact.definite.quadratic_up`), and what its coefficients were rounded by is added.
+        An upper bound on h in exact arithmetic: a Cholesky factorisation proves the best quadratic
+        (:func:`covopt.exact.definite.quadratic_up`), and the rounding error of its coefficients is added.
 
     Examples
     --------
@@ -217,6 +217,6 @@ def gauge_bound(
 
 
 def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
-    """Return what each row can at most contribute to h: |λ_i| ‖z_i‖, with several outputs ‖λ_i‖ ‖z_i‖."""
+    """Return the most that each row can contribute to h: |λ_i| ‖z_i‖, with several outputs ‖λ_i‖ ‖z_i‖."""
     size = np.abs(dual) if dual.ndim == 1 else np.linalg.norm(dual, axis=1)
     return size * np.linalg.norm(rows, axis=1)

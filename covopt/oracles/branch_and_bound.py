@@ -1,7 +1,7 @@
 """Exact pricing of one output without enumeration, by branch and bound over the signs of the rows.
 
-:mod:`covopt.oracles.signs.sign_tree` starts from the best neuron of a local search and stops when no open node can
-exceed it, or at a limit with a bound that holds all the same.
+:mod:`covopt.oracles.signs.sign_tree` starts from the best neuron of a local search. It stops when no open node can
+exceed the incumbent, or at a limit; the bound is valid in both cases.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree
 
-ROW_BYTES = 17.0  # of an open node, for each row
+ROW_BYTES = 17.0  # per row of an open node
 
 
 class BranchAndBoundOracle:
-    """Pricing for one output that is exact when it ends within its limits, and bounded in any case.
+    """Pricing for one output: exact if it ends within its limits, with a valid bound in any case.
 
     Parameters
     ----------
@@ -44,23 +44,23 @@ class BranchAndBoundOracle:
     time_limit_s : float, optional
         Seconds per pricing.
     goal : float
-        A bound up to it is close enough, whatever the best neuron is worth; zero asks for the maximum.
+        Stop once the bound is at most this, whatever the value of the best neuron; zero asks for the maximum.
     n_starts, random_state, n_threads
-        Of the local search that looks for the incumbent.
+        Passed to the local search for the incumbent.
 
     Attributes
     ----------
     n_nodes : int
         Nodes of the last pricing.
     interrupted : bool
-        Whether Ctrl-C ended the last pricing; its bound is valid all the same.
+        Whether Ctrl-C ended the last pricing; its bound is still valid.
 
     Notes
     -----
-    How far it reaches on one core, for standard normal points with bias and standard normal targets. An optimal dual
-    is the hardest one: many of its maxima are equal. N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes 600, N = 40,
+    Times on one core, for standard normal points with bias and standard normal targets. An optimal dual is the
+    hardest one: many of its maxima are equal. N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes 600, N = 40,
     d = 20 takes 3000 and about a second, where there are 10²¹ faces.
-    In dimension 3 and up to a few million faces the exact oracles by faces are faster.
+    In dimension 3, and up to a few million faces, the exact oracles by faces are faster.
 
     Examples
     --------
@@ -96,9 +96,9 @@ class BranchAndBoundOracle:
         max_neurons: int | None = None,
         complete: bool = False,
     ) -> Pricing:
-        """Return local maxima and a valid bound on h, attained when the search ended.
+        """Return local maxima and a valid bound on h, which is attained if the search ended.
 
-        Arguments as in :class:`covopt.oracles.base.Oracle`. ``complete`` takes four times as many starts; there is no
+        Arguments as in :class:`covopt.oracles.base.Oracle`. ``complete`` uses four times as many starts, without a
         guarantee to find every local maximum.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
@@ -135,8 +135,8 @@ class BranchAndBoundOracle:
     def _search(
         self, rows: np.ndarray, outputs: np.ndarray, best: float, margin: float
     ) -> tuple[float, np.ndarray]:
-        """Bound both signs of a scalar dual; return the bound and the incumbent when it is new."""
-        # powers of two: nothing is rounded
+        """Bound both signs of a scalar dual; return the bound and the incumbent if it is new."""
+        # scaling by powers of two is exact
         power = exponents(rows)
         units, weights = np.ldexp(rows, -power[:, None]), outputs[:, 0]
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()

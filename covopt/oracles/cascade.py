@@ -1,16 +1,16 @@
-"""The exact oracle that fits a problem: faces for few dimensions and for vector outputs, else a search and a proof.
+"""The choice of an exact oracle: faces in few dimensions and for vector outputs, else a search and a proof.
 
-What proves, with one output in four and more dimensions, is decided by the sizes of the table alone:
+With one output in four or more dimensions the size of the table alone decides how maxima are proved:
 
-- N ≤ 7 r: branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`), once;
-- r ≤ 8: boxes of directions (:mod:`covopt.oracles.cones`);
-- beyond, nothing ends for certain: :func:`exact_oracle` refuses, and :mod:`covopt.oracles.support` has quadratics.
+- N ≤ 7 r: first by branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`);
+- r ≤ 8: by boxes of directions (:mod:`covopt.oracles.cones`);
+- otherwise no method is sure to end: :func:`exact_oracle` raises, and :mod:`covopt.oracles.support` uses quadratics.
 
 On rows and columns of iris, wine, breast cancer and diabetes faces prove every
-optimal dual in three dimensions in .01 processor seconds. Of 20 standardised rows signs take .01 to .02 in five and
-eight dimensions, boxes .02 to .06 and some 6; of raw ones, whose sizes differ, signs do not end and boxes take .1 and
-1.6. Of normal rows signs take .3 and boxes .7 for 40 in six dimensions, signs 1.2 for 50 in eight, where boxes do not
-end. Of 60 rows in five dimensions only boxes end, in .3 to 1.3 s.
+optimal dual in three dimensions in .01 processor seconds. For 20 standardised rows in five and eight dimensions signs
+take .01 to .02, boxes .02 to .06 in five and some 6 in eight; for raw rows, whose sizes differ, signs do not end and
+boxes take .1 and 1.6. For 40 normal rows in six dimensions signs take .3 and boxes .7; for 50 in eight signs take
+1.2 and boxes do not end. For 60 rows in five dimensions only boxes end, in .3 to 1.3 s.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from covopt.oracles.vector.face_lattice import FACE_BYTES, count_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
-ROWS_PER_DIMENSION = 7  # up to which signs end
+ROWS_PER_DIMENSION = 7  # up to which branch and bound over signs ends
 SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 
 
 def suits_signs(n_rows: int, rank: int) -> bool:
-    """Whether branch and bound over signs comes first.
+    """Return whether branch and bound over signs comes first.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def suits_signs(n_rows: int, rank: int) -> bool:
 
 
 def sign_nodes(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Return how many nodes of signs an effort pays for, at least one.
+    """Return the node limit of branch and bound over signs for an effort, at least one.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def sign_nodes(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
 
 def suits_search(n_rows: int, rank: int) -> bool:
-    """Whether :class:`SearchOracle` proves what it finds: one output, four dimensions and more.
+    """Return whether :class:`SearchOracle` can prove what it finds: one output, four or more dimensions.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def suits_search(n_rows: int, rank: int) -> bool:
 
 
 def suits_boxes(rank: int) -> bool:
-    """Whether a solve with one output looks for columns and proves by boxes."""
+    """Return whether a solve with one output searches for columns and proves by boxes."""
     return MOST_FACED < rank <= MOST_DIMENSIONS
 
 
 class SearchOracle:
-    """Local search, then signs or boxes: exact pricing for one output where faces are too many.
+    """Local search, then signs or boxes: exact pricing for one output where there are too many faces.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class SearchOracle:
     Attributes
     ----------
     sees_all : bool
-        Whether ``complete`` lists all local maxima, as far as boxes can be believed to find them.
+        Whether ``complete`` lists all local maxima, as far as the search by boxes finds them.
 
     Examples
     --------
@@ -116,8 +116,8 @@ class SearchOracle:
     ) -> Pricing:
         """Return local maxima of |F| and a bound on the largest one, which one of them attains if ``exact``.
 
-        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` boxes look for all above a positive
-        threshold: a search that is thorough, and no proof that none is missing.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` boxes search for all maxima above a
+        positive threshold: thoroughly, but without a proof that none is missing.
         """
         if self._by_signs:
             found = self.signs.price(dual, threshold=threshold)
@@ -148,7 +148,7 @@ class SearchOracle:
 
 
 def merged(found: Pricing, more: Pricing) -> Pricing:
-    """Return the neurons of two answers, each once; the best value passes for the bound."""
+    """Merge the neurons of two answers, each once; the best value stands in for the bound."""
     neurons, values = (
         np.concatenate(both) for both in ((found.neurons, more.neurons), (found.values, more.values))
     )
@@ -164,7 +164,7 @@ def exact_oracle(
     n_threads: int | None = None,
     beside: float = 0.0,
 ) -> FaceOracle | SearchOracle | VectorFaceOracle:
-    r"""Return the exact oracle for h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, or refuse.
+    r"""Return the exact oracle for h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, or raise an error.
 
     Parameters
     ----------
@@ -177,24 +177,24 @@ def exact_oracle(
     n_threads : int, optional
         By default one for each processor that this process may use.
     beside : float
-        Bytes that are planned for something else.
+        Bytes reserved for something else.
 
     Returns
     -------
     FaceOracle, SearchOracle or VectorFaceOracle
-        For scalar duals in at most three dimensions and in more, and for vector duals. A search has no budget of
-        faces: it says in each answer whether it finished.
+        For scalar duals in at most three dimensions, scalar duals in more, and vector duals. A search has no face
+        budget: each answer says whether it is exact.
 
     Raises
     ------
     BudgetError
-        When there are too many faces, or they take more memory than there may be; with one output in four dimensions
-        and more, when neither signs nor boxes can be expected to end.
+        When there are too many faces, or they exceed the memory limit; with one output in four or more dimensions,
+        when neither signs nor boxes can be expected to end.
 
     Warns
     -----
     MemoryLimitWarning
-        In the latter case: what comes instead is weaker.
+        When the memory limit is exceeded: the bounds used instead are weaker.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def exact_oracle(
     if faces > PIECE:
         raise BudgetError(f"a table of {faces:.3g} faces is above {PIECE:.0e}")
     needed = FACE_BYTES * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
-    if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before any of it is taken
+    if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before anything is allocated
         raise BudgetError("exact pricing needs more memory than there may be")
     if n_outputs:
         return VectorFaceOracle(rows, budget=budget)

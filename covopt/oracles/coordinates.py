@@ -1,6 +1,6 @@
-"""Coordinates in which rows are few, narrow and of size one; what they cost is paid by whoever asks.
+"""Coordinates with few rows, few columns and rows of size one; callers add the error that the change causes.
 
-:func:`covopt.exact.rounding.transfer_up` says how much, and :mod:`covopt.oracles.cones.scalar` for boxes.
+:func:`covopt.exact.rounding.transfer_up` bounds that error, for boxes :mod:`covopt.oracles.cones.scalar`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import EPS, exponents
 
-NOISE = 8 * EPS  # directions that cost less than this of Σ|λ_i|‖x_i‖ are dropped
+NOISE = 8 * EPS  # directions that contribute less than this share of Σ|λ_i|‖x_i‖ are dropped
 
 
 def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, np.ndarray] | None:
@@ -24,8 +24,8 @@ def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndar
     Returns
     -------
     (units, weights, power, kept) or None
-        Rows of shape (n, r), duals of shape (n, k), p such that h of the given ones is 2ᵖ times theirs, and which
-        rows they are; None when nothing is left.
+        Rows of shape (n, r), duals of shape (n, k), the p for which h of the given ones is 2ᵖ times theirs, and the
+        indices of the rows kept; None when no row is left.
 
     Examples
     --------
@@ -49,10 +49,10 @@ def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndar
 def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reduce the rows of a subset to their rank.
 
-    F of a dual supported on S depends on w through its projection on the span V of the rows in S
-    only, and shortening w lowers |F|. So its gauge is the one of the reduced rows Z_S V, in
-    dimension rank Z_S, and a neuron u of the reduced problem is V u in the full one. The rank is the
-    numerical one: Σ |λ_i| ‖z_i − V Vᵀ z_i‖ is what this may change F by.
+    F of a dual supported on S depends on w only through its projection on the span V of the rows in S,
+    and shortening w lowers |F|. So its gauge is that of the reduced rows Z_S V, in dimension rank Z_S,
+    and a neuron u of the reduced problem is V u in the full one. The rank is the numerical one: this
+    changes F by at most Σ |λ_i| ‖z_i − V Vᵀ z_i‖.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
     (1, 1)
     """
     chosen = rows[subset]
-    # rows of length one: a short row with a large dual counts like any other
+    # with rows of length one, a short row with a large dual counts like any other
     units = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
     basis = row_span(units).T
     if basis.shape[1] == chosen.shape[1]:
@@ -77,9 +77,9 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Write vectors in as few orthonormal coordinates as they need, to rounding.
+    """Write vectors in as few orthonormal coordinates as they need, up to rounding.
 
-    Nothing rests on the choice: Σ w_i ‖x_i − V y_i‖ is what it may change a gauge by, and whoever asks pays it
+    Any choice is valid: it changes a gauge by at most Σ w_i ‖x_i − V y_i‖, which the caller adds
     (:func:`covopt.exact.rounding.transfer_up`).
 
     Parameters
@@ -87,7 +87,7 @@ def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     vectors : ndarray of shape (n, d)
         x_i.
     weights : ndarray of shape (n,)
-        What each of them counts; not negative.
+        w_i ≥ 0, the weight of each vector.
 
     Returns
     -------
@@ -110,9 +110,9 @@ def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     rank = max(1, numerical_rank(singular, of_given((n, d))))
     if rank == d:
         return np.eye(d), vectors
-    # as sharp as doubles allow: what two passes of projection leave of the vectors is rounding
+    # orthonormal to double precision, so that projecting the vectors loses only rounding error
     basis = np.linalg.qr(right[:rank].T)[0]
-    # by the first axes, as problems of classes have it: relaxations of several outputs depend on the choice
+    # aligned with the first axes, as classification needs: relaxations with several outputs depend on the basis
     first = np.linalg.qr(basis @ basis[:rank].T)[0]
     if np.abs(first - basis @ (basis.T @ first)).max() <= NOISE:
         basis = first

@@ -1,10 +1,10 @@
-"""The exact oracle in three dimensions and less: every face of the arrangement is looked at once.
+"""The exact oracle in at most three dimensions: visit every face of the arrangement once.
 
 A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's gradient on
-the face's span (theory: Bach 2017 §2; SP20 §4). In three dimensions that is :mod:`covopt.oracles.sphere`.
+the face's span (theory: Bach 2017 §2; SP20 §4). :mod:`covopt.oracles.sphere` implements three dimensions.
 
-What certificates may take of it: in three dimensions there is a second bound that is proved
-(:meth:`FaceOracle.proved_bound`); everywhere else it is a hint, and :mod:`covopt.oracles.support` asks boxes.
+Certificates may use its second bound in three dimensions, which is proved (:meth:`FaceOracle.proved_bound`). All
+other bounds are hints, and :mod:`covopt.oracles.support` proves by other means.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
 
 
 def few_lines(n_lines: int, rank: int) -> str:
-    """Say why rows have no faces where rounding alone keeps those of one line apart."""
+    """Return the error message for rows that lie on too few lines, up to rounding, to have faces."""
     return f"rows on {n_lines} lines in dimension {rank} are too near to dependent for faces"
 
 
 def count_faces(n_lines: int, rank: int) -> float:
-    """Return the number of faces that one pricing looks at: each arc, and the 3^(r−2) − 1 faces that meet it.
+    """Return the number of faces that one pricing visits: each arc, and the 3^(r−2) − 1 faces that meet it.
 
     Faces are counted once for every arc on their boundary, as they are visited.
     """
@@ -72,7 +72,7 @@ class FaceOracle:
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
         moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         shared = np.bincount(self._line_of)[self._line_of] > 1
-        # what merging may change F by, per unit of |λ_i|: the sums over a line can cancel, this does not
+        # bound on what merging changes F by, per unit of |λ_i|: unlike the sums over a line, it cannot cancel
         self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
         self._lengths = lengths
         if len(self.rows) < self.rows.shape[1]:
@@ -80,7 +80,7 @@ class FaceOracle:
                 f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
                 "reduce them with covopt.oracles.coordinates.restrict."
             )
-        if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # the plane takes a single line
+        if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # in the plane a single line suffices
             raise BudgetError(few_lines(*self.lines.shape))
         self.rank = self.lines.shape[1]
         self.n_threads = n_threads
@@ -103,12 +103,12 @@ class FaceOracle:
         """Return the local maxima of |F| above ``threshold`` and a valid bound on h(λ).
 
         Arguments as in :class:`covopt.oracles.base.Oracle`. Without ``complete`` each circle (flat) reports only its
-        few best.
+        few best maxima.
         """
         mu, linear = self._merged(dual)
         neurons, _, bound = self._candidates(mu, linear, threshold, complete)
         if len(neurons) == 0 and threshold > 0:
-            # nothing above the threshold: ask again for the best one, below the bound by its allowance
+            # nothing above the threshold: find the best one, just below the bound
             allowance = 4 * ROUNDING * float(np.abs(dual) @ self._lengths)
             below = max(0.0, bound * (1 - 1e-9) - allowance)
             neurons, _, bound = self._candidates(mu, linear, below, complete)
@@ -116,14 +116,14 @@ class FaceOracle:
         values = heights(self.rows, dual, neurons)
         neurons, values = ranked(neurons, values)
         best = float(np.abs(values).max(initial=0.0))
-        # rows that nearly depend on each other can hide the neuron whose value the bound is
+        # rows that are nearly dependent can hide the neuron that attains the bound
         close = best * (1.0 + FOUND) + 16 * ROUNDING * float(np.abs(dual) @ self._lengths)
         return Pricing(
             *kept(neurons, values, 0.0, max_neurons), float(max(bound, best)), bool(bound <= close)
         )
 
     def bound(self, dual: np.ndarray) -> float:
-        """Return the bound on h(λ) alone: half the work of a pricing without a threshold.
+        """Return only the bound on h(λ), in half the time of a pricing without a threshold.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class FaceOracle:
         return float(bound + np.abs(dual) @ self._merging)
 
     def proved_bound(self, dual: np.ndarray, most: float) -> float | None:
-        """Return a bound on h(λ) that rounding does not hurt, in three dimensions; None where it exceeds ``most``.
+        """Return a bound on h(λ) that includes rounding, in three dimensions; None where it exceeds ``most``.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class FaceOracle:
         return None if proved is None else float(np.nextafter(proved + paid, np.inf))
 
     def _merged(self, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the lines and the linear part."""
+        """Return the weights of the lines and the linear part."""
         weight = np.abs(self._ratio) * dual
         mu = np.bincount(self._line_of, weights=weight, minlength=len(self.lines))
         opposite = np.where(self._ratio < 0, weight, 0.0)
@@ -160,14 +160,14 @@ class FaceOracle:
             return price_plane(self.lines, mu, linear, threshold)
         padded = np.pad(self.lines, ((0, 0), (0, 1)))
         neurons, values, bound = price_plane(padded, mu, np.append(linear, 0.0), threshold)
-        own = np.abs(neurons[:, 0]) > 0.5  # no row sees the others
+        own = np.abs(neurons[:, 0]) > 0.5  # the others lie along the padded axis
         return np.sign(neurons[own, :1]), values[own], bound
 
 
 def price_plane(
     rows: np.ndarray, mu: np.ndarray, linear: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Maximise |F| over the circle: rays orthogonal to a row, and the gradient in every arc between two.
+    """Maximise |F| over the circle: the rays orthogonal to a row, and the gradient in every arc between two.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def price_plane(
             g[:, 0] * ahead[:, 1] >= g[:, 1] * ahead[:, 0]
         )
         length = np.linalg.norm(g, axis=1)
-        # an arc of half a circle or more (a single line) must look forward, too
+        # on an arc of half a circle or more (a single line) the gradient must point forward, too
         inside &= (length > 0) & (np.einsum("ij,ij->i", g, rays + ahead) >= -1e-15 * length)
         candidates.append(g[inside] / length[inside, None])
     neurons = np.concatenate(candidates)
