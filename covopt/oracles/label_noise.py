@@ -1,4 +1,4 @@
-r"""Exact pricing for the label-noise potentials: max of |⟨λ, σ(Zw)⟩| / ω(w), every face looked at once.
+r"""Exact pricing for the label-noise potentials: max of |⟨λ, σ(Zw)⟩| / ω(w), by visiting every face once.
 
 On a face F with active rows A and span {Bu} (an orthonormal basis B) both numerator and ω are simple,
 
@@ -7,20 +7,20 @@ On a face F with active rows A and span {Bu} (an orthonormal basis B) both numer
     g = B^\top Z_A^\top\lambda_A, \quad Q = B^\top Z_A^\top \mathrm{diag}(q_A) Z_A B,
 
 with q_i = 1/N and φ_F = 1 (printed) or φ_F² = Σ_A q_i|z_i|² (exact; rows on the hinge do not count). The maximum over
-the span is v_F = ‖Q^{-1/2}g‖/φ_F at u = Q⁻¹g, the projection in the metric; F has it when ±u has F's signs.
+the span is v_F = ‖Q^{-1/2}g‖/φ_F at u = Q⁻¹g, the projection in the metric Q. It lies in F if ±u has F's signs.
 
-**Singular Q.** If Bu changes along the kernel of Q, the active heights stay. Faces are pointed, so on this line the
-face ends, at a point where a silent row comes to zero: a face of lower dimension with the same active rows, the same
-atoms and the same φ. After a few such steps Q is regular: singular faces need not be looked at at all, and what is
-unique in a neuron is its atom. (With χ(> 0) every face has its own φ; cells alone would not do, since three or more
-rows may vanish together with no cell around that has the same active rows.)
+**Singular Q.** Moving Bu along the kernel of Q leaves the active heights unchanged. Faces are pointed, so on this
+line the face ends at a point where a silent row vanishes. That point lies on a face of lower dimension with the same
+active rows, the same atoms and the same φ. After a few such steps Q is regular: singular faces need not be visited,
+and only the atom of a neuron is unique. (With χ(> 0) every face has its own φ. Cells alone would not suffice: several
+rows, three or more, may vanish together where no cell around has the same active rows.)
 
-**Coordinates.** All happens in w ↦ Rw with RᵀR = Zᵀdiag(q)Z, where the metric of all rows is the identity and
-eigenvalues of Q lie in (0, 1]. The user's rows differ from those in these coordinates by what was rounded on the way.
+**Coordinates.** All computations use w ↦ Rw with RᵀR = Zᵀdiag(q)Z, where the metric of all rows is the identity and
+the eigenvalues of Q lie in (0, 1]. The rows in these coordinates differ from the user's rows by rounding error.
 
-**The bound.** Faces whose u is outside by more than rounding can change do not have their maximum in them; of all
-others the largest v_F is bounded from above, for the rows as given (:mod:`covopt.oracles.label_noise_faces`). It
-needs a lattice that is right, which :meth:`LabelNoiseOracle.is_proved` shows for the user's table.
+**The bound.** A face whose u lies outside by more than rounding can explain does not contain its maximum. For the
+other faces the largest v_F is bounded from above, for the rows as given (:mod:`covopt.oracles.label_noise_faces`).
+This needs a correct lattice, which :meth:`LabelNoiseOracle.is_proved` verifies for the user's table.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from covopt.oracles.vector.face_lattice import BLOCK, FACE_BYTES, build_lattice,
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
-SIGN_BYTES = 64.0  # of a row's signs on a face of a block
+SIGN_BYTES = 64.0  # per row and face of a block, for signs
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows of identity covariance, rows T with Tᵀ(Zᵀdiag(q)Z)T = 1, in as many columns as there is rank.
+    """Return rows of identity covariance: rows · T with Tᵀ(Zᵀdiag(q)Z)T = 1, in as many columns as the rank.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     Returns
     -------
     (ndarray of shape (n, s), ndarray of shape (r, s), ndarray of shape (n,))
-        The rows, T, and an upper bound on how far rounding has moved each row from Tᵀz.
+        The rows, T, and an upper bound on the rounding error of each row relative to Tᵀz.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def by_length_up(dual: np.ndarray, sample_weight: np.ndarray, lengths: np.ndarray | None = None) -> float:
-    """Bound h by Cauchy and Schwarz, whatever the rows are.
+    """Bound h by the Cauchy–Schwarz inequality, for any rows.
 
     |⟨λ, a⟩| ≤ max(‖λ⁺‖_{1/q}, ‖λ⁻‖_{1/q}) ω_b for activations a ≥ 0; the factor of the exact potential is at least
     the smallest √q_i|x̃_i| of a row that counts.
@@ -88,7 +88,7 @@ def by_length_up(dual: np.ndarray, sample_weight: np.ndarray, lengths: np.ndarra
     """
     counts = dual != 0
     if lengths is not None:
-        counts &= lengths > 0  # no neuron sees a row of zeros
+        counts &= lengths > 0  # a zero row activates no neuron
     shares = dual[counts] / np.sqrt(sample_weight[counts])
     size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
     if lengths is not None and size > 0.0:
@@ -105,13 +105,13 @@ class LabelNoiseOracle:
         Z: all rows of the table, of full column rank; zero rows and rows on one line are allowed.
     potential : LabelNoise
     kept : ndarray of int, optional
-        The rows that a dual has entries for; by default all. The others count in ω only.
+        Indices of the rows that have a dual variable; by default all. The others count in ω only.
     sample_weight : ndarray of shape (n,), optional
         q, positive; 1/n by default.
     lengths : ndarray of shape (n,), optional
         |x̃_i|, where the rows are in other coordinates; see :func:`whiten`.
     blur : ndarray of shape (n,), optional
-        How far each row may be from what it stands for.
+        Bounds on the error of each row.
     budget : float
         Largest number of faces times rows.
 
@@ -166,7 +166,7 @@ class LabelNoiseOracle:
             what="the exact label-noise oracle", error=BudgetError,
         )  # fmt: skip
         self._lengths = np.linalg.norm(white, axis=1)
-        # how far rows may be from the multiples of lines that stand for them; quotients by the norms are rounded
+        # distance of each row from the multiple of the line that represents it; the ratios are rounded
         shifted = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]
         merged = np.linalg.norm(shifted, axis=1)
         merged += 4.0 * gamma(1) * self._lengths[self._live] * (merged > 0.0)
@@ -178,7 +178,7 @@ class LabelNoiseOracle:
 
     # ------------------------------------------------------------------ what depends on the data only
     def _by_side(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sum over the rows of a line that are active on its positive side, and on its negative one."""
+        """Sum the values of each line's rows, separately for the rows active on its positive and negative side."""
         n = len(self.lines)
         positive = np.bincount(self._line_of, weights=np.where(self._ratio > 0, values, 0.0), minlength=n)
         negative = np.bincount(self._line_of, weights=np.where(self._ratio < 0, values, 0.0), minlength=n)
@@ -207,17 +207,17 @@ class LabelNoiseOracle:
         )
 
     def is_proved(self, given: np.ndarray) -> bool:
-        """Whether the lattice is that of the table, so that the bounds of :meth:`price` hold for it.
+        """Return whether the lattice is that of the table, so that the bounds of :meth:`price` hold for it.
 
         Parameters
         ----------
         given : ndarray of shape (n, D)
-            What the rows were computed from by a linear map that is one to one, to ``blur``.
+            The table from which the rows were computed by an injective linear map, up to ``blur``.
 
         Returns
         -------
         bool
-            False also where deciding it would take too long.
+            Also False where the decision would take too long.
         """
         white = np.sqrt(self.sample_weight)[:, None] * (self.rows @ self._back)
         # σ_min(diag(√q) Y) > ‖diag(√q)(Y − X)‖: whitening has lost no direction
@@ -247,7 +247,7 @@ class LabelNoiseOracle:
         return self.potential.weigh(self.rows, neurons, self.sample_weight, self.row_lengths)
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
-        """Scale neurons to ω(w) = 1, leaving out those that no row activates."""
+        """Scale neurons to ω(w) = 1, leaving out those that activate no row."""
         weights = self.weigh(neurons)
         size = np.linalg.norm(self.rows, axis=1).max() * (
             self.row_lengths.max() if self.potential.exact else 1.0
@@ -270,16 +270,16 @@ class LabelNoiseOracle:
         dual : ndarray of shape (N,)
             One entry per kept row.
         threshold : float
-            Maxima below it may be left out, the best one never.
+            Maxima below it may be left out; the best one is always returned.
         max_neurons : int, optional
-            Keep only that many, the best first.
+            Return at most this many, the best first.
         complete : bool
-            For symmetry with the other oracles: the maxima are always all returned.
+            Ignored, for symmetry with the other oracles: all maxima are always returned.
 
         Returns
         -------
         Pricing
-            Neurons of ω(w) = 1.
+            Neurons scaled to ω(w) = 1.
 
         Raises
         ------
@@ -309,7 +309,7 @@ class LabelNoiseOracle:
         return Pricing(*kept(neurons, values, threshold, max_neurons), float(max(bound, best)), exact=True)
 
     def _search(self, dual: np.ndarray, sums: DualSums, threshold: float) -> tuple[float, float, np.ndarray]:
-        """Go through the faces from the cells down, by their v, until the rest cannot matter."""
+        """Visit the faces from the cells down, by decreasing v, until no remaining face can matter."""
         values = np.abs(heights(self.rows[self.kept], dual, self._warm))
         best = bound = float(values.max(initial=0.0))
         found = [self._warm[values.argmax()][None] if best > 0 else self._warm[:0]]

@@ -1,27 +1,27 @@
-r"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, once, and maxima, per dual.
+r"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, computed once, and maxima, per dual.
 
-**What is proved.** The true rows are x_i = y_i − e_i, ‖e_i‖ ≤ ε_i, y_i = ratio · line the doubles here. On a face let
-K be any r × d doubles that span its flat, to a miss τ = ρ + γ(4r²) (:mod:`covopt.oracles.vector.lattice_proof`; K is
-rounded), so that every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), x one to one. Its
-heights x_i·w = y_i·Kx + d_i·x are those of K, with ‖d_i‖ ≤ ‖K‖(τ‖y_i‖ + ε_i)/(1 − τ). With q the weights,
+**What is proved.** True rows are x_i = y_i − e_i, ‖e_i‖ ≤ ε_i, with doubles y_i = ratio · line. On a face let K be
+any r × d doubles that span its flat up to τ = ρ + γ(4r²) (:mod:`covopt.oracles.vector.lattice_proof`; K is
+rounded): every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), and w ↦ x is one to one. Its
+heights are x_i·w = y_i·Kx + d_i·x with ‖d_i‖ ≤ ‖K‖(τ‖y_i‖ + ε_i)/(1 − τ). With q the weights and
 
 .. math::
     L_1 = \sum|\lambda_i|\|y_i\|,\quad S_1 = \sum|\lambda_i|\varepsilon_i,\quad
     L_2^2 = \sum q_i\|y_i\|^2,\quad S_2^2 = \sum q_i\varepsilon_i^2,\qquad
     P_j = \frac{\tau L_j + S_j}{1 - \tau},
 
-the true metric in x is 1 + E, the true gradient h', where for the sums as computed, h and E₀ (γ: what they round),
+the true metric in x is 1 + E and the true gradient h'. For the computed sums h and E₀, with their rounding γ,
 
 .. math::
     \|E\| \le \eta = \|E_0\| + \gamma L_2^2\|K\|^2 + 2\sqrt{1+\eta_0}\,\|K\| P_2 + (\|K\| P_2)^2, \qquad
     \|h' - h\| \le \Delta = \|K\| (\gamma L_1 + P_1).
 
-So v_F = ‖(1 + E)^(-1/2)h'‖/φ ≤ (‖h‖ + Δ)/(√(1 − η) φ), and the maximum is at x' = (1 + E)⁻¹h', off h by at most
-κ = (Δ + η‖h‖)/(1 − η). A face is refused where a sign of Kh is wrong by more than that can change: for any row of
+So v_F = ‖(1 + E)^(-1/2)h'‖/φ ≤ (‖h‖ + Δ)/(√(1 − η) φ), and the maximum at x' = (1 + E)⁻¹h' differs from h by at most
+κ = (Δ + η‖h‖)/(1 − η). A face is rejected where a sign of Kh is wrong by more than that can change: for any row of
 length one by ‖K‖κ + (τ + ν + γ)‖K‖(‖h‖ + κ), for active rows in the metric by 2κ + (‖K‖P₂ + γL₂‖K‖)(‖h‖ + κ).
-For the others v_F² = (h'·x)²/(x·(1 + E)x) + r·(1 + E)⁻¹r, r = h' − c(1 + E)x, with c the quotient and x along h: the
-first term from the heights of w = Kx, off by P₁‖w‖ and P₂‖w‖, the second by \|r\| ≤ \|1 − c\|‖h‖ + Δ + cη‖h‖, which
-is of second order. Where η reaches one half, nothing is known of a face, and its bound is infinite.
+For the others v_F² = (h'·x)²/(x·(1 + E)x) + r·(1 + E)⁻¹r, r = h' − c(1 + E)x, with c the quotient and x along h. The
+first term comes from the heights of w = Kx, with errors P₁‖w‖ and P₂‖w‖. The second has \|r\| ≤ \|1 − c\|‖h‖ + Δ +
+cη‖h‖ and is of second order. Where η reaches one half, the bound of a face is infinite.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, un
 from covopt.oracles.vector.lattice_proof import sines_of_flats
 from covopt.potentials import HINGE
 
-FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
-PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
+FEW = 1.0 + gamma(64)  # allowance for the rounding of the last sums and roots
+PEAK = 512 * EPS  # tolerance for reporting a peak, relative to the size of slopes; no bound depends on it
 
 
 @dataclass
 class SharedRows:
-    """What all faces of a table have in common.
+    """Data shared by all faces of a table.
 
     Attributes
     ----------
     lattice : FaceLattice
     lines, units : ndarray of shape (n, r)
-        One row of every line, and the same of length one.
+        One row of every line, and the same row scaled to length one.
     norms, unsure : ndarray of shape (n,)
-        Lengths of the lines, and how far each unit may be from the row that it stands for.
+        Lengths of the lines, and bounds on the error of each unit row.
     mass, size : (ndarray of shape (n,), ndarray of shape (n,))
         Σ q_i ratio² and Σ q_i|x̃_i|² of the rows on the positive side of each line, and on the negative one.
     span, share : float
         √(Σ q_i‖y_i‖²) and √(Σ q_i ε_i²).
     metric : ndarray of shape (cells, r, r)
-        Zᵀdiag(q)Z of what each cell has active.
+        Zᵀdiag(q)Z over the active rows of each cell.
     exact : bool
-        Whether neurons pay the exact potential.
+        Whether ω is the exact potential.
     """
 
     lattice: FaceLattice
@@ -78,14 +78,14 @@ class SharedRows:
 
 @dataclass
 class DualSums:
-    """What a dual is on lines and cells.
+    """Sums of a dual over lines and cells.
 
     Attributes
     ----------
     pull : (ndarray of shape (n,), ndarray of shape (n,))
         Σ λ_i ratio over the rows on the positive side of each line, and on the negative one.
     gradient : ndarray of shape (cells, r)
-        Zᵀλ of what each cell has active.
+        Zᵀλ over the active rows of each cell.
     lipschitz, moved : float
         Σ |λ_i|‖y_i‖ and Σ |λ_i|ε_i.
     """
@@ -97,7 +97,7 @@ class DualSums:
 
 
 class Answer:
-    """What a visit found: points to report, the best valid value, a bound."""
+    """Result of a visit: points to report, the best valid value, a bound."""
 
     def __init__(self, neurons, values, best, best_neuron, bound):
         self.neurons, self.values, self.best = neurons, values, best
@@ -110,7 +110,7 @@ class MetricFaces:
     Attributes
     ----------
     dropped : list of ndarray of int
-        Lines that vanish or are active on faces which were left out: their rank was found to be below r.
+        For each face left out because its rank was found to be below r: the lines that vanish or are active on it.
     """
 
     def __init__(self, rows: SharedRows, level: FaceLevel):
@@ -131,7 +131,7 @@ class MetricFaces:
             gram = np.einsum("fri,frs,fsj->fij", basis, metric, basis, optimize=True)
             values, vectors = np.linalg.eigh(gram)
             full = (mass > 0).sum(axis=1) >= d
-            # a choice of method: both are bounded
+            # either method is valid: the errors of both are bounded
             by_rows = np.flatnonzero(full & (values[:, 0] < NEAR))
             for f in by_rows:
                 seen = mass[f] > 0
@@ -178,26 +178,26 @@ class MetricFaces:
         )
 
     def _masses(self, positive: np.ndarray, member: np.ndarray) -> np.ndarray:
-        """Σ q_i of what is active on each line, in units of the line."""
+        """Return Σ q_i ratio² of the rows that are active on each line."""
         mass = np.where(positive, self.rows.mass[0], self.rows.mass[1])
         mass[member] = 0.0
         return mass
 
     def solve(self, sums: DualSums) -> None:
-        """Compute h and bounds on v_F of all faces."""
+        """Compute h and upper bounds on v_F for all faces."""
         self.sums = sums
         self.h = np.einsum("fri,fr->fi", self.span, sums.gradient[self.cell])
         self.value = np.linalg.norm(self.h, axis=1)
         share = gamma(4 * (self.n + self.rank + 16))
         with np.errstate(invalid="ignore"):
-            # P₁ with what the sums round, of a neuron of length one; Δ
+            # P₁ with the rounding of the sums, for a neuron of length one; then Δ
             self.pull = ((share + self.miss) * sums.lipschitz + sums.moved) / (1.0 - self.miss) * ROOM
             self.change = self.stretch * self.pull
             top = (self.value + self.change) / np.sqrt(1.0 - self.error) * FEW / self.factor
         self.top = np.where(np.isinf(self.error), np.inf, top)
 
     def visit(self, chosen: np.ndarray) -> Answer:
-        """Test the signs of some faces, bound those that pass or cannot be told, report the passing peaks."""
+        """Test the signs of some faces, bound those that pass or are in doubt, report the peaks that pass."""
         rows = self.rows
         cell, factor, stretch = self.cell[chosen], self.factor[chosen], self.stretch[chosen]
         w = np.einsum("fri,fi->fr", self.span[chosen], self.h[chosen])
@@ -236,7 +236,7 @@ class MetricFaces:
         return Answer(w[peaks], values[peaks], best, best_neuron, bound)
 
     def _bound(self, faces: np.ndarray, slope: np.ndarray, norm: np.ndarray, length: np.ndarray) -> float:
-        """Bound the largest v_F by the decomposition at the head of this module."""
+        """Bound the largest v_F by the decomposition in the module docstring."""
         rows, miss, value = self.rows, self.miss[faces], self.value[faces]
         error, share = self.error[faces], gamma(4 * (self.n + self.rank + 16))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -253,11 +253,11 @@ class MetricFaces:
         return float(np.where(known, np.minimum(careful, top), top).max())
 
     def _are_peaks(self, faces: np.ndarray, cell: np.ndarray, w: np.ndarray, sign: np.ndarray) -> np.ndarray:
-        """Whether sign·F/ω does not ascend out of the face; not asked where rows are in special position.
+        """Return whether sign·F/ω does not ascend out of each face; True without a test where rows are dependent.
 
         With ω_b(w) = 1 and v = sign·F(w), the gradient of sign·F/ω_b without the face's own lines is Σ c_j z_j; along
-        d the slope is Σ c_j (z_j·d) plus sign·λ_j|z_j·d| of what turns active. With the exact potential a side whose
-        rows turn active costs a jump of ω, so nothing ascends there.
+        d the slope is Σ c_j (z_j·d) plus sign·λ_j|z_j·d| for rows that become active. With the exact potential ω
+        jumps up on a side whose rows become active, so the quotient does not ascend there.
         """
         rows, level = self.rows, self.level
         normals = level.normals[level.flat[faces]]

@@ -1,8 +1,8 @@
 """Heuristic pricing in any dimension: many climbs (:mod:`covopt.oracles.ascent`) from many starts.
 
-At the end of a climb no convex kink passes through w, as a rule, and then w is a local maximum of F: the projection
-of the gradient on its flat, exact to rounding, not a limit of gradient steps. With several outputs the limit is a
-power iteration, so each end jumps to the top eigenvector of its cell's form on its flat.
+At the end of a climb usually no convex kink passes through w. Then w is a local maximum of F: the projection of the
+gradient on its flat, exact to rounding, not a limit of gradient steps. With several outputs a climb converges like a
+power iteration, so each end point is replaced by the top eigenvector of its cell's form on its flat.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
-POWERS, MET = 30, 3  # steps of the power method before a climb; digits to which starts have met after them
-STARTS = 128  # where a bound needs the best of them only
-FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
+POWERS, MET = 30, 3  # power steps before a climb; digits to which starts agree that count as the same after them
+STARTS = 128  # where a bound needs only the best of them
+FIRST_SHARE = 8  # one start in this many goes first, where a few maxima are enough
 
 
 def climb(
@@ -55,10 +55,10 @@ def climb(
 
 
 def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Bring starts near local maxima of ‖Λᵀσ(Zw)‖, all at once, and keep one of those that meet.
+    """Move starts towards local maxima of ‖Λᵀσ(Zw)‖, all at once, and keep one of those that meet.
 
-    By steps w ← ∇‖Λᵀσ(Zw)‖ scaled to length one, which never descend where Λ ≥ 0. They cost two products of
-    matrices, a climb some hundred times as much.
+    Each step w ← ∇‖Λᵀσ(Zw)‖, scaled to length one, never decreases the value where Λ ≥ 0. All steps together cost two
+    matrix products each; a climb costs some hundred times as much.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _by_powers(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.nda
     for _ in range(POWERS):
         checkpoint()
         products = rows @ points.T
-        outputs = np.maximum(products, 0.0).T @ dual  # of any length: only the direction counts
+        outputs = np.maximum(products, 0.0).T @ dual  # not normalised: only the direction counts
         pulls = ((dual @ outputs.T) * (products > 0.0)).T @ rows
         lengths = np.linalg.norm(pulls, axis=1)
         moves = lengths > 0.0
@@ -102,9 +102,9 @@ def climb_outputs(
     Returns
     -------
     points : ndarray of shape (p, r)
-        Distinct ends, p ≤ m.
+        Distinct end points, p ≤ m.
     values : ndarray of shape (p,)
-        Heights there; the best is no smaller than the best start.
+        Values there; the best is at least that of the best start.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def climb_outputs(
 
     for digits in (5, 10):
         in_turns(climb_outputs_on, (rows, dual), points, values, n_threads)
-        # rounded keys also bring together ends that approach one maximum from two sides
+        # rounded keys also merge end points that approach one maximum from two sides
         first = first_of_each(points, digits)
         points, values = points[first], values[first]
         for p in range(len(points)):
@@ -148,22 +148,22 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
 
 
 class LocalSearchOracle:
-    """Pricing by many climbs, for arrangements too big to walk; its upper bound is valid but not tight.
+    """Pricing by many climbs, for arrangements too big to enumerate; its upper bound is valid but not tight.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
     n_starts : int
-        Starts per pricing, without the warm ones and their opposites; each is climbed from with the sign that F has
-        there.
+        Starts per pricing, in addition to the warm ones and their opposites; each climbs with the sign of F at the
+        start.
     random_state : int, Generator or None
     n_threads : int
 
     Attributes
     ----------
     warm : ndarray of shape (m, r)
-        Neurons that are tried in addition; each pricing leaves its best ones here.
+        Neurons used as additional starts; each pricing stores its best ones here.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class LocalSearchOracle:
         self.n_threads = n_threads
         self.warm = np.empty((0, self.rows.shape[1]))
         self._random = np.random.default_rng(random_state)
-        # directions that are uniform where the rows are round: all of them cut the rows in different ways
+        # uniform directions in whitened coordinates: they split the rows in different ways
         self._round = np.linalg.pinv(np.linalg.qr(self.rows, mode="r")).T
 
     def _starts(self, dual: np.ndarray, count: int) -> np.ndarray:
@@ -210,16 +210,16 @@ class LocalSearchOracle:
         return (starts / np.where(norms > 0, norms, 1.0))[norms[:, 0] > 0]
 
     def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        """Return the local maxima that the climbs met, and a bound on h from :func:`gauge_bound`.
+        """Return the local maxima that the climbs found, and a bound on h from :func:`gauge_bound`.
 
         Parameters
         ----------
         dual : ndarray of shape (N,) or (N, k)
             One output: maxima of |F|. Several: maxima of ‖Λᵀσ(Zw)‖, values ≥ 0.
         threshold : float
-            Maxima below it are left out, the best one never.
+            Maxima below it are left out; the best one is always returned.
         max_neurons : int, optional
-            Keep only that many, the best first.
+            Return at most this many, the best first.
         """
         found = self.search(dual, threshold=threshold, max_neurons=max_neurons)
         bound = max(gauge_bound(self.rows, dual), found.upper_bound)
@@ -233,9 +233,9 @@ class LocalSearchOracle:
         max_neurons: int | None = None,
         share: int = 1,
     ) -> Pricing:
-        """Price without a bound: ``upper_bound`` is the best value met, which h may exceed.
+        """Price without a bound: ``upper_bound`` is only the best value found, which h may exceed.
 
-        Of the starts that are not warm only one in ``share`` is tried.
+        Only one in ``share`` of the starts that are not warm is used.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
         starts = self._starts(dual, max(self.n_starts // share, 1))

@@ -1,25 +1,25 @@
-r"""A bound on max F(w) = Σ μ_i σ(z_i·w) over unit w: one output, one sign, no cells, by quadratics and by quartics.
+r"""Bounds on max F(w) = Σ μ_i σ(z_i·w) over unit w, for one output and one sign, by quadratics and by quartics.
 
-**Quadratics** are told in :func:`covopt.oracles.bounds.gauge_bound`: wᵀMw + b·w + const, whose maximum on the sphere
-has an exact dual. Of noise they are too high by .2 E|t| for a row that is bent upwards and by .8 E|t| for the others.
+**Quadratics** are explained in :func:`covopt.oracles.bounds.gauge_bound`: wᵀMw + b·w + const, whose maximum on the
+sphere has an exact dual. On noise they exceed F by .2 E|t| for a row of positive weight, by .8 E|t| for the others.
 
-**Quartics** bend back. With t = z·w, ℓ ≥ ‖z‖ and any s > 0,
+**Quartics** have a negative term of degree four. With t = z·w, ℓ ≥ ‖z‖ and any s > 0,
 
 .. math::
     |t| \le a + b t^2 - c t^4, \qquad c = \frac{1}{2 s (\ell + s)^2},\; b = c (K + 3 s^2),\; a = c K s^2,\;
     K = \ell (\ell + 2 s),
 
-which touches at ±s and at ±ℓ; and σ(t) ≥ αt + bt² − ct⁴ where 27 c κ² ≥ 4 b³ with κ = min(α, 1 − α), since then
+with equality at ±s and at ±ℓ; and σ(t) ≥ αt + bt² − ct⁴ where 27 c κ² ≥ 4 b³ with κ = min(α, 1 − α), since then
 bt − ct³ ≤ κ for all t ≥ 0. So F(w) ≤ k + β·w + wᵀMw + Σ c_i t_i⁴. A quartic on the sphere is a quadratic in S = wwᵀ,
-of norm one and trace one: t² = f + ⟨zzᵀ − f I, S⟩ for any f, f = ‖z‖²/r. For all symmetric Y and all κ
+which has norm and trace one: t² = f + ⟨zzᵀ − f I, S⟩ for any f, f = ‖z‖²/r. For all symmetric Y and all κ
 
 .. math::
     F(w) \le k + \max_w \bigl( β·w + w^T (M + Y) w \bigr)
         + \max_{\|S\| = 1} \bigl( q(S) - ⟨Y, S⟩ + \tfrac{κ}{r} (\operatorname{tr} S)^2 \bigr) - \tfrac{κ}{r}:
 
-two quadratics on spheres. Y follows what the squares of their maximisers disagree by. Of noise this is too high by
-.13 and .22 E|t| (a dual of diabetes, 442 × 10, with h = 1: 3.3, where quadratics say 4.4). It takes more rows than S
-has entries: fewer fit any quartic.
+two quadratics on spheres. Y is updated by the difference of the squares of their maximisers. On noise this exceeds F
+by .13 and .22 E|t| (a dual of diabetes, 442 × 10, with h = 1: 3.3, where quadratics give 4.4). It needs more rows
+than S has entries: fewer rows fit any quartic.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import SLIP, allowance, lengths_up, total_up, up
 from covopt.limits import PIECE, now
 
-SHORT = 1.0 - SLIP  # of the room of a tilt, for rounding
-COUPLING = 0.3  # first step of Y, of what M curves by
+SHORT = 1.0 - SLIP  # share of the room of a tilt that is used; the rest is for rounding
+COUPLING = 0.3  # first step of Y, relative to the norm of M
 
 
 class Quadratic(NamedTuple):
-    """wᵀMw + b·w ≤ ν + t over unit w, to rounding, and what the numbers that made M and b were rounded by."""
+    """The bound wᵀMw + b·w ≤ ν + t over unit w, up to rounding; ``rest`` is the constant and the rounding error."""
 
     matrix: np.ndarray
     linear: np.ndarray
@@ -49,18 +49,18 @@ class Quadratic(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The bound to rounding."""
+        """The bound, up to rounding."""
         return self.level + self.height + self.rest
 
     def proved(self) -> float:
-        """Return what holds in exact arithmetic."""
+        """Return the bound in exact arithmetic."""
         return up(quadratic_up(self.matrix, self.linear, self.level, self.height) + self.rest)
 
 
-# of rows whose squares vanish; what comes out is proved or left out
+# divisions by zero for rows whose squares vanish; the result is proved or discarded
 @np.errstate(divide="ignore", invalid="ignore")
 def quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Find the ν that makes ν + ¼ bᵀ(ν − M)⁻¹b least; return both terms, and a near maximiser of wᵀMw + b·w."""
+    """Minimise ν + ¼ bᵀ(ν − M)⁻¹b over ν; return both terms, and a near maximiser of wᵀMw + b·w."""
     eigenvalues, vectors = np.linalg.eigh(matrix)
     b = vectors.T @ linear
     scale = float(np.abs(eigenvalues).max() + np.linalg.norm(b))
@@ -68,7 +68,7 @@ def quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, fl
         return 0.0, 0.0, vectors[:, -1]
     nu = float(eigenvalues[-1]) + COMPUTED * scale
     for _ in range(60):
-        # w of length one: the inverse of its length is concave in ν, and Newton's steps come from below
+        # find ‖w‖ = 1: the inverse of the length is concave in ν, and Newton's method converges from below
         w = 0.5 * b / (nu - eigenvalues)
         length = float(np.linalg.norm(w))
         step = (length - 1.0) * length**2 / float((w / (nu - eigenvalues)) @ w) if length > 1.0 else 0.0
@@ -83,7 +83,7 @@ def quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, fl
 
 
 class Moments(NamedTuple):
-    """E w and E wwᵀ of the maximisers met."""
+    """Averages of w and wwᵀ over the maximisers so far."""
 
     mean: np.ndarray
     square: np.ndarray
@@ -96,9 +96,9 @@ def quadratics(
     seconds: float,
     before: Moments | None = None,
 ) -> tuple[float, np.ndarray, Moments]:
-    """Bound max F from above; see :func:`gauge_bound`. Also return the relaxed σ(Zw), and the moments of w.
+    """Bound max F from above as in :func:`gauge_bound`; also return the relaxed σ(Zw) and the moments of w.
 
-    From the moments of a dual like this one a quarter of the rounds will do.
+    A warm start from the moments of a similar dual needs a quarter of the rounds.
     """
     began = now()
     norms, r = lengths_up(rows), rows.shape[1]
@@ -121,7 +121,7 @@ def quadratics(
         alpha += step * (np.where(straight, 1.0, np.where(curved, 0.5, 0.0)) - alpha)
         share = np.where(curved & (reach > 0.0), 0.5 / np.where(reach > 0.0, reach, 1.0), 0.0)
         tilt += step * (turned * share[:, None] - tilt)
-        # to the last digit: 1 − α is exact where it is the smaller one
+        # exact: 1 − α has no rounding error where it is the smaller one
         room, tilts = np.minimum(alpha, 1.0 - alpha) * SHORT, lengths_up(tilt)
         bent = tilt * np.where(tilts > room, room / np.where(tilts > 0.0, tilts, 1.0), 1.0)[:, None]
         curves, lines = p / (4.0 * tau), (0.5 * p, m * alpha)
@@ -149,23 +149,23 @@ def quadratics(
 
 
 class Quartic(NamedTuple):
-    """The two quadratics of a quartic bound, in w and in S, with k − κ/r and rounding as the rest of the second."""
+    """The two quadratics of a quartic bound, in w and in S; ``rest`` of the second is k − κ/r and the rounding."""
 
     first: Quadratic
     second: Quadratic
 
     @property
     def value(self) -> float:
-        """The bound to rounding."""
+        """The bound, up to rounding."""
         return self.first.value + self.second.value
 
     def proved(self) -> float:
-        """Return what holds in exact arithmetic."""
+        """Return the bound in exact arithmetic."""
         return up(self.first.proved() + self.second.proved())
 
 
 class QuarticMoments(NamedTuple):
-    """E w, E wwᵀ and, for each row, E t⁴ at the maximisers met; and Y."""
+    """Averages of w, wwᵀ and, for each row, t⁴ over the maximisers so far; and Y."""
 
     mean: np.ndarray
     square: np.ndarray
@@ -174,9 +174,9 @@ class QuarticMoments(NamedTuple):
 
 
 def suits_quartics(n_rows: int, rank: int) -> bool:
-    """Whether there are four times as many rows as S has entries, which are not too many for all rows together.
+    """Return whether there are four times as many rows as S has entries, and not too many entries in all rows.
 
-    Up to three dimensions all faces are looked at in less time.
+    In up to three dimensions visiting all faces takes less time.
 
     Examples
     --------
@@ -188,25 +188,25 @@ def suits_quartics(n_rows: int, rank: int) -> bool:
 
 
 def from_above(touch: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a, b, c of |t| ≤ a + bt² − ct⁴ for |t| ≤ ℓ, to rounding, which touches at ±s and ±ℓ."""
+    """Return a, b, c of |t| ≤ a + bt² − ct⁴ for |t| ≤ ℓ, up to rounding, with equality at ±s and ±ℓ."""
     inner = lengths * (lengths + 2.0 * touch)
     fall = 0.5 / (touch * (lengths + touch) ** 2)
     return fall * inner * touch**2, fall * (inner + 3.0 * touch**2), fall
 
 
 def from_below(bend: np.ndarray, kink: np.ndarray) -> np.ndarray:
-    """Return the c with which bt² − ct⁴ ≤ κ|t| for all t, to rounding and a little."""
+    """Return c such that bt² − ct⁴ ≤ κ|t| for all t, up to rounding, with a small margin."""
     return 4.0 / 27.0 / SHORT * bend**3 / kink**2
 
 
-@np.errstate(all="ignore")  # what overflows is no bound, and is left out
+@np.errstate(all="ignore")  # values that overflow give no bound and are left out
 def quartics(
     rows: np.ndarray, mu: np.ndarray, n_rounds: int, seconds: float, before: QuarticMoments | Moments
 ) -> tuple[float, np.ndarray, QuarticMoments]:
-    """Bound max F from above by quartics, as :func:`quadratics` does.
+    """Bound max F from above by quartics, as :func:`quadratics` does by quadratics.
 
-    Moments of quadratics begin with the fourth ones of a normal distribution; from those of a dual like this one half
-    of the rounds will do.
+    After quadratics the fourth moments start as those of a normal distribution. A warm start from the quartic moments
+    of a similar dual needs half of the rounds.
     """
     began = now()
     n, r = rows.shape
@@ -224,7 +224,7 @@ def quartics(
         second = np.maximum(np.einsum("ij,ij->i", rows @ moments, rows), (NEAR * lengths) ** 2)
         touch, t = np.sqrt(second), rows @ mean
         top, rise, fall = from_above(touch, lengths)
-        # below: the best of quartics, of the line t and of zero, averaged
+        # lower bounds on σ: the best of a quartic, the line t and zero, averaged
         turned = np.sqrt(np.maximum(fourth / second, (NEAR * lengths) ** 2))
         bent = 0.5 * t + 0.75 * second / turned - 0.25 * fourth / turned**3
         line = np.maximum(t, 0.0)
@@ -245,7 +245,7 @@ def quartics(
         if not np.isfinite(size + float(np.abs(matrix).sum())):
             break
         level, height, w = quadratic_maximum(matrix + coupling, linear)
-        # without its trace S has the length √radius
+        # the traceless part of S has the length √radius
         deep = np.outer(trace, trace) / r
         high, beside, x = quadratic_maximum(radius * form - size * deep, math.sqrt(radius) * pull)
         high /= radius

@@ -1,4 +1,4 @@
-"""The public question of the oracle: which neuron violates a dual point most, for any table."""
+"""The public pricing function: find the neurons that violate a dual point most, for any table."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def price(
 
         h(\Lambda) = \max_{\|w\|_2 \le 1} \Bigl\|\sum_i \Lambda_i\, \sigma(w \cdot (x_i, \beta))\Bigr\|_2
 
-    This is the dual norm. Every lower bound on the norm of a network is a dual point Λ divided by a bound on h(Λ); a
-    column of column generation is a w where the norm exceeds one. The rows may be anything: far from the origin, in
-    units that differ by many orders, repeated or nearly so.
+    h is the dual norm. Every lower bound on the norm of a network comes from a dual point Λ divided by an upper bound
+    on h(Λ); column generation adds neurons w where the norm exceeds one. Any rows are allowed: far from the origin,
+    in units that differ by many orders of magnitude, repeated or nearly so.
 
     Parameters
     ----------
@@ -46,23 +46,23 @@ def price(
     bias : float
         β ≥ 0, the constant that is appended to every row; 0 for none.
     tol : float
-        A bound this close to the best neuron, relatively, is called exact.
+        The bound is called exact if it is this close to the best neuron, relatively.
     max_nodes : int
-        Boxes of directions that are looked at before a weaker bound is taken; 10⁶ take one or two seconds.
+        Most boxes of directions before a weaker bound is used; 10⁶ take one or two seconds.
     n_threads : int
         Threads of the oracle by faces; they do not change the answer.
 
     Returns
     -------
     Pricing
-        ``neurons`` of shape (m, D) of unit length in the lifted space (x, β), best first, local maxima as far as they
-        were found; ``values``, signed for a dual of shape (N,); ``upper_bound``, which h(Λ) does not exceed in exact
-        arithmetic for the numbers given; ``exact``, whether the best neuron attains it to ``tol``.
+        ``neurons`` of shape (m, D) of unit length in the lifted space (x, β), best first, the local maxima that were
+        found; ``values``, signed for a dual of shape (N,); ``upper_bound``, a bound on h(Λ) in exact arithmetic for
+        the numbers given; ``exact``, whether the best neuron attains it to ``tol``.
 
     Raises
     ------
     InputError
-        When the arguments cannot be used; the message says which and what to do.
+        When an argument is invalid; the message says which and what to do.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def price(
             values = np.ldexp(values, power)
     best = float(np.abs(values[0]))
     upper = max(bound, best)
-    # where the terms cancel, rounding the neuron alone may change its value by more than the tolerance
+    # where terms cancel, rounding the neuron alone may change its value by more than the tolerance
     size = total_up(lengths_up(units), lengths_up(weights))
     with np.errstate(over="ignore"):
         error = float(np.ldexp(allowance(sum(units.shape), size), power))
@@ -121,7 +121,7 @@ def _checked(X: Any, dual: Any, beta: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _candidates(units: np.ndarray, weights: np.ndarray, n_threads: int) -> np.ndarray:
-    """Return directions worth a look: the faces' maxima, or those of a local search."""
+    """Return candidate directions: the maxima of faces, or those of a local search."""
     basis, reduced = narrow(units, np.linalg.norm(weights, axis=1))
     live = reduced.any(axis=1)
     reduced, asked = np.ascontiguousarray(reduced[live]), np.ascontiguousarray(weights[live])

@@ -1,8 +1,8 @@
-"""Bounds on h(Λ) that oracles proved in the course of a solve: its certificate takes them where it has no time.
+"""Bounds on h(Λ) proved during a solve, kept for its certificate, which may have no time to prove them again.
 
-A search of boxes that took ten seconds cannot be made again in the second after an interrupt. What it proved holds
-for its rows and its dual. The user's are the same in other coordinates and units: for them it holds after a transfer
-(:mod:`covopt.exact.rounding`) that is computed from both, whoever made them.
+A search by boxes that took ten seconds cannot be repeated in the second after an interrupt. Its bound holds for its
+rows and its dual. The user's rows and dual are the same in other coordinates and units. The bound holds for them
+after a transfer (:mod:`covopt.exact.rounding`) whose error is computed from both, wherever they come from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from covopt.oracles.base import MOST_KEPT
 
 
 class Proved(NamedTuple):
-    """h(Λ) ≤ value for rows (N, r) and Λ (N, k)."""
+    """The proved bound h(Λ) ≤ value for rows (N, r) and Λ (N, k)."""
 
     rows: np.ndarray
     dual: np.ndarray
@@ -34,7 +34,7 @@ _proved: ContextVar[deque[Proved] | None] = ContextVar("proved bounds", default=
 
 @contextmanager
 def remembering() -> Iterator[None]:
-    """Keep what is proved in the block for the certificate that ends it."""
+    """Keep the bounds proved in the block for the certificate at its end."""
     token = _proved.set(deque(maxlen=MOST_KEPT))
     try:
         yield
@@ -43,14 +43,14 @@ def remembering() -> Iterator[None]:
 
 
 def remember(rows: np.ndarray, dual: np.ndarray, value: float) -> None:
-    """Keep a bound that an oracle has proved of rows that nobody changes; nothing outside of :func:`remembering`."""
+    """Store a bound proved for rows that must not change later; do nothing outside of :func:`remembering`."""
     kept = _proved.get()
     if kept is not None and math.isfinite(value):
         kept.append(Proved(rows, dual.reshape(len(dual), -1).copy(), value))
 
 
 def recall(rows: np.ndarray, dual: np.ndarray) -> float:
-    """Return the best bound on h that what was proved gives for these rows and this dual, else infinity.
+    """Return the best bound on h that the stored bounds give for these rows and this dual, else infinity.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def recall(rows: np.ndarray, dual: np.ndarray) -> float:
 
 @np.errstate(all="ignore")
 def _transferred(rows: np.ndarray, dual: np.ndarray, known: Proved) -> float:
-    """Bound h(Λ) on rows x_i ≈ V y_i with Λ_i ≈ U M_i by h(M) on y_i, whatever V and U are.
+    """Bound h(Λ) on rows x_i ≈ V y_i with Λ_i ≈ U M_i by h(M) on y_i, for any V and U.
 
-    Since σ is homogeneous (y_i, M_i) may be (s y_i, M_i / s) with a power of two for each row.
+    Since σ is homogeneous, (s y_i, M_i / s) may replace (y_i, M_i), with a power of two s for each row.
     """
     ratio = np.linalg.norm(known.dual, axis=1) / np.linalg.norm(dual, axis=1)
     power = np.rint(np.log2(ratio / ratio[0]))

@@ -1,12 +1,12 @@
-"""What looks for columns where nothing prices exactly: a local search; and signs or boxes that prove what it found.
+"""Column search where no oracle prices exactly: local search; then signs or boxes prove what it found.
 
-Where climbs find enough neurons above one for a round, nothing else is asked. Where rows lie on
-grids most neurons above one sit in cells that no climb starts in: near the optimum of raw iris climbs find ten where
-boxes find a thousand. So every fourth round looks at boxes, until a look finds no
-more than climbs did: what one finds serves several rounds. Raw iris takes 51 processor seconds so, and does not end
-in 270 without; its first 80 rows 9 (6), every second 10 (8), 80 × 4 of diabetes 12 (15); normal points do not look.
-Proofs are asked for where the rounds believe that they are done: on the way there they cost more than they tell
-(50 × 7 normal points take 6 s, and had a gap of 3 % after 9 with proofs that would have halved the gap).
+Where climbs find enough neurons above one for a round, nothing else runs. Where rows lie on
+grids most neurons above one are in cells where no climb starts: near the optimum of raw iris climbs find ten where
+boxes find a thousand. So every fourth round also searches boxes, until they find at most twice as many as the climbs:
+the neurons of one search serve several rounds. Raw iris takes 51 processor seconds this way, and does not end in 270
+without; its first 80 rows take 9 (6), every second row 10 (8), 80 × 4 of diabetes 12 (15); normal points search no
+boxes. Proofs are attempted when the rounds seem to have converged: earlier they cost more than they gain (50 × 7
+normal points take 6 s, and had a gap of 3 % after 9 with proofs that would have halved the gap).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from covopt.oracles.cascade import merged, sign_nodes, suits_boxes, suits_signs
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
-CLOSE = 0.1  # of the tolerance, what a proof may leave; of the excess that climbs have met, what a look may
+CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave
 
 
 class SearchedThenProved:
@@ -33,23 +33,23 @@ class SearchedThenProved:
     ----------
     rows : ndarray of shape (N, r)
     tol : float
-        Of the solver that asks.
+        Tolerance of the solver.
     max_nodes : int
-        Boxes per proof.
+        Most boxes per proof.
     random_state : int, optional
     n_outputs : int
-        0 for duals of one axis. Of several outputs nothing is proved here.
+        0 for duals of shape (N,). With several outputs nothing is proved here.
     proves : bool
         Whether signs and boxes are tried at all.
     effort : float
-        Share of the nodes of signs: what they do not end with is left to the certificate.
+        Share of the node limit of signs: what they do not finish is left to the certificate.
 
     Attributes
     ----------
     boxes : BoxOracle or None
-        Up to eight dimensions.
+        In up to eight dimensions.
     looks : bool
-        Whether boxes are looked at where climbs find little; the solver says so.
+        Whether boxes are searched where climbs find little; set by the solver.
     by_signs : bool
         Whether branch and bound over signs comes first: few rows for the dimension.
     """
@@ -77,7 +77,7 @@ class SearchedThenProved:
         max_neurons: int | None = None,
         complete: bool = False,
     ) -> Pricing:
-        """Return local maxima; the largest value that was met passes for a bound, and is none."""
+        """Return local maxima; ``upper_bound`` is the largest value found, not a bound."""
         options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
         found = self.local.search(dual, **options, share=FIRST_SHARE)
         if _count(found) >= HALF * len(dual):
@@ -89,14 +89,14 @@ class SearchedThenProved:
         return found
 
     def _look(self, boxes: BoxOracle, dual: np.ndarray, found: Pricing) -> Pricing:
-        """Add what boxes find, all of it."""
+        """Add all neurons that boxes find."""
         level = 1.0 + CLOSE * max(found.upper_bound - 1.0, self.tol)
         more = boxes.price(dual, threshold=level, complete=True, max_nodes=PIECE)
         self._sees_more = _count(more) > 2 * _count(found)
         return merged(found, more)
 
     def prove(self, dual: np.ndarray, level: float) -> Pricing:
-        """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
+        """Return neurons above a level, or a bound close to the level: by signs, where these end, or by boxes."""
         found = Pricing(self._rows[:0], np.zeros(0), np.inf, exact=False)
         if self.by_signs:
             self.signs.goal = (1.0 + 0.5 * CLOSE * self.tol) * level
