@@ -92,7 +92,7 @@ class Relaxation:
                     found.value - goal,
                 )
                 found = min(found, again, key=lambda each: each.value)
-                if found.value - goal > HALF * missing:  # the goal was proved by boxes and is out of reach here
+                if found.value - goal > HALF * missing:  # a goal proved by boxes, out of reach here
                     break
         took = now() - began
         lifts = (

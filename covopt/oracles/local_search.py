@@ -16,7 +16,7 @@ from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
-POWERS, MET = 30, 3  # power steps before a climb; digits to which starts agree that count as the same after them
+POWERS, MET = 30, 3  # power steps before a climb; digits to which starts agree that have then met
 STARTS = 128  # where a bound needs only the best of them
 FIRST_SHARE = 8  # one start in this many goes first, where a few maxima are enough
 
