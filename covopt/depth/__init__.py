@@ -1,4 +1,4 @@
-"""Depth: what deep networks cost, their ranks and their bottlenecks (RK23, BN23)."""
+"""Deep networks: representation cost, Jacobian rank and bottleneck structure (RK23, BN23)."""
 
 from importlib import import_module
 from typing import Any
@@ -25,7 +25,7 @@ from covopt.depth.linear import (
 from covopt.depth.ranks import JacobianRank, bottleneck_rank_up, jacobian_rank, ranks_at
 from covopt.depth.solution import DeepSolution
 
-# What reproduces the papers, imported on first use: the core does without it.
+# Names that only reproduce the papers; imported on first use, since the core does not need them.
 _PAPERS: dict[str, str] = {
     **dict.fromkeys(("ExpansionEstimate", "estimate_expansion", "function_brackets"), "estimates"),
     **dict.fromkeys(("Tour", "rank_one_tour"), "tours"),

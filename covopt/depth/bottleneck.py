@@ -1,20 +1,20 @@
-r"""How near the layers of a network are to a bottleneck, and what its norm says about it (BN23 §4).
+r"""Bound the distance of a network's layers from a bottleneck structure by the network's norm (BN23 §4).
 
 For ANY network, any point x and any k ≤ min(d_in, d_out) with s_k(Jf(x)) > 0,
 
 .. math::
     \sum_\ell \mathrm{dist}(W_\ell, \{UV^T\})^2 \le \sum_\ell \|W_\ell\|_F^2 - kL - 2 \sum_{i \le k} \log s_i(Jf(x)),
 
-the distance to the matrices UVᵀ with k orthonormal columns each,
+where dist is the distance to the products UVᵀ of two matrices with k orthonormal columns each:
 dist² = Σ_{i≤k} (s_i(W_ℓ) − 1)² + Σ_{i>k} s_i(W_ℓ)².
 
 Proof. Jf(x) = W_L D_{L−1} W_{L−1} ⋯ D_1 W_1 with masks of norm at most one, so by Horn's inequality
 Σ_{i≤k} log s_i(J) ≤ Σ_ℓ Σ_{i≤k} log s_i(W_ℓ), and s² − 1 − 2 log s ≥ (s − 1)². Biases do not enter. ∎
 
-BN23 Theorem 6 is the case k = Rank Jf(x). Trained networks have Jacobians of full rank with tiny singular
-values, where
-that says nothing; the k for which the right side is least counts the singular values above e^{−L/2} and is an
-effective rank with a proof. (The paper prints one V_ℓ for neighbouring layers; U_ℓ and V_ℓ belong to one layer only.)
+BN23 Theorem 6 is the case k = Rank Jf(x). It is vacuous for trained networks, whose Jacobians have full rank and
+tiny singular values. The k that minimises the right side is the number of singular values above e^{−L/2}: an
+effective rank for which the bound is proved. (The paper prints one V_ℓ for neighbouring layers; U_ℓ and V_ℓ belong
+to one layer only.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from covopt.network import DeepReLUNetwork, check_inputs
 
 @dataclass(frozen=True)
 class BottleneckStructure:
-    """How far each layer is from a product of semi-orthonormal matrices, and the bound on the sum.
+    """Distance of each layer to the products UVᵀ of semi-orthonormal matrices, and a bound on the sum of squares.
 
     Attributes
     ----------
@@ -41,16 +41,16 @@ class BottleneckStructure:
     excess : ndarray of shape (L,)
         dist(W_ℓ, {UVᵀ})².
     bound : float
-        Σ‖W_ℓ‖² − kL − 2 Σ log s_i(Jf(x)), the least over the points: at least the sum of the excess.
+        Upper bound on the sum of ``excess``: the least Σ‖W_ℓ‖² − kL − 2 Σ log s_i(Jf(x)) over the points.
     point : int
         The row of the table with the least bound.
     singular_values : list of ndarray
-        Of W_1 … W_L, falling.
+        Singular values of W_1 … W_L, in decreasing order.
     tails : ndarray of shape (L,)
         s_{k+1} of the centred pre-activations α̃_ℓ(X)/√N.
     tail_bounds : ndarray of shape (L,)
-        √excess_ℓ times the norm of the centred activations before the layer: above the tails (BN23 Corollary 8
-        without its conditions; its s_{k+1} of what is not centred is wrong with biases).
+        Upper bounds on the tails: √excess_ℓ times the norm of the centred inputs of the layer (BN23 Corollary 8
+        without its conditions; with biases the corollary is wrong for activations that are not centred).
     """
 
     k: int
@@ -63,15 +63,15 @@ class BottleneckStructure:
 
 
 def bottleneck_structure(network: Any, X: Any, k: int | None = None) -> BottleneckStructure:
-    """Return how near the layers are to rank-k partial isometries, and the bound of BN23 Theorem 6 for every k.
+    """Return the distances of the layers to rank-k partial isometries, and the bound of BN23 Theorem 6 for any k.
 
     Parameters
     ----------
     network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
     X : array_like of shape (N, d)
-        Points at which the Jacobian is asked; each gives a bound, the least counts.
+        Points at which the Jacobian is evaluated. Each gives a bound; the least one is returned.
     k : int, optional
-        By default the one whose bound is least: an effective rank.
+        Default: the k with the least bound, an effective rank.
 
     Returns
     -------
@@ -144,14 +144,14 @@ def right_sides(network: Any, X: Any) -> np.ndarray:
 
 
 def _excess(values: np.ndarray, k: int) -> float:
-    """dist² of a matrix with these singular values to the UVᵀ with k columns, missing ones counted as zero."""
+    """Return dist² of a matrix with these singular values to the UVᵀ with k columns; missing values are zero."""
     head = np.zeros(k)
     head[: min(k, len(values))] = values[:k]
     return float(((head - 1.0) ** 2).sum() + (values[k:] ** 2).sum())
 
 
 def _tails(chain: DeepReLUNetwork, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """s_{k+1} of the centred pre-activations of every layer, and the norms of the centred activations before."""
+    """Return s_{k+1} of the centred pre-activations of every layer, and the norms of its centred inputs."""
     tails, norms = [], []
     before = rows
     for z in chain.representations(rows):
@@ -170,7 +170,7 @@ def tangent_kernel_trace(network: Any, X: Any) -> np.ndarray:
         \mathrm{Tr}\,\Theta(x, x) = \sum_\ell (\|\alpha_{\ell-1}(x)\|^2 + \beta^2)\,
         \|J(\tilde\alpha_\ell \to f)(x)\|_F^2,
 
-    β² only for layers with a bias: the squared norm of the gradient in W_ℓ and b_ℓ.
+    Term ℓ is the squared norm of the gradient in W_ℓ and b_ℓ; β² is left out for layers without a bias.
 
     Parameters
     ----------
@@ -197,10 +197,10 @@ def tangent_kernel_trace(network: Any, X: Any) -> np.ndarray:
 
 
 def tangent_kernel_curvature(network: Any, x: Any) -> tuple[float, float]:
-    r"""Return ‖∂²_{xy} Θ(x, x)‖ of the tangent kernel and the bound L‖Jf(x)‖^{2 − 2/L} from below (BN23 Prop 9).
+    r"""Return ‖∂²_{xy} Θ(x, x)‖ of the tangent kernel and its lower bound L‖Jf(x)‖^{2 − 2/L} (BN23 Prop 9).
 
-    With A_ℓ = J α_{ℓ−1}(x) and J_ℓ = J(α̃_ℓ → f)(x), ∂²_{xy}Θ(x, x) = Σ_ℓ A_ℓᵀA_ℓ ⊗ J_ℓJ_ℓᵀ. The proof's constant is
-    L and a balanced chain of scalars attains it; the 2L that the statement prints is wrong. ReLU only.
+    With A_ℓ = J α_{ℓ−1}(x) and J_ℓ = J(α̃_ℓ → f)(x), ∂²_{xy}Θ(x, x) = Σ_ℓ A_ℓᵀA_ℓ ⊗ J_ℓJ_ℓᵀ. The proof gives the
+    constant L, which a balanced chain of scalars attains; the 2L printed in the statement is wrong. ReLU only.
 
     Parameters
     ----------
@@ -245,8 +245,8 @@ def tangent_kernel_curvature(network: Any, x: Any) -> tuple[float, float]:
 def balance(network: Any) -> list[np.ndarray]:
     r"""Return ‖W_{ℓ,i·}‖² + b_{ℓ,i}² − ‖W_{ℓ+1,·i}‖² for every neuron i of every hidden layer ℓ.
 
-    All zero at a local minimum of the norm among networks of the same function, and of any loss with weight decay
-    (RK23 Proposition 12).
+    These are zero at a local minimum of the norm over the networks that represent one function, and at a local
+    minimum of any loss with weight decay (RK23 Proposition 12).
 
     Parameters
     ----------

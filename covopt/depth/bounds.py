@@ -1,4 +1,4 @@
-"""Lower bounds of deep networks: a registry of kinds, each with its search, its entries in files and its recheck."""
+"""Lower bounds on the cost of deep networks: a registry of kinds, each with its search, file format and check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from covopt.losses.regression import Interpolation
 
 @dataclass(frozen=True)
 class Asked:
-    """What a bound is about: ‖W‖² of networks through the points, or C + λ‖W‖² where there is a loss.
+    """The problem that is bounded: min ‖W‖² subject to interpolation, or min C + λ‖W‖² with a loss.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Asked:
     depth : int
     output_bias : {"none", "penalized", "free"}
     upper : float
-        Of some network: nothing above it is looked for.
+        Objective of a known network; lower bounds are not raised beyond it.
     loss : Loss or None
-        With its targets; None where the networks go through the points.
+        Bound to its targets; None for interpolation.
     lam : float
     """
 
@@ -56,16 +56,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of lower bound: the type of what it rests on, its name in words, and its value from the table.
+    """One kind of lower bound: the type of its proof, a title, and the function that evaluates it.
 
     Attributes
     ----------
     proof : type
-        As :func:`covopt.depth.structs.from_json` reads it.
+        A type that :func:`covopt.depth.structs.from_json` reads.
     title : callable
-        Of a proof.
+        Maps a proof to a title.
     value : callable
-        Of a proof and an :class:`Asked`: valid whatever the proof holds; raises where it is damaged.
+        Maps a proof and an :class:`Asked` to a valid lower bound, whatever the proof contains; raises if damaged.
     """
 
     proof: Any
@@ -87,7 +87,7 @@ def _seen(trees: tuple[DualTree, ...]) -> str:
     return f"tree bound on {len(rows)} rows: copies of the lower layers for each neuron"
 
 
-# by the name under which what it rests on stands in a file
+# the keys are the names of the kinds in files
 KINDS: dict[str, Kind] = {
     "pair": Kind(PairBound, lambda pair: pair.title, lambda pair, asked: recompute(pair, *asked.table)),
     "cells": Kind(
@@ -118,9 +118,9 @@ class Bound:
     kind : str
         One of :data:`KINDS`.
     proof : object
-        What it rests on.
+        The data from which the bound is recomputed, of the type that its kind names.
     cutoff : float or None
-        The norm beyond which it did not look. Any is valid; None for that of the network beside it.
+        The upper bound at which its search stopped; any value is valid. None stands for that of the solution.
     """
 
     value: float
@@ -130,21 +130,21 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Short description of the bound."""
         return KINDS[self.kind].title(self.proof)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON types."""
+        """Return the bound as JSON types."""
         return {"value": self.value, self.kind: to_json(self.proof), "cutoff": self.cutoff}
 
 
 def bound_from_dict(content: dict[str, Any]) -> Bound:
-    """Inverse of :meth:`Bound.to_dict`; names of other kinds may stand beside with nothing in them.
+    """Read what :meth:`Bound.to_dict` wrote; keys of other kinds may be present if they are empty.
 
     Raises
     ------
     ValueError, TypeError, LookupError
-        Where the content is something else.
+        If the content is not a bound.
     """
     present = [kind for kind in KINDS if content.get(kind) is not None and content[kind] != []]
     present = present or [kind for kind in ("trees",) if kind in content]
@@ -160,13 +160,13 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
 
 
 def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
-    """Return the value of a bound, computed again from the data, and what was wrong with it if anything.
+    """Recompute a bound from the data; return its value and, if it is invalid, the reason.
 
     Parameters
     ----------
     bound : Bound
     asked : Asked
-        Bounds with a cutoff of their own do not look at ``upper``.
+        ``upper`` is ignored for bounds that have a ``cutoff``.
 
     Returns
     -------
@@ -184,13 +184,13 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
         return 0.0, f"; {error}"
 
 
-MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
-LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
-FINE = 5e-7  # goal for two rows alone
+MOST_ROWS = 5  # a family is closed over the sets of positive rows, of which there are 2^rows
+LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # values of c, relative to the upper bound per layer
+FINE = 5e-7  # relative gap aimed at where the table has two rows only
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
-    """Return the bounds by one or two rows, best first.
+    """Return the closed-form bounds that use one or two rows, best first.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def tree_bounds(
     upper: float,
     weights: np.ndarray | None = None,
 ) -> list[Bound]:
-    """Return the tree bound, by duals for a few sizes of the layers.
+    """Return the tree bound, from dual vectors at a few values of the layer norms c.
 
     Parameters
     ----------
@@ -220,12 +220,12 @@ def tree_bounds(
     upper : float
         The squared norm of some network through the points.
     weights : ndarray of shape (N,) or (N, k), optional
-        A dual of the shallow problem: says which rows, and which direction of the outputs, matter.
+        Dual variables of the shallow problem, used to choose the rows and the direction of the outputs.
 
     Returns
     -------
     list of Bound
-        One, or none where nothing was found in time.
+        One bound, or none if nothing was found in time.
     """
     trees = tuple(dual_trees(data, depth, output_bias, upper=upper, weights=weights))
     value = _dual_value(trees, Asked(data, depth, output_bias, upper)) if trees else 0.0
@@ -235,7 +235,7 @@ def tree_bounds(
 def chain_bounds(
     data: Data, depth: int, output_bias: str, *, upper: float, closed: list[Bound], known: float = 0.0
 ) -> list[Bound]:
-    """Return the bound by the pair of rows that the closed forms find dearest, exact for two rows with biases.
+    """Return the bound by the pair of rows with the largest closed-form bound; exact for two rows with biases.
 
     Parameters
     ----------
@@ -245,14 +245,14 @@ def chain_bounds(
     upper : float
         The squared norm of some network through the points.
     closed : list of Bound
-        Of :func:`closed_bounds`.
+        Result of :func:`closed_bounds`.
     known : float
-        A bound: a pair that a cheaper network goes through is not looked at.
+        A known lower bound: a pair that a cheaper network interpolates cannot improve it and is skipped.
 
     Returns
     -------
     list of Bound
-        One or none.
+        One bound or none.
     """
     pairs = [bound.proof.rows for bound in closed if len(bound.proof.rows) == 2]
     if data.bias == 0.0 or not pairs:
@@ -273,7 +273,7 @@ def dual_trees(
     upper: float,
     weights: np.ndarray | None = None,
 ) -> list[DualTree]:
-    """Return duals with their trees for a few sizes of the layers.
+    """Return dual vectors with their trees, for a few values of the layer norms c.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def dual_trees(
 
 
 def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
-    """Return the rows with the largest multipliers; all where they are few."""
+    """Return the rows with the largest multipliers; all rows of a small table."""
     if data.n_samples <= MOST_ROWS:
         return tuple(range(data.n_samples))
     size = (
@@ -322,7 +322,7 @@ def _choose_direction(data: Data, weights: np.ndarray | None) -> np.ndarray:
 
 
 def too_large(data: Data, depth: int) -> list[str]:
-    """Return a sentence for each bound that a table or a depth is too large for, or that takes a part of the rows.
+    """Return a sentence for each bound that is left out, or uses part of the rows, because of table size or depth.
 
     Parameters
     ----------

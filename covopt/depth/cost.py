@@ -1,6 +1,6 @@
-"""``representation_cost``: bracket the norm of the smallest deep network through the points.
+"""``representation_cost``: bracket the least norm of a deep network that interpolates the points.
 
-:class:`Bracket` is the bracket in the making; training with weight decay has one, too.
+:class:`Bracket` runs the search for both bounds; :mod:`covopt.depth.fitting` uses it as well.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Solved = TypeVar("Solved", bound=DeepSolution)
 
 
 class Stop(Exception):
-    """The callback said so, or the bracket is closed."""
+    """Raised to end the search: the callback asked for it, or the bracket is closed."""
 
 
 def begun(start: Any, data: Data, depth: int, output_bias: str) -> tuple[Layout, np.ndarray] | None:
-    """Return the weights of an earlier network for a table.
+    """Return the weights of an earlier solution, as a warm start.
 
     Raises
     ------
     InputError
-        Where it is of another table or another kind.
+        If it belongs to another table, or is not a DeepSolution.
     """
     if start is None:
         return None
@@ -70,15 +70,15 @@ class Bracket(ABC, Generic[Solved]):
     depth : int
     output_bias : {"none", "penalized", "free"}
     tol : float
-        Relative gap at which nothing is left to search for.
+        Relative gap at which the search ends.
     random_state : int or None
     limit : float or None
         Seconds.
     callback : callable or None
-        Called with each entry of the history; a true answer stops.
+        Called with each entry of the history; a true return value stops the search.
     began : float
     start : DeepSolution or None
-        With whose network the search begins.
+        Warm start.
     """
 
     kind: type[Solved]
@@ -98,7 +98,7 @@ class Bracket(ABC, Generic[Solved]):
         self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
         self.limit, self.callback, self.began, self.random_state = limit, callback, began, random_state
         self.start = begun(start, data, depth, output_bias)
-        self.terms: dict[str, Any] = {}  # of a solution of that kind, beside those of a DeepSolution
+        self.terms: dict[str, Any] = {}  # further fields of the solution class
         self.best: Found | None = None
         self.bounds: list[Bound] = []
         self.history: list[dict[str, Any]] = []
@@ -106,12 +106,12 @@ class Bracket(ABC, Generic[Solved]):
 
     @property
     def closed(self) -> bool:
-        """Whether the bounds meet."""
+        """Whether the relative gap is at most ``tol``."""
         lower = max((bound.value for bound in self.bounds), default=0.0)
         return self.best is not None and relative_gap(self.best[0], lower) <= self.tol
 
     def offer(self, found: Found, source: str) -> None:
-        """Keep a network where it is the best of the depth asked for."""
+        """Keep a network of the required depth if it is the best so far."""
         if found[1].depth != self.depth or (self.best is not None and found[0] >= self.best[0]):
             return
         self.best = found
@@ -120,14 +120,14 @@ class Bracket(ABC, Generic[Solved]):
             raise Stop
 
     def add(self, found: list[Bound]) -> None:
-        """Keep bounds, best first."""
+        """Add lower bounds and keep the list sorted, best first."""
         self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
         if found:
             best = max(found, key=lambda bound: bound.value)
             self.note("lower", best.value, best.title)
 
     def note(self, side: str, value: float, source: str) -> None:
-        """Write down a bound; end where the callback says so."""
+        """Record a bound in the history; stop if the callback asks for it."""
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
         self.history.append(entry)
         tell_bound(self.depth, entry)
@@ -137,7 +137,7 @@ class Bracket(ABC, Generic[Solved]):
             raise Stop
 
     def solution(self) -> Solved:
-        """Return what is known so far; there is a network."""
+        """Return the best network and bounds so far; requires a network."""
         assert self.best is not None
         _, layout, theta = self.best
         return self.kind(
@@ -146,7 +146,7 @@ class Bracket(ABC, Generic[Solved]):
         )  # fmt: skip
 
     def work(self, share: float | None, part: Callable[[], Any]) -> None:
-        """Do one part of the work in a share of the time left, unless somebody stopped or the bracket is closed."""
+        """Run one part of the search within a share of the remaining time; skip it once stopped or closed."""
         if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self.closed:
             return
         left = None
@@ -168,10 +168,10 @@ class Bracket(ABC, Generic[Solved]):
 
     @abstractmethod
     def parts(self) -> None:
-        """Search above and below, by :meth:`work`."""
+        """Search for upper and lower bounds, by calls of :meth:`work`."""
 
     def run(self) -> Solved:
-        """Return what is found: certified where the bracket is closed, and told to whoever listens."""
+        """Run all parts, log the result and return it; its status is CERTIFIED if the bracket is closed."""
         with threadpool_limits(1, user_api="blas"), timing(self.began) as self.watch:
             self.parts()
             found = self.solution()
@@ -184,7 +184,7 @@ class Bracket(ABC, Generic[Solved]):
         return found
 
 
-ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
+ACTIVATIONS = 16.0  # bytes per point, neuron and layer, slopes included; as many neurons as points
 MOST_DEPTH = 40
 
 
@@ -211,11 +211,11 @@ def representation_cost(
         W_L\,\sigma(W_{L-1} \cdots \sigma(W_1 \tilde x_i)) = y_i,
 
     over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
-    convex. The upper bound is a network through the points: a layer is inserted into the best shallower networks,
-    then an augmented Lagrangian with L-BFGS and sequential quadratic programs lower its norm. The lower bound is the
-    best of three: closed forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the covariances of
-    two rows with biases (:mod:`covopt.depth.gram_chain`), and the tree bound (:mod:`covopt.depth.tree`).
-    :func:`covopt.verify` computes each of them again from the table.
+    convex. The upper bound is the norm of an interpolating network: a layer is inserted into the best shallower
+    networks, then an augmented Lagrangian with L-BFGS and sequential quadratic programming lower the norm. The lower
+    bound is the best of three: closed forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the
+    covariances of two rows with biases (:mod:`covopt.depth.gram_chain`), and the tree bound
+    (:mod:`covopt.depth.tree`). :func:`covopt.verify` recomputes each of them from the table.
 
     Parameters
     ----------
@@ -226,27 +226,27 @@ def representation_cost(
     bias : float
         β ≥ 0; 0 for networks without biases.
     output_bias : {"none", "penalized", "free"}
-        Of the last layer.
+        Bias of the last layer: absent, counted in the norm, or not counted.
     tol : float
-        Relative gap at which the bracket counts as closed, (cost − lower bound) / cost.
+        Relative gap (cost − lower bound) / cost at which the bracket counts as closed.
     time_limit_s : float, optional
         Seconds after which the best bracket so far is returned; None for no limit.
     random_state : int, optional
-        Seeds the starts. The lower bound does not depend on it but through the sizes of layers that it looks at.
+        Seed of the random starts. It affects the lower bound only through the layer norms at which that is searched.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     callback : callable, optional
-        Called with each entry of ``history``, where ``best()`` returns the solution so far; a true answer stops.
-        With depth 2 as in :func:`covopt.min_norm`.
+        Called with each entry of ``history``, where ``best()`` returns the solution so far; a true return value stops
+        the search. For depth 2 see :func:`covopt.min_norm`.
     verbose : int
-        1 shows what was found on standard error, 2 every step.
+        1 prints the result to standard error, 2 every step.
     start : DeepSolution, optional
-        An earlier answer for the same table, with whose network the search begins.
+        Warm start: an earlier solution for the same table.
 
     Returns
     -------
     DeepSolution
-        Network, bounds, status: CERTIFIED where they meet to ``tol``, else HEURISTIC. For depth 2 a
+        Network, bounds and status: CERTIFIED if the relative gap is at most ``tol``, else HEURISTIC. For depth 2 a
         :class:`covopt.Solution`.
 
     Raises
@@ -254,7 +254,7 @@ def representation_cost(
     InputError
         When the input cannot be used, or no network of this depth interpolates it.
     BudgetError
-        When the memory has no room for a network through so many points.
+        If an interpolating network of so many points does not fit into memory.
 
     Examples
     --------
@@ -303,7 +303,7 @@ class _Task(Bracket[DeepSolution]):
         self.work(HALF, self._begin)
         if self.best is None:
             self.best = self._cheap()
-        self.work(HALF, self._trees)  # seconds, and what follows gains little
+        self.work(HALF, self._trees)  # takes seconds, and the search after it rarely lowers the norm much
         self.work(HALF, self.search.go_on)
 
     def _begin(self) -> None:
@@ -312,7 +312,7 @@ class _Task(Bracket[DeepSolution]):
             self.search.go_on()
 
     def _cheap(self) -> Found:
-        """Return some network through the points, soon."""
+        """Return some interpolating network within a short time limit."""
         interrupted = self.status is Status.INTERRUPTED
         late = HURRY_S if interrupted or self.limit is None else HALF * self._left()
         try:
@@ -327,7 +327,7 @@ class _Task(Bracket[DeepSolution]):
             ) from None
 
     def _zero(self) -> None:
-        """Targets of zero cost nothing; constants cost nothing with a free output bias."""
+        """Solve the trivial cases of cost zero: targets that are zero, or constant with a free output bias."""
         Y = self.data.Y
         if Y.any() and not (self.output_bias == "free" and (Y[0] == Y).all()):
             return
@@ -342,14 +342,14 @@ class _Task(Bracket[DeepSolution]):
         raise Stop
 
     def offer(self, found: Found, source: str) -> None:
-        """Keep a network that costs no less than it must: targets of 1e-12 that it misses cost (1e-12)^{2/L}."""
+        """Keep a network unless it is below the lower bound: missing targets of size 1e-12 saves (1e-12)^{2/L}."""
         if not self.bounds or found[0] >= (1.0 - AGREES) * self.bounds[0].value:
             super().offer(found, source)
 
     # ------------------------------------------------------------------ from below
     @stage("closed bounds")
     def _at_once(self) -> None:
-        """Take what takes no time first, the closed forms too: whatever stops the search, they stand."""
+        """Run the immediate parts (trivial cases, closed forms, warm start), so that they survive an interrupt."""
         self._zero()
         self.add(closed_bounds(self.data, self.depth, self.output_bias))
         if self.start is not None:
@@ -360,7 +360,7 @@ class _Task(Bracket[DeepSolution]):
 
     @stage("tree bound")
     def _trees(self) -> None:
-        """Bound by trees, whose sizes of layers are about those of the best network so far."""
+        """Compute the tree and chain bounds, at layer norms near those of the best network so far."""
         assert self.best is not None
         upper = self.best[0]
         closed = [bound for bound in self.bounds if bound.kind == "pair"]
@@ -373,7 +373,7 @@ class _Task(Bracket[DeepSolution]):
         self.add(found)
 
     def solution(self) -> DeepSolution:
-        """See the base class; bounds may not be above a network that misses small targets."""
+        """See the base class; raise if the lower bound exceeds the cost, as the network misses small targets."""
         solution = super().solution()
         if solution.lower_bound > (1.0 + AGREES) * solution.cost:
             least = float(np.abs(self.data.Y[self.data.Y != 0.0]).min() / np.abs(self.data.Y).max())

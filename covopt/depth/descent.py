@@ -1,12 +1,12 @@
-r"""Descent on the weights of one deep network: to a small norm through the points, or with weight decay.
+r"""Local optimisation of the weights of one deep network: least norm with interpolation, or weight decay.
 
 - Through the points, minimise ‖W‖² subject to Z_L = Y: an augmented Lagrangian ‖W‖² + ⟨ν, Z_L − Y⟩ + ρ/2 ‖Z_L − Y‖²
   with multipliers ν and a penalty ρ, L-BFGS inside, least-norm steps at the end.
-- The last digits (:func:`polish`): optima have many pre-activations at zero, where descent stalls three digits early.
+- Refinement (:func:`polish`): optima have many pre-activations at zero, and there descent loses three digits.
   With the signs s of all hidden pre-activations fixed, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0: smooth,
-  solved by sequential quadratic programs (SLSQP) with exact Jacobians. Then the signs of what touches zero are
-  flipped, one at a time, while that helps.
-- With weight decay, C(Z_L) + λ‖W‖² by L-BFGS.
+  solved by sequential quadratic programming (SLSQP) with exact Jacobians. Then the signs of pre-activations at zero
+  are flipped, one at a time, while that lowers the norm.
+- With weight decay, minimise C(Z_L) + λ‖W‖² by L-BFGS.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def objective(layout: Layout, theta: np.ndarray, X: np.ndarray, loss: Loss, lam:
 def decay(
     layout: Layout, theta: np.ndarray, X: np.ndarray, loss: Loss, lam: float, *, steps: int = 500
 ) -> np.ndarray:
-    """Return weights of a smaller objective, from where θ stands.
+    """Return weights with a smaller objective, by L-BFGS from θ.
 
     Parameters
     ----------
     layout, theta, X, loss, lam
         As in :func:`objective`.
     steps : int
-        Of L-BFGS in each round.
+        L-BFGS steps in each round.
     """
     value = _value_of(layout, X, loss, lam)
     best, before = theta, objective(layout, theta, X, loss, lam)
-    while True:  # L-BFGS ends early on kinks; started anew it goes on
+    while True:  # L-BFGS stops early at kinks; a restart makes progress again
         answer = minimize(
             value, best, jac=True, method="L-BFGS-B",
             options={"maxiter": steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9},
@@ -75,7 +75,7 @@ def adam(
     steps: int = 300,
     rate: float = 0.02,
 ) -> np.ndarray:
-    """Return weights after some steps of Adam: from random ones L-BFGS often does not get away.
+    """Return the weights after some steps of Adam: L-BFGS often makes no progress from random weights.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def adam(
         As in :func:`objective`.
     steps : int
     rate : float
-        At the first step; it falls as a cosine.
+        Learning rate of the first step; it decays as a cosine.
     """
     value = _value_of(layout, X, loss, lam)
     mean, square = np.zeros_like(theta), np.zeros_like(theta)
@@ -121,7 +121,7 @@ MOST_WEIGHTS = 160
 def trim(
     layout: Layout, theta: np.ndarray, *, silent: float = 2e-3, parallel: float = 1e-6
 ) -> tuple[Layout, np.ndarray]:
-    """Drop neurons that carry nothing and merge those with parallel weights, layer by layer.
+    """Drop negligible neurons and merge those with parallel weights, layer by layer.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def trim(
 def polish(
     layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, *, max_flips: int = 40
 ) -> tuple[Layout, np.ndarray] | None:
-    """Return an interpolating network at a local minimum of the norm over its cell and the cells beside it.
+    """Return an interpolating network that minimises the norm locally over its cell and the neighbouring cells.
 
     Parameters
     ----------
@@ -174,12 +174,12 @@ def polish(
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
     max_flips : int
-        Of signs that are tried.
+        Number of sign flips that are tried.
 
     Returns
     -------
     (Layout, ndarray) or None
-        None where the weights are too many or nothing interpolates.
+        None if there are too many weights or no interpolating network is found.
     """
     layout, theta = trim(layout, theta)
     if layout.size > MOST_WEIGHTS:
@@ -219,8 +219,8 @@ def polish(
 def _in_cell(
     layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, masks: list[np.ndarray]
 ) -> np.ndarray | None:
-    """Minimise the norm over the weights with these signs; None where no network is found that interpolates."""
-    if Y.size > layout.size:  # SciPy's SLSQP writes beyond its memory where equations outnumber the weights
+    """Minimise the norm with these signs fixed; return None if no interpolating network is found."""
+    if Y.size > layout.size:  # SciPy's SLSQP writes out of bounds if there are more equations than weights
         return meet(layout, theta, X, Y, masks)
     signs = [2.0 * mask - 1.0 for mask in masks]
     cache: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
@@ -239,7 +239,7 @@ def _in_cell(
             cache[key] = miss, slopes[-1].reshape(-1, layout.size), inside, inside_slope
         return cache[key]
 
-    # a step of the solver may go far: a product of ten layers overflows, and it comes back
+    # trial steps may be long enough to overflow a product of ten layers; the solver recovers
     with np.errstate(over="ignore", invalid="ignore"):
         answer = minimize(
             lambda p: (norm_of(layout, p), 2.0 * layout.charged * p),
@@ -269,7 +269,7 @@ def descend(
     outer: int = OUTER_ROUNDS,
     inner: int = 300,
 ) -> np.ndarray:
-    """Return weights of smaller norm that nearly interpolate, from where θ stands.
+    """Return nearly interpolating weights of smaller norm, by an augmented Lagrangian from θ.
 
     Parameters
     ----------
@@ -278,9 +278,9 @@ def descend(
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
     outer : int
-        Updates of the multipliers.
+        Number of multiplier updates.
     inner : int
-        Steps of L-BFGS between them.
+        L-BFGS steps between two updates.
     """
     multipliers = np.zeros(Y.shape)
     penalty = 100.0 / max(float((Y**2).max(initial=0.0)), 1e-300)
@@ -319,7 +319,7 @@ def meet(
     tol: float = 1e-14,
     max_steps: int = 30,
 ) -> np.ndarray | None:
-    """Return weights near θ that interpolate: least-norm Newton steps; None where they do not get there.
+    """Return interpolating weights near θ by least-norm Newton steps; None if these do not converge.
 
     Parameters
     ----------
@@ -328,9 +328,9 @@ def meet(
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
     masks : list of ndarray, optional
-        Which neurons are on, for the steps; the network that is returned is measured with its ReLUs.
+        Activation patterns used in the Newton steps; the residual is always that of the ReLU network.
     tol : float
-        max |Z_L − Y| relative to max |Y| at which no further step is made.
+        Residual max |Z_L − Y| / max |Y| at which the steps end.
     max_steps : int
     """
     target = tol * float(np.abs(Y).max(initial=0.0))
@@ -362,7 +362,7 @@ def _linearised(
     found: list[np.ndarray],
     masks: list[np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outputs and their Jacobian in the weights, (N·k, size)."""
+    """Return the outputs and their Jacobian with respect to the weights, of shape (N·k, size)."""
     if masks is not None:
         values, slopes = layout.jacobians(theta, X, masks)
         return values[-1], slopes[-1].reshape(-1, layout.size)
@@ -377,5 +377,5 @@ def _linearised(
 
 
 def norm_of(layout: Layout, theta: np.ndarray) -> float:
-    """Return the squared norm that is charged."""
+    """Return ‖W‖², without the weights that are not penalised."""
     return float((layout.charged * theta**2).sum())

@@ -1,20 +1,20 @@
-r"""Lower bounds on training with weight decay by a dual on many rows and outputs, with a tree for its height.
+r"""Lower bounds on training with weight decay from dual variables on many rows and outputs, by the tree bound.
 
-With c_ℓ = ‖W_ℓ‖² for ℓ ≤ L − 2 and copies of the layers below for each neuron (:mod:`covopt.depth.tree`), a network's
-outputs are F = Σ_j σ(z_j) v_jᵀ + β1bᵀ with Σ c_ℓ + 2 Σ_j ‖v_j‖ + ‖b‖² ≤ ‖W‖² and z_j in the ball B_{L−2}(c). For a
-dual N (rows, outputs) and H(N; c) = max ‖Nᵀσ(z)‖ over the ball, ⟨N, F⟩ ≤ H Σ‖v_j‖ + β‖Nᵀ1‖‖b‖, so
+Let c_ℓ = ‖W_ℓ‖² for ℓ ≤ L − 2, and let each neuron have its own copy of the layers below (:mod:`covopt.depth.tree`).
+The outputs are F = Σ_j σ(z_j) v_jᵀ + β1bᵀ with Σ c_ℓ + 2 Σ_j ‖v_j‖ + ‖b‖² ≤ ‖W‖² and z_j in the ball B_{L−2}(c). For
+dual variables N (rows, outputs) and H(N; c) = max ‖Nᵀσ(z)‖ over the ball, ⟨N, F⟩ ≤ H Σ‖v_j‖ + β‖Nᵀ1‖‖b‖, so
 
 .. math:: \min_W C(f_W) + \lambda\|W\|^2 \ge
     \min_c\; \lambda\sum_\ell c_\ell + \max_{0 \le p \le 2\lambda/H(N;c)} D(p), \qquad
     D(p) = -C^*(-pN) - p^2\beta^2\|N^T 1\|^2 / 4\lambda,
 
-with the best of several N on each box of c. D is concave, and log H convex in log c, at most s·log c + r on a box by
-its corners; between the ends of p = 2λe^{−r}c^{−s} the chord of D is a sum of exponentials in log c, whose least is
-bounded by a tangent: second order in the size of the box.
+and on each box of c the best of several N is used. D is concave. log H is convex in log c, so its values at the
+corners of a box give an upper bound s·log c + r on it. With the chord of D over the range of p = 2λe^{−r}c^{−s}, the
+objective is a sum of exponentials in log c, bounded below by a tangent: the error is of second order in the box size.
 
-**Several outputs.** ‖Nᵀσ(z)‖ = max ⟨Nw, σ(z)⟩ over unit w, a scalar height for each w. For an orthonormal basis the
-heights' root of squares bounds it; in a plane, vectors ±w_m whose polygon holds the unit circle. Where the rows of N
-sum to zero (the softmax), w may be taken there, too.
+**Several outputs.** ‖Nᵀσ(z)‖ = max ⟨Nw, σ(z)⟩ over unit w, a scalar height for each w. The root of the sum of squared
+heights over an orthonormal basis is an upper bound; in a plane, so is the largest height over vectors ±w_m whose
+polygon contains the unit circle. If the rows of N sum to zero (softmax), w may be restricted to vectors of sum zero.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from covopt.depth.two_rows import dot, exactly
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
-# as many as files of earlier versions rest on; for more layers each box has more corners
+# the values that files of earlier versions depend on; with more layers each box has more corners
 MAX_BOXES, FEW_BOXES, FEW_AXES = 3000, 800, 2
 
 
@@ -48,29 +48,27 @@ def dual_bound(
     *,
     upper: float,
 ) -> float:
-    """Return a lower bound on C + λ‖W‖² over networks of a depth, whatever the trees hold: with none, what C must be.
+    """Return a lower bound on C + λ‖W‖², valid whatever the trees contain; without trees a lower bound on C.
 
     Parameters
     ----------
     trees : tuple of DualTree
     data : Data
     loss : Loss
-        With its targets.
+        Bound to its targets.
     lam : float
     depth : int
         L ≥ 3.
     output_bias : {"none", "penalized", "free"}
     upper : float
-        The objective of some network: nothing above it is looked for.
+        The objective of a known network; the lower bound is not raised beyond it.
 
     Raises
     ------
     ValueError
-        Where a tree is damaged.
+        If a tree is damaged.
     """
-    counted = np.flatnonzero(
-        loss.weights[:, 0] > 0.0
-    )  # a row of weight zero costs nothing, whatever its output
+    counted = np.flatnonzero(loss.weights[:, 0] > 0.0)  # rows of weight zero do not enter the loss
     alone = conjugate_at(loss.take(counted), np.zeros((len(counted), data.n_outputs)))
     floor = 0.0 if alone is None else max(0.0, -alone)
     if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
@@ -81,7 +79,7 @@ def dual_bound(
 
 
 class DualHeights:
-    """H(c) from above, and D(p) from below."""
+    """Upper bounds on H(c) and lower bounds on D(p) for one dual vector N."""
 
     def __init__(
         self, tree: DualTree, data: Data, loss: Loss, lam: float, depth: int, output_bias: str
@@ -111,7 +109,7 @@ class DualHeights:
         self._loss = loss.take(np.array(rows))
         others = loss.take(np.setdiff1d(np.flatnonzero(counted), rows))
         rest = conjugate_at(others, np.zeros(others.targets.shape)) if len(others.targets) else 0.0
-        self._rest = -math.inf if rest is None else -rest  # what the other rows cost at least
+        self._rest = -math.inf if rest is None else -rest  # least loss of the other rows
         self._dual = dual
         self._penalty = 0.0
         if output_bias == "penalized":
@@ -133,7 +131,7 @@ class DualHeights:
         self.best = self._best()
 
     def heights(self, c: np.ndarray) -> np.ndarray:
-        """Return H at the columns of c."""
+        """Return upper bounds on H at the columns of c."""
         n = self._rests.shape[1]
         found = self.recursion.heights(c, np.concatenate([np.arange(n), self._which]))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -143,7 +141,7 @@ class DualHeights:
         return total * self._factor * (1.0 + gamma(2 * n + len(self._scales) + 16))
 
     def at(self, p: float) -> float:
-        """Return D(p) from below."""
+        """Return a lower bound on D(p)."""
         if not 0.0 <= p < math.inf:
             return -math.inf
         value = conjugate_at(self._loss, -p * self._dual)
@@ -153,7 +151,7 @@ class DualHeights:
         return found - 2.0**-50 * (abs(self._rest) + abs(value) + p * p * self._penalty)
 
     def _best(self) -> float:
-        """Return nearly the p where D is greatest."""
+        """Return an approximate maximiser p of D."""
         unit = 1.0 / float(np.abs(self._dual).max())
         grid = unit * np.geomspace(1e-9, 1e9, 73)
         for _ in range(4):
@@ -165,18 +163,18 @@ class DualHeights:
 
 
 def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:
-    """Return whether vectors are a polygon in a plane, and how much longer a unit vector is than what they give.
+    """Return whether the directions form a polygon in a plane, and the factor that makes their bound valid.
 
     Parameters
     ----------
     directions : ndarray of shape (m, k)
     level : bool
-        Only vectors that sum to zero are asked for; the directions must sum to zero, too.
+        Whether only unit vectors of sum zero have to be covered; then each direction must have sum zero, too.
 
     Raises
     ------
     ValueError
-        Where they do not span the space.
+        If they do not span the space.
 
     Examples
     --------
@@ -204,13 +202,13 @@ def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:
 
 
 def _reach(a: list[Fraction], b: list[Fraction]) -> float:
-    """Return one over the distance of the line through two points from the origin."""
+    """Return an upper bound on the inverse distance of the origin from the line through two points."""
     apart = [x - y for x, y in zip(a, b, strict=True)]
     return root_up(dot(apart, apart) / (dot(a, a) * dot(b, b) - dot(a, b) ** 2), 2)
 
 
 def conjugate_at(loss: Loss, U: np.ndarray) -> float | None:
-    """C*(pν) from above, where U is pν with at most four roundings; None where pν may be outside of its domain."""
+    """Return an upper bound on C*(pν) from U = pν with at most four roundings; None if its domain may not hold pν."""
     if not loss.contains(U * (1.0 + 8.0 * UNIT)):
         return None
     value = conjugate_above(loss, U, roundings=4)

@@ -16,14 +16,14 @@ from covopt.depth.structs import Listed
 from covopt.exact.rounding import TINY, allowance, dot_bounds, gamma, up
 from covopt.oracles.pricing import price
 
-LAYER_BYTES = 40.0  # of a number of a layer and what is made of it
+LAYER_BYTES = 40.0  # bytes per entry of a layer, temporaries included
 
 
 @dataclass(frozen=True)
 class Child(Listed):
-    """One choice of μ for all T from ``on`` to ``on`` with ``maybe``, which are rows as bits.
+    """One choice of μ for all sets T of rows with ``on`` ⊂ T ⊂ ``on`` ∪ ``maybe`` (sets of rows as bits).
 
-    ±members[parent] on ``on`` and half of it on ``maybe``, minus μ, is scale·members[member] plus a rest.
+    ±members[parent] on ``on``, half of it on ``maybe``, minus μ, equals scale·members[member] up to a remainder.
     """
 
     parent: int
@@ -37,7 +37,7 @@ class Child(Listed):
 
 @dataclass(frozen=True)
 class Family:
-    """Vectors over a few rows of the table, closed under taking children; the first n are the unit vectors.
+    """Vectors on n rows of the table, closed under taking children; the first n are the unit vectors.
 
     Attributes
     ----------
@@ -51,19 +51,19 @@ class Family:
 
 @dataclass(frozen=True)
 class DualTree:
-    """A dual on some rows, and a family that bounds its height in all directions of the outputs.
+    """Dual variables on some rows, and a family that bounds their height in all directions of the outputs.
 
     Attributes
     ----------
     rows : tuple of int
     dual : ndarray of shape (n, k)
-        N on these rows; zero on the others.
+        N on these rows; it is zero on the others.
     directions : ndarray of shape (m, k)
-        w_m.
+        The directions w_m.
     family : Family
-        Its members hold a multiple of each N w_m.
+        Has a multiple of each N w_m among its members, up to a remainder.
     places : tuple of (int, float)
-        For each direction the member and the factor.
+        For each direction the index of that member and the factor.
     """
 
     rows: tuple[int, ...]
@@ -74,22 +74,22 @@ class DualTree:
 
 
 class Recursion:
-    """h_{L−1}(ν; c) of members from above, for many c at once.
+    """Upper bounds on h_{L−1}(ν; c) of the members ν of a family, for many c at once.
 
     Parameters
     ----------
     family : Family
     lifted : ndarray of shape (n, D)
-        The rows (x, β) that the family speaks of.
+        The rows (x, β) of the family.
     bias : float
     depth : int
     roots : sequence of int
-        Members whose heights are asked for, beside the unit vectors.
+        Indices of the members whose heights are needed, besides the unit vectors.
 
     Raises
     ------
     ValueError
-        Where a child is missing, or is none. Members that are reached in L − 2 steps and not before need none.
+        If a child is missing or invalid. Members that are first reached after L − 2 steps need no children.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Recursion:
         self._n = n
 
     def _check(self, n: int, roots: Sequence[int]) -> list[Child]:
-        """Return the children of members that have them all: all signs and all sets of positive rows."""
+        """Return the children of the members that have a child for each sign and each set of positive rows."""
         members = self.family.members
         if members.shape[1] != n or len(members) < n or not np.array_equal(members[:n], np.eye(n)):
             raise ValueError("the first members must be the unit vectors of the rows")
@@ -163,22 +163,22 @@ class Recursion:
 
     @property
     def size(self) -> int:
-        """Numbers of one layer of the recursion at one point."""
+        """Number of entries that one layer of the recursion takes at one c."""
         return len(self._order) + len(self.first)
 
     def heights(self, c: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Bound h_{L−1}(ν; c) from above for some members, a row for each.
+        """Return upper bounds on h_{L−1}(ν; c), one row for each member ν in ``which``.
 
         Parameters
         ----------
         c : ndarray of shape (L − 2, m)
         which : ndarray of int
-            Unit vectors, or among the ``roots``.
+            Indices of unit vectors or of ``roots``.
         """
         count = c.shape[1]
         whole = LAYER_BYTES * self.size * count
         step = max(1, count * int(memory.room(whole)) // max(int(whole), 1))
-        if step < count:  # what a machine has no room for goes in pieces
+        if step < count:  # split columns that do not fit into memory together
             parts = [self.heights(c[:, at : at + step], which) for at in range(0, count, step)]
             return np.concatenate(parts, axis=1)
         heights = np.repeat(self.first[:, None], count, axis=1)
@@ -191,9 +191,9 @@ class Recursion:
                 sizes = np.hypot(root * values, shifts)
                 if self._charged:
                     sizes = sizes + self._charges @ np.hypot(root * heights[: self._n], self._bias)
-            # 0·∞ is not known to be small; what underflowed is above zero
+            # treat 0·∞ as ∞; add TINY for underflow
             sizes = np.where(np.isnan(sizes), np.inf, sizes) + TINY
-            # a member that nothing is known of any more
+            # members without children have no bound from here on
             fresh = np.where(self._endless[:, None], np.inf, np.zeros_like(heights))
             fresh[self._present] = np.maximum.reduceat(sizes[self._order], self._starts, axis=0) * room
             heights = fresh
@@ -201,12 +201,12 @@ class Recursion:
 
 
 def bits(rows: np.ndarray) -> int:
-    """Return the rows as bits of one number."""
+    """Return a set of rows as the bits of an integer."""
     return sum(1 << int(i) for i in np.flatnonzero(rows))
 
 
 def needs(member: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the signs and the sets T (as bits) for which a vector must have a child."""
+    """Yield the pairs of a sign and a set T (as bits) for which a vector must have a child."""
     for sign in (1, -1):
         positive = np.flatnonzero(sign * member > 0.0)
         for chosen in product((0, 1), repeat=len(positive)):
@@ -216,18 +216,18 @@ def needs(member: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def rows_of(on: int, n: int) -> np.ndarray:
-    """Return which of n rows are among the bits of a number."""
+    """Return the mask of n rows for a set of rows given as bits."""
     return np.array([on >> i & 1 for i in range(n)], dtype=bool)
 
 
 def child_of(vector: np.ndarray, on: int, maybe: int, mu: np.ndarray) -> np.ndarray:
-    """Return ν on the rows ``on`` and half of it on ``maybe``, minus μ."""
+    """Return the child: ν on the rows ``on``, half of it on ``maybe``, minus μ."""
     n = len(vector)
     return np.where(rows_of(on, n), vector, np.where(rows_of(maybe, n), 0.5 * vector, 0.0)) - mu
 
 
 def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
-    """Return whether every nonempty set of ``rows`` lies between ``on`` and ``on`` with ``maybe`` of some cube.
+    """Return whether each nonempty subset T of ``rows`` has a cube with ``on`` ⊂ T ⊂ ``on`` ∪ ``maybe``.
 
     Examples
     --------
@@ -235,10 +235,10 @@ def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
     (True, False)
     """
     stack = [(cubes, rows, True)]
-    left = 4 * (len(cubes) + 1) * (rows.bit_count() + 1)  # more than any list needs that was cut row by row
+    left = 4 * (len(cubes) + 1) * (rows.bit_count() + 1)  # enough for every list made by splitting row by row
     while stack:
         left -= 1
-        here, rest, empty = stack.pop()  # sets that agree on the rows that are not in the rest
+        here, rest, empty = stack.pop()  # the sets that agree on the rows outside of rest
         if any(rest & ~maybe == 0 for _, maybe in here) or (rest == 0 and empty):
             continue
         if not here or left < 0:
@@ -250,5 +250,5 @@ def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
 
 
 def _gauge(lifted: np.ndarray, member: np.ndarray) -> float:
-    """h_1 from above, by the public oracle."""
+    """Return an upper bound on h_1, by the public oracle."""
     return price(lifted, member).upper_bound

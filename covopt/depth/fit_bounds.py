@@ -1,9 +1,9 @@
 """Lower bounds on training with weight decay, from the residuals of trained networks.
 
-The tree bound is the dual of training networks whose last hidden neurons have copies of the layers below. At given
-squared norms c_ℓ of the lower L − 2 layers (each copy has them, and they are paid once) the residuals of the best
-such network are the best dual. A network whose lower layers are allowed c instead of c₀ pays for the same outputs
-√(c₀/c) a layer more in the last two: at smaller c the residuals are those of training with a λ so much larger.
+The tree bound is the dual of training networks in which each last hidden neuron has its own copy of the lower layers.
+For fixed squared norms c_ℓ of the lower L − 2 layers (equal in all copies, counted once) the residuals of the best
+such network are optimal dual variables. With c instead of c₀ in the lower layers, the last two cost √(c₀/c)^{L−2} as
+much for the same outputs: dual variables at c are the residuals of training with λ multiplied by that factor.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from covopt.depth.tree_search import TIGHT, TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
 
-MOST_ROWS = {3: 30, 4: 10}  # of a tree for so many layers
-FEW_ROWS = 6  # for more layers, where a family is closed under taking children
+MOST_ROWS = {3: 30, 4: 10}  # rows of a tree, by depth
+FEW_ROWS = 6  # rows of a tree for larger depths, where the family is closed under taking children
 MOST_MEMBERS = 6000
-MOST_CELLS = 1000  # of the rows: each height asks for the best neuron
+MOST_CELLS = 1000  # activation cells of the rows: each height is a maximum over them
 SHARES = (
     0.8,
     0.6,
     0.35,
     0.1,
-)  # of the mean layer's squared norm, where duals are taken; the first by the network's own
+)  # values of c relative to the mean squared norm of a layer; the first uses the network's own residuals
 
 
 def fit_bounds(
@@ -44,7 +44,7 @@ def fit_bounds(
     ----------
     data : Data
     loss : Loss
-        With its targets.
+        Bound to its targets.
     lam : float
     output_bias : {"none", "penalized", "free"}
     layout, theta : Layout, ndarray of shape (layout.size,)
@@ -58,7 +58,7 @@ def fit_bounds(
     try:
         for tree in _trees(data, loss, lam, output_bias, layout, theta, upper):
             trees.append(tree)
-            if len(trees) == 1:  # the rest may not be ready in time
+            if len(trees) == 1:  # keep a bound now: the other trees may not be ready before the deadline
                 done.append(_bound((tree,), asked))
         if len(trees) > 1:
             done[1] = _bound(tuple(trees), asked)
@@ -74,7 +74,7 @@ def _bound(trees: tuple[DualTree, ...], asked: Asked) -> Bound:
 def _trees(
     data: Data, loss: Loss, lam: float, output_bias: str, layout: Layout, theta: np.ndarray, upper: float
 ) -> Iterator[DualTree]:
-    """Yield duals for several sizes of the lower layers, with their trees."""
+    """Yield dual variables with their trees, for several norms of the lower layers."""
     depth = layout.depth
     residuals = _residuals(loss, layout.forward(theta, data.X)[1][-1])
     rows = _heaviest(data, residuals, depth)
@@ -83,7 +83,7 @@ def _trees(
     X, part = data.X[rows], loss.take(rows)
     layers = [float((w**2).sum()) for w in layout.split(theta)]
     mean = max(float(np.mean(layers)), 1e-3 * upper / (lam * depth))
-    # the residuals of all rows are no dual of some
+    # the network's own residuals serve only if ``rows`` contains every row with a residual
     seen = len(rows) == int(residuals.any(axis=1).sum())
     for share in SHARES if seen else SHARES[1:]:
         there = (
@@ -102,7 +102,7 @@ def _trees(
 
 
 def _residuals(loss: Loss, outputs: np.ndarray) -> np.ndarray:
-    """Return −∇C, zero where a row costs nothing."""
+    """Return −∇C, with zeros for rows of weight zero."""
     counted = np.flatnonzero(loss.weights[:, 0] > 0.0)
     residuals = np.zeros_like(outputs)
     residuals[counted] = -loss.take(counted).gradient(outputs[counted])
@@ -110,7 +110,7 @@ def _residuals(loss: Loss, outputs: np.ndarray) -> np.ndarray:
 
 
 def _heaviest(data: Data, residuals: np.ndarray, depth: int) -> np.ndarray:
-    """Return the rows that matter most, heaviest first: sets of rows are cut at these first."""
+    """Return the rows with the largest ‖residual‖·‖(x, β)‖, in decreasing order: sets of rows are split in it."""
     sizes = np.linalg.norm(residuals, axis=1) * np.linalg.norm(data.lifted, axis=1)
     most, dim = MOST_ROWS.get(depth, FEW_ROWS), data.lifted.shape[1]
     while most > FEW_ROWS and 2 * sum(math.comb(most - 1, i) for i in range(dim)) > MOST_CELLS:

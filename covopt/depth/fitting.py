@@ -1,4 +1,4 @@
-"""``covopt.fit(depth=L)``: deep networks trained with weight decay, with a bracket of what can be bracketed."""
+"""``covopt.fit(depth=L)``: train deep networks with weight decay, and bracket the least objective."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMAT = "covopt-deep-fit"
 
 @dataclass(eq=False, repr=False)
 class DeepFit(DeepSolution):
-    """A network of depth L trained with weight decay, and bounds on the objective of every such network.
+    """A network of depth L trained with weight decay, and lower bounds on the objective of all such networks.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class DeepFit(DeepSolution):
     depth : int
     lam : float
     loss : Loss
-        With its targets.
+        Bound to its targets.
     sample_weight : ndarray of shape (N,) or None
     bounds : list of Bound
-        Lower bounds on C + λ‖W‖², best first; ``covopt.verify`` computes them again.
+        Lower bounds on C + λ‖W‖², best first; ``covopt.verify`` recomputes them.
     status : Status
-        CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: descent found the network.
+        CERTIFIED if the relative gap is at most ``tol``; else HEURISTIC, as descent found the network.
     """
 
     potential: ClassVar[str] = "variation"
@@ -80,7 +80,7 @@ class DeepFit(DeepSolution):
 
     @property
     def stationarity(self) -> float | None:
-        """Residual of the first-order conditions in the cell of its signs, relative: 0 at a local minimum."""
+        """Relative residual of the first-order conditions in the activation cell; 0 at a local minimum."""
         loss, lam = self._terms
         gradient = loss.gradient(self.network.representations(self.data.X)[-1])
         return stationarity(self.network, self.data.X, self.output_bias, gradient, lam)
@@ -115,7 +115,7 @@ class DeepFit(DeepSolution):
         return "min C + λ‖W‖²"
 
     def asked(self) -> Asked:
-        """Return what the bounds are about, from the raw table."""
+        """Return the problem that the bounds refer to, from the raw table."""
         loss, lam = copy.copy(self._terms[0]), self._terms[1]
         loss.encode_targets(self.data.Y, self.sample_weight)
         check_positive("lam", lam)
@@ -130,7 +130,7 @@ class DeepFit(DeepSolution):
         return found
 
 
-LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
+LARGE = 2000  # pre-activations beyond which only one start is continued
 
 
 def fit_deep(
@@ -147,8 +147,8 @@ def fit_deep(
 
     .. math:: \min_W \sum_i s_i\, \ell(f_W(x_i), y_i) + \lambda \|W\|^2
 
-    over all widths. From above: the shallow optimum gets one identity layer after the other, descent after each; and
-    random starts, with λ rising to its value. From below: :mod:`covopt.depth.fit_bounds`.
+    over all widths. Upper bound: identity layers are inserted one by one into the shallow optimum, with descent after
+    each, and random starts are trained with increasing λ. Lower bound: :mod:`covopt.depth.fit_bounds`.
 
     Parameters
     ----------
@@ -158,22 +158,22 @@ def fit_deep(
     depth : int
     time_limit_s : float, optional
     callback : callable, optional
-        Called with each entry of ``history``; a true answer stops.
+        Called with each entry of ``history``; a true return value stops the search.
     began : float, optional
-        When the clock started.
+        Start time, for the time limit.
     start : DeepSolution, optional
-        With whose network the search begins.
+        Warm start.
     """
     return _Training(task, lam, depth, time_limit_s, callback, now() if began is None else began, start).run()
 
 
 def check(depth: Any, potential: Any, *, standardise: Any = False) -> int:
-    """Return the depth asked for, refusing what goes with two layers alone.
+    """Return the depth, after checking it; refuse arguments that only the two-layer problem has.
 
     Raises
     ------
     InputError
-        For depths that are none, and arguments that belong to the shallow problem.
+        For an invalid depth, and for arguments of the two-layer problem.
     """
     L = check_depth(depth)
     if L > MOST_DEPTH:
@@ -191,7 +191,7 @@ def check(depth: Any, potential: Any, *, standardise: Any = False) -> int:
 
 
 class _Training(Bracket[DeepFit]):
-    """One fit in the making."""
+    """The search for one fit."""
 
     kind = DeepFit
 
@@ -225,7 +225,7 @@ class _Training(Bracket[DeepFit]):
 
 
 class TrainedSearch(UpperSearch):
-    """The search for networks of a small C + λ‖W‖²: continuation in the depth, then random starts, λ rising.
+    """Search for networks with small C + λ‖W‖²: continuation in the depth, then random starts with increasing λ.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class TrainedSearch(UpperSearch):
         self.task, self.lam = task, lam
 
     def constant(self) -> Found:
-        """Return the network without neurons; its output bias is what descent makes of zero."""
+        """Return the constant network, its output bias found by descent from zero."""
         data = self.data
         layout = Layout(
             (data.n_features, *[1] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
@@ -255,7 +255,7 @@ class TrainedSearch(UpperSearch):
         return self.found(layout, theta)
 
     def go_on(self) -> None:
-        """Continuation in the depth from the shallow optimum; then random starts."""
+        """Run the continuation in the depth from the shallow optimum, then the random starts."""
         kept = self._shallow()
         if kept:
             self.continue_in_depth(kept, 1 if self._is_large(kept[0][1]) else KEPT)
@@ -275,12 +275,12 @@ class TrainedSearch(UpperSearch):
         return self.data.n_samples * sum(layout.widths) > LARGE
 
     def found(self, layout: Layout, theta: np.ndarray) -> Found:
-        """Return a network with its objective."""
+        """Return the triple of objective, layout and weights."""
         return objective(layout, theta, self.data.X, self._loss, self.lam), layout, theta
 
     @stage("shallow optimum")
     def _solved(self) -> list[Found]:
-        """Return the shallow optimum for λ and for a tenth of it: where depth makes norms dear, more is a start."""
+        """Return the shallow optima for λ and λ/10; the second is the better start if depth makes norms costly."""
         found = []
         for share in (1.0, 0.1):
             left = None if self.limit is None else HALF * seconds_left()
@@ -292,7 +292,7 @@ class TrainedSearch(UpperSearch):
 
     @stage("descent")
     def improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
-        """Descend, drop silent neurons, keep."""
+        """Descend, drop negligible neurons, and offer the network."""
         low = theta
         if not gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
             low = decay(layout, theta, self.data.X, self._loss, self.lam)

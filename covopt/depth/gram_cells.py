@@ -1,20 +1,20 @@
-r"""Cells of 2 × 2 covariances: what a step into one costs from below, to second order in its size.
+r"""Cells of 2 × 2 covariances: lower bounds on the cost of a step into a cell, of second order in its size.
 
-Of two rows, M = σ(Z)σ(Z)ᵀ + β²11ᵀ after a layer is two points of a Euclidean space at distance D, their line at
-squared distance 1/v − β² from the origin, whose foot is c·D from their middle. With α = 1/D²,
+For two rows, M = σ(Z)σ(Z)ᵀ + β²11ᵀ after a layer is the Gram matrix of two points at distance D. Their line has
+squared distance 1/v − β² from the origin, and the foot of its normal is c·D from their midpoint. With α = 1/D²,
 
 .. math::
     \operatorname{Tr} \bar M' M^{-1} = \frac{\alpha}{\alpha'} + v\,\Bigl(\frac{1}{v'} - \beta^2
         + \frac{(c' - c)^2}{\alpha'}\Bigr) = u\,m_1 + 2 w\,m_2 + v\,(m_3 - \beta^2),
 
-linear in (u, v, w) = (α + c²v, v, cv), the coordinates of B = M⁻¹, and convex in those of B′. What is left to pay
-at B is concave in B (an infimum of linear functions) and grows with it. So on a polytope that covers a cell of
-(α, c, v) the step is above its tangent, what is left above its interpolation from the vertices, and the least of the
-two together is at a vertex: what is lost is of second order. Vertices are (α, c, v) at the ends, the lower ones with
-α less v(c₁ − c₀)²/4: the parabola α + c²v lies above its chord less that.
+linear in (u, v, w) = (α + c²v, v, cv), the coordinates of B = M⁻¹, and convex in those of B′. The cost-to-go at B is
+concave in B (an infimum of linear functions) and increasing. So on a polytope that covers a cell of (α, c, v), the
+step is bounded below by its tangent and the cost-to-go by its interpolation from the vertices; the minimum of their
+sum is at a vertex, with an error of second order. The vertices are the (α, c, v) at the ends of the cell, the lower
+ones with α reduced by v(c₁ − c₀)²/4, since the parabola α + c²v lies above its chord minus that.
 
-σ asks for M̄₁₂ ≥ 0, that is g = u − v/4 − β²uv + β²w² ≥ 0. Linear up to a bounded rest on a cell, it takes part of the
-polytope away.
+σ ≥ 0 requires M̄₁₂ ≥ 0, that is g = u − v/4 − β²uv + β²w² ≥ 0: linear on a cell up to a bounded remainder, this cuts
+off part of the polytope.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ CELL = np.dtype(
             "slopes",
             float,
             (8, 3),
-        ),  # the tangent of the step at a vertex is slopes·(u, v, w) of where it starts
-        ("sizes", float, 3),  # of all terms of the slopes
-        ("room", float, 8),  # g at the vertices, from above
-        ("left", float, 8),  # what is left to pay at the vertices, from below
+        ),  # at a vertex the tangent of the step from (u, v, w) is slopes·(u, v, w)
+        ("sizes", float, 3),  # sums of the absolute terms of the slopes
+        ("room", float, 8),  # upper bounds on g at the vertices
+        ("left", float, 8),  # lower bounds on the cost-to-go at the vertices
         ("kind", int),
-        ("child", int),  # the first of its two parts, the second follows it; 0 for a leaf
-        ("parent", int),  # of which cell it is a part, −1 for the root
-        ("axis", int),  # along which it is halved: 0 for α, 1 for c, 2 for v
+        ("child", int),  # index of the first of its two halves, the second follows it; 0 for a leaf
+        ("parent", int),  # index of the cell of which it is a half, −1 for the root
+        ("axis", int),  # axis along which it is halved: 0 for α, 1 for c, 2 for v
     ],
     align=True,
 )
 
 
 class Kind(IntEnum):
-    """Of cells: M̄₁₂ = 0 within, nowhere in it, α below zero, no state in it."""
+    """Kinds of cells: M̄₁₂ = 0 inside, M̄₁₂ > 0 throughout, α < 0 at a vertex, no feasible state."""
 
     CUT = 0
     INSIDE = 1
@@ -61,7 +61,7 @@ class Kind(IntEnum):
 
 @njit(cache=True, nogil=True)
 def fill(cells: np.ndarray, first: int, beta2: float) -> None:
-    """Fill in what cells need for :func:`step`, from some cell on.
+    """Compute the fields that :func:`step` needs, for all cells from ``first`` on.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
         least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
         slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
         cell.kind = Kind.INFEASIBLE if most < -slack else (Kind.INSIDE if least > slack else Kind.CUT)
-        # the tangent is taken where a cell that begins at v = 0 is cheapest
+        # tangent at the centre; at the upper end of v for cells that begin near v = 0, where they cost least
         a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
         u, w = a + c * c * v, c * v
         m1, m2, m3 = 1.0 / a, -c / a, u / (a * v)
@@ -95,7 +95,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
         for j in range(8):
             vj, cj = v1 if j & 1 else v0, c1 if j & 2 else c0
             square = cj * cj * vj
-            # a little lower, by more than rounding: what is left to pay grows with B
+            # reduced by more than the rounding error, which is valid as the cost-to-go increases with B
             aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - SLIP) - 2.0**-46 * (square + vj * bend)
             if aj <= 2.0**-44 * square and cell.kind != Kind.INFEASIBLE:
                 cell.kind = Kind.WILD
@@ -104,7 +104,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             points[j, 0], points[j, 1], points[j, 2] = uj, vj, wj
             du, dv, dw = uj - u, vj - v, wj - w
             reach_u, reach_v, reach_w = max(reach_u, abs(du)), max(reach_v, abs(dv)), max(reach_w, abs(dw))
-            # M(B) is above M − M·dB·M
+            # M(B) ⪰ M − M·dB·M
             x11, x12 = m1 * du + m2 * dw, m1 * dw + m2 * dv
             x21, x22 = m2 * du + m3 * dw, m2 * dw + m3 * dv
             slopes[j, 0] = m1 - x11 * m1 - x12 * m2
@@ -118,7 +118,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
             sizes[2] = max(sizes[2], 2.0 * (abs(m2) + y11 * abs(m2) + y12 * m3))
             room[j] = level + at_u * du + at_v * dv + at_w * dw
             scale = max(scale, abs(uj) + vj + beta2 * (pu * pv + pw * pw))
-        if cell.kind == Kind.WILD:  # no tangent: what the step costs at least, number by number
+        if cell.kind == Kind.WILD:  # no tangent: bound the terms of the step one by one
             slopes[0, 0], slopes[0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - SLIP * beta2
             slopes[1, 0], slopes[1, 1] = c0, c1
         rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + SLIP * scale
@@ -128,7 +128,7 @@ def fill(cells: np.ndarray, first: int, beta2: float) -> None:
 
 @njit(cache=True, nogil=True)
 def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
-    """Return a lower bound on the step from B = ``at`` into cell i and what is left to pay there.
+    """Return a lower bound on the step from B = ``at`` into cell i plus the cost-to-go there.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
     cells : ndarray of CELL
     i : int
     ends : ndarray of shape (8,)
-        Scratch.
+        Scratch memory.
     """
     cell = cells[i]
     slopes, room, left = cell.slopes, cell.room, cell.left
@@ -174,7 +174,7 @@ def step(at: np.ndarray, cells: np.ndarray, i: int, ends: np.ndarray) -> float:
 
 @njit(cache=True, nogil=True)
 def cheapest(at: np.ndarray, cells: np.ndarray, above: float) -> float:
-    """Return the least of :func:`step` over the leaves of a tree of cells, ``above`` where all are above it.
+    """Return the minimum of :func:`step` over the leaves of a tree of cells, capped at ``above``.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def cheapest(at: np.ndarray, cells: np.ndarray, above: float) -> float:
     best = above
     ends = np.empty(8)
     stack, costs = np.empty(256, dtype=np.int64), np.empty(256)
-    stack[0] = 0  # a literal would compile the call below once more
+    stack[0] = 0  # a literal argument would make numba compile the call below twice
     costs[0] = step(at, cells, stack[0], ends)
     size = 1
     while size > 0:
@@ -209,19 +209,18 @@ def cheapest(at: np.ndarray, cells: np.ndarray, above: float) -> float:
 
 @njit(cache=True, nogil=True)
 def refill(which: np.ndarray, cells: np.ndarray, beyond: np.ndarray, asked: np.ndarray) -> None:
-    """Bound what is left to pay at the vertices of some cells by the cells of the next layer.
+    """Raise the lower bounds on the cost-to-go at the vertices of some cells, from the cells of the next layer.
 
-    A vertex that is one of the cell before, or of the one that was halved, is looked at once: what was found there
-    bounds it as well.
+    A vertex shared with the preceding cell or with the parent is computed once: the value found there is reused.
 
     Parameters
     ----------
     which : ndarray of shape (m,)
-        Cells, each after the one of which it is a part.
+        Indices of cells, parents first.
     cells, beyond : ndarray of CELL
-        Of this layer and of the next.
+        The cells of this layer and of the next.
     asked : ndarray of shape (n, 8)
-        Nothing larger is looked for at a vertex.
+        Value at each vertex up to which the bound is raised.
     """
     known = np.zeros((len(cells), 8), dtype=np.bool_)
     for i in which:
@@ -251,7 +250,7 @@ def refill(which: np.ndarray, cells: np.ndarray, beyond: np.ndarray, asked: np.n
 def mark(
     at: np.ndarray, asked: np.ndarray, cells: np.ndarray, beta2: float, missing: np.ndarray, own: np.ndarray
 ) -> None:
-    """Find the cells by which what is left to pay at some B is below what is asked for, and what they lose.
+    """Find the cells that keep the cost-to-go at some B below a required value, and the error of their tangents.
 
     Parameters
     ----------
@@ -262,7 +261,7 @@ def mark(
     beta2 : float
         β².
     missing, own : ndarray of shape (n,)
-        To be raised: by how much a cell is below; the largest distance of the tangent at its vertices.
+        Updated to larger values: the shortfall of each cell, and the largest error of the tangent at its vertices.
     """
     ends, stack = np.empty(8), np.empty(256, dtype=np.int64)
     for p in range(len(at)):
@@ -296,13 +295,13 @@ def mark(
                 own[i] = max(own[i], true - tangent)
 
 
-MOST_CELLS = 60_000  # of a layer, beyond which no more are halved
-MOST_HALVED = 120  # times, one in another
+MOST_CELLS = 60_000  # cells of a layer beyond which no more are halved
+MOST_HALVED = 120  # depth of a tree of cells
 _LEAF = "."
 
 
 class Cells:
-    """A tree of cells of one layer, and what is left to pay at their vertices.
+    """A tree of cells of one layer, with lower bounds on the cost-to-go at their vertices.
 
     Parameters
     ----------
@@ -318,19 +317,19 @@ class Cells:
         self._add(low[None], high[None], np.full(1, -1))
 
     def _add(self, low: np.ndarray, high: np.ndarray, parent: np.ndarray) -> None:
-        """Add leaves."""
+        """Append leaves."""
         known, more = len(self.cells), np.zeros(len(low), dtype=CELL)
         more["low"], more["high"], more["parent"], more["axis"] = low, high, parent, -1
         self.cells = np.concatenate([self.cells, more])
         fill(self.cells, known, self.beta2)
 
     def open(self, which: np.ndarray) -> np.ndarray:
-        """Say which of some cells have states, and vertices that bound them."""
+        """Return which of the given cells have feasible states and a valid tangent."""
         kinds = self.cells["kind"][which]
         return (kinds != Kind.INFEASIBLE) & (kinds != Kind.WILD)
 
     def halve(self, which: np.ndarray, axes: np.ndarray) -> np.ndarray:
-        """Halve leaves, each along its axis, and return their parts."""
+        """Halve leaves, each along its axis, and return the indices of the halves."""
         n, cells, every = len(self.cells), self.cells, np.arange(len(which))
         cells["child"][which], cells["axis"][which] = n + 2 * every, axes
         low, high = cells["low"][which], cells["high"][which]
@@ -345,15 +344,15 @@ class Cells:
         return np.arange(n, len(self.cells))
 
     def pay(self, which: np.ndarray, beyond: Cells, asked: np.ndarray) -> None:
-        """Raise what is left to pay at the vertices of some cells; see :func:`covopt.depth.gram_cells.refill`."""
+        """Raise the cost-to-go at the vertices of some cells; see :func:`covopt.depth.gram_cells.refill`."""
         refill(which[self.open(which)], self.cells, beyond.cells, asked)
 
     def cheapest(self, at: np.ndarray, above: float) -> float:
-        """Return the least that is to pay from B on; see :func:`covopt.depth.gram_cells.cheapest`."""
+        """Return a lower bound on the cost from B on; see :func:`covopt.depth.gram_cells.cheapest`."""
         return float(cheapest(at, self.cells, above))
 
     def written(self) -> str:
-        """Return the tree level by level: the axis of each cell that is halved, a point for each that is not."""
+        """Return the tree as text, level by level: the axis of each halved cell, a point for each leaf."""
         out, here = [], np.zeros(1, dtype=int)
         while len(here):
             out += [_LEAF if axis < 0 else str(axis) for axis in self.cells["axis"][here].tolist()]
@@ -362,14 +361,14 @@ class Cells:
         return "".join(out)
 
     def read(self, text: str) -> None:
-        """Halve the root as a tree that is written says.
+        """Rebuild the tree that :meth:`written` returned.
 
         Raises
         ------
         ValueError
-            Where it is no tree, or too large a one.
+            If the text is not a tree, or the tree is too large.
         """
-        most = 2 * MOST_CELLS + 1  # the last round may have halved every leaf
+        most = 2 * MOST_CELLS + 1  # the last round may halve every leaf
         if len(text) > most:
             raise ValueError(f"a layer has more than {most} cells")
         if set(text) - set("012" + _LEAF):

@@ -1,4 +1,4 @@
-r"""Two rows with biases at any depth: what they cost, by a shortest path over cells of 2 × 2 covariances.
+r"""Lower bound on R_L of two rows with biases, for any depth: a shortest path over cells of 2 × 2 covariances.
 
 For two rows M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal, zᵀM_ℓ⁻¹z ≥ σ(z)ᵀM_ℓ⁻¹σ(z), and
 the hidden layers from the second on may be taken linear; the first as well where x̃₁·x̃₂ ≥ 0:
@@ -8,15 +8,15 @@ the hidden layers from the second on may be taken linear; the first as well wher
         + \sum_{\ell = 2}^{L - 1} \operatorname{Tr} \bar M_\ell M_{\ell - 1}^{-1}
         + \operatorname{Tr} YY^T \bar M_{L - 1}^{-1}, \qquad M_\ell = \bar M_\ell + \beta^2 11^T
 
-(with M_{L−1} in the last term where the output bias is penalised), c(M̄) = Tr M̄G⁻¹ with G = X̃X̃ᵀ in that case, else
-at least Tr BM̄ for any B with B_ii ≤ 1/G_ii and G⁻¹ − B copositive. The states M_1, M_2, … have three numbers, a step
-costs a closed form, so R_L is a shortest path; :mod:`covopt.depth.gram_cells` bounds a step into a cell from below.
-Each layer has a tree of cells, halved where the search found it worth while; what is left to pay at the vertices of a
-layer's cells is the least over the cells of the next layer, from the last to the first. Any trees give a valid bound.
+(with M_{L−1} in the last term if the output bias is penalised). With G = X̃X̃ᵀ, c(M̄) = Tr M̄G⁻¹ if x̃₁·x̃₂ ≥ 0; else
+c(M̄) ≥ Tr BM̄ for any B with B_ii ≤ 1/G_ii and G⁻¹ − B copositive. Each state M_1, M_2, … has three coordinates and a
+step has a closed-form cost, so R_L is a shortest path; :mod:`covopt.depth.gram_cells` bounds a step into a cell from
+below. Each layer has a tree of cells, refined where the search needs it; the cost-to-go at the vertices of its cells
+is the minimum over the cells of the next layer, computed backwards from the last. Any trees give a valid bound.
 
-Which states matter, for a chain that costs at most U: Σ(D_ℓ/D_{ℓ−1})² ≤ U bounds D_ℓ from both ends, v ≤ 1/β², and
-c may be kept between the least and the largest of c_0 (of the B it starts from), c_L, −½ and ½: clipping it there
-brings neighbours no farther apart, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
+The states can be restricted for chains of cost at most U: Σ(D_ℓ/D_{ℓ−1})² ≤ U bounds D_ℓ from both ends, v ≤ 1/β²,
+and c lies between the minimum and the maximum of c_0 (of the initial B), c_L, −½ and ½: clipping c to that interval
+does not increase the distance of neighbours, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from covopt.limits import HALF, TimeUp, checkpoint
 
 @dataclass(frozen=True)
 class GramChain:
-    """Trees of cells for two rows of a table.
+    """The trees of cells that prove a bound by two rows of a table.
 
     Attributes
     ----------
     rows : tuple of int
-        Two.
+        Indices of the two rows.
     trees : tuple of str
-        For each hidden layer but the last (with a penalised output bias the last, too), level by level: the axis
-        along which a cell is halved (0 for α, 1 for c, 2 for v), or a point for one that is not.
+        For each hidden layer but the last (for a penalised output bias also the last), level by level: the axis
+        along which a cell is halved (0 for α, 1 for c, 2 for v), or a point for a leaf.
     """
 
     rows: tuple[int, int]
@@ -54,7 +54,7 @@ class GramChain:
 
 
 class TwoRows:
-    """The shortest path for two rows: where it starts, which states matter, and what the end costs.
+    """The shortest-path problem of two rows: initial states, range of the states, and terminal cost.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ class TwoRows:
         β > 0.
     output_bias : {"none", "penalized"}
     cutoff : float
-        U: chains that cost more are not looked at.
+        U, an upper bound on the cost of the chains that are considered.
 
     Raises
     ------
     ValueError
-        For what this bound is not about.
+        If the bound does not apply to the problem.
     """
 
     def __init__(
@@ -98,21 +98,21 @@ class TwoRows:
         self.roots = []
         for ell in range(1, depth - 1 + self.penalized):
             alpha = 1 / (run * (U / ell) ** ell), (U / (depth - ell)) ** (depth - ell) / rise
-            if alpha[0] >= alpha[1]:  # nothing so cheap
+            if alpha[0] >= alpha[1]:  # no chain costs at most U
                 alpha = alpha[1] / 2, alpha[0]
             low = [down(below(alpha[0])), -up(-float(least)), 0.0]
             high = [up(above(alpha[1])), up(float(most)), up(above(1 / beta2))]
             self.roots.append((np.array(low), np.array(high)))
 
     def cells(self) -> list[Cells]:
-        """Return the root of each layer."""
+        """Return the trees of all layers, each with its root only."""
         return [Cells(low, high, self.beta2) for low, high in self.roots]
 
     def last(self, points: np.ndarray) -> np.ndarray:
-        """Bound from below what is left to pay at B of the last layer of cells.
+        """Return lower bounds on the terminal cost at points B of the last layer of cells.
 
-        With a penalised output bias Tr YYᵀB. Else min Tr M̄B + Tr YYᵀM̄⁻¹ over M̄ ≥ 0: 2√(Tr BS + 2√(det B det S)) where
-        M̄ ∝ B⁻¹/√det B⁻¹ + S/√det S has no negative entry, and a diagonal M̄ where it has.
+        It is Tr SB, S = YYᵀ, for a penalised output bias. Else it is min Tr M̄B + Tr SM̄⁻¹ over M̄ ≥ 0, which is
+        2√(Tr BS + 2√(det B det S)) if M̄ ∝ B⁻¹/√det B⁻¹ + S/√det S has no negative entry; otherwise M̄ is diagonal.
         """
         p, q, r = (float(moment) for moment in self._moments)
         u, v, w = points[..., 0], points[..., 1], points[..., 2]
@@ -133,12 +133,12 @@ class TwoRows:
         apart = 2.0 * (
             np.sqrt(np.maximum(p * first - size, 0.0)) + np.sqrt(np.maximum(q * second - size, 0.0))
         )
-        # where the two are the same to ten digits, the first: it is never the larger
+        # use the first value if both agree to ten digits: it is never the larger
         touching = r * np.sqrt(det) - mixed * math.sqrt(moments) + 2.0**-17 * np.sqrt(p * q * first * second)
         return np.where(touching >= 0.0, whole, apart) * (1.0 - SLIP)
 
     def least(self, layer: Cells) -> float:
-        """Return the bound by the cells of the first layer."""
+        """Return the lower bound, from the cells of the first layer."""
         return max(layer.cheapest(at, self.cutoff) for at in self.starts)
 
 
@@ -170,7 +170,7 @@ def gram_bound(
     Raises
     ------
     ValueError
-        Where the chain is damaged, or for what it is not about.
+        If the chain is damaged, or the bound does not apply to the problem.
     """
     rows = list(chain.rows)
     if len(rows) != 2 or rows[0] == rows[1] or any(not 0 <= i < len(X) for i in rows):
@@ -188,7 +188,7 @@ def gram_bound(
 def pay(
     task: TwoRows, layers: list[Cells], k: int, which: np.ndarray, asked: np.ndarray | None = None
 ) -> None:
-    """Fill in what is left to pay at the vertices of cells of layer k.
+    """Update the cost-to-go at the vertices of cells of layer k.
 
     Parameters
     ----------
@@ -196,9 +196,9 @@ def pay(
     layers : list of Cells
     k : int
     which : ndarray of shape (m,)
-        Cells of layer k, each after the one of which it is a part.
+        Indices of cells of layer k, parents first.
     asked : ndarray of shape (n, 8), optional
-        Nothing larger is looked for.
+        Values up to which the bounds are raised.
     """
     cells = layers[k].cells
     if k == len(layers) - 1:
@@ -210,7 +210,7 @@ def pay(
 
 
 def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
-    """Return (u, v, w) of matrices B with c(M̄) ≥ Tr BM̄, a little smaller than exact ones."""
+    """Return (u, v, w) of matrices B with c(M̄) ≥ Tr BM̄, slightly reduced to allow for rounding."""
     det = a * b - c * c
     found = [(b / det, a / det, -c / det)]
     if c < 0:
@@ -220,14 +220,14 @@ def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
     out = []
     for first, second, mixed in found:
         v, u, w = first + second + 2 * mixed, (first + second - 2 * mixed) / 4, (first - second) / 2
-        # a little smaller, by more than rounding: what is paid grows with B
+        # reduced by more than the rounding error, which is valid as the cost increases with B
         u, v, w = ((1 - Fraction(1, 2**36)) * value for value in (u, v, w))
         u -= u * Fraction(1, 2**48)
         out.append(np.array([float(u), float(v), float(w)]))
     return out
 
 
-ROUNDS = MOST_HALVED  # each halves a cell once at most
+ROUNDS = MOST_HALVED  # a round halves each cell at most once
 
 
 def gram_search(
@@ -243,25 +243,25 @@ def gram_search(
     most: int = MOST_CELLS,
     known: float = 0.0,
 ) -> tuple[float, GramChain] | None:
-    """Return a lower bound on R_L by two rows, and its trees; None where it is not about them.
+    """Return a lower bound on R_L by two rows, and its trees; None if the bound does not apply or cannot help.
 
     Parameters
     ----------
     rows : tuple of int
-        Two.
+        Indices of the two rows.
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
     depth : int
     bias : float
     output_bias : {"none", "penalized", "free"}
     upper : float
-        The squared norm of some network through the points: the bound is at most that.
+        The squared norm of an interpolating network; caps the bound.
     goal : float
-        Relative distance to the cheapest network through the two rows that is known, at which the search ends.
+        Relative gap to the cheapest known network through the two rows, at which the search ends.
     most : int
-        Cells of a layer.
+        Maximal number of cells of a layer.
     known : float
-        Rows that a cheaper network goes through are left out: their bound is no better.
+        A known lower bound: rows that a cheaper network interpolates are skipped, as they cannot improve it.
     """
     pair = list(rows)
     try:
@@ -285,10 +285,10 @@ def gram_search(
 def _raised(
     task: TwoRows, layers: list[Cells], aim: float, most: int
 ) -> Iterator[tuple[float, tuple[str, ...]]]:
-    """Halve cells until their bound is ``aim`` or they are too many, and yield bounds and trees on the way."""
+    """Halve cells until the bound reaches ``aim`` or there are too many; yield each improved bound with its trees."""
     fresh = [np.arange(1) for _ in layers]
     asked: list[np.ndarray | None] = [None for _ in layers]
-    share, told = HALF, 0.0  # of a layer's part of what is missing: cells that lose more are halved
+    share, told = HALF, 0.0  # cells that lose more than this share of gap / layers are halved
     for _ in range(ROUNDS):
         for k in range(len(layers) - 1, -1, -1):
             checkpoint()
@@ -307,9 +307,9 @@ def _raised(
 
 
 def cheapest_network(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str) -> float:
-    """Return the squared norm of the best network through two rows that one look finds.
+    """Return the squared norm of the best network through two rows that a single short search finds.
 
-    The rows may be turned as one likes: a plane holds them, whatever their number of features.
+    The cost is invariant under rotations of the rows, so the search is in the plane that they span.
     """
     plane = np.linalg.qr(X.T)[1].T
     norms = [np.inf]
@@ -325,7 +325,7 @@ def cheapest_network(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, outp
 def _refine(
     task: TwoRows, layers: list[Cells], aim: float, share: float, gap: float
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-    """Halve the cells that keep the bound below ``aim``; return those to be paid again, up to what, and the share."""
+    """Halve the cells that keep the bound below ``aim``; return the cells to update, the limits and the new share."""
     at = np.array(task.starts)
     asked = np.full(len(at), aim)
     out, limits, halved = [], [], 0
@@ -348,7 +348,7 @@ def _refine(
 
 
 def _axes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the axis along which each cell is widest, measured by what a step loses."""
+    """Return the axis along which each cell is widest, measured by the error of a step."""
     a, b = low[:, 0], high[:, 0]
     u, v = low[:, 2], high[:, 2]
     widths = np.stack([

@@ -1,12 +1,12 @@
-r"""The weights of a deep network as one vector: outputs, gradients, Jacobians, and its distance to a local minimum.
+r"""The weights of a deep network as one vector: outputs, gradients, Jacobians, and first-order conditions.
 
 First-order conditions. Within the cell of its signs, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0. At a
 local minimum there are multipliers ν, and μ ≥ 0 on the pre-activations that are zero, with
 
 .. math:: 2W = \sum_i \nu_i \nabla Z_L(x_i) + \sum_{z = 0} \mu_z (2s_z - 1) \nabla z .
 
-Optima have many pre-activations at zero, so the gradient alone says little. What is returned is the smallest residual
-of this equation over ν and μ, relative to ‖2W‖: 0 at a local minimum of the cell.
+Many pre-activations are zero at an optimum, so the gradient alone does not measure stationarity.
+:func:`stationarity` returns the least residual of this equation over ν and μ, relative to ‖2W‖.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from covopt.network.base import with_neurons
 
 @dataclass(frozen=True)
 class Layout:
-    """Shapes of the layers, biases as last columns.
+    """Shapes of the layers, with the bias weights as last columns.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Layout:
 
     @cached_property
     def charged(self) -> np.ndarray:
-        """1 for weights whose square is counted, 0 for a free output bias."""
+        """Mask of the penalised weights: 1, or 0 for a free output bias."""
         marks = [np.ones(shape) for shape in self.shapes]
         if self.has_bias(self.depth - 1) and self.output_bias == "free":
             marks[-1][:, -1] = 0.0
@@ -85,7 +85,7 @@ class Layout:
         return np.column_stack([features, np.full(len(features), self.bias)])
 
     def forward(self, theta: np.ndarray, X: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return the inputs of every layer, lifted, and the pre-activations Z_1 … Z_L."""
+        """Return the inputs of every layer, with their constant β, and the pre-activations Z_1 … Z_L."""
         inputs, found, features = [], [], X
         for ell, w in enumerate(self.split(theta)):
             inputs.append(self.lift(features, ell))
@@ -96,7 +96,7 @@ class Layout:
     def pull_back(
         self, theta: np.ndarray, inputs: list[np.ndarray], found: list[np.ndarray], back: np.ndarray
     ) -> np.ndarray:
-        """Return the gradient of ⟨back, Z_L⟩ in the weights."""
+        """Return the gradient of ⟨back, Z_L⟩ with respect to the weights."""
         layers, parts = self.split(theta), []
         for ell in range(self.depth - 1, -1, -1):
             parts.append((back.T @ inputs[ell]).ravel())
@@ -160,7 +160,7 @@ def stationarity(
     gradient: np.ndarray | None = None,
     lam: float = 1.0,
 ) -> float | None:
-    """Return the relative residual of the first-order conditions; None where the network is too large to ask.
+    """Return the relative residual of the first-order conditions; None if the Jacobians would not fit into memory.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def stationarity(
     X : ndarray of shape (N, d)
     output_bias : {"none", "penalized", "free"}
     gradient : ndarray of shape (N, k), optional
-        ∇C(Z_L) where the network minimises C + λ‖W‖²: then ν is minus it. Without it ν is free.
+        ∇C(Z_L) for a network that minimises C + λ‖W‖²; it fixes ν = −∇C. By default ν is a free variable.
     lam : float
 
     Examples
@@ -182,7 +182,7 @@ def stationarity(
     """
     bias = network.bias if any(b is not None for b in network.biases or ()) else 0.0
     layout, theta = Layout.of_network(network, bias, output_bias)
-    if 8 * layout.size * len(X) * sum(layout.widths[1:]) > SMALL:  # bytes of all Jacobians
+    if 8 * layout.size * len(X) * sum(layout.widths[1:]) > SMALL:  # size of all Jacobians in bytes
         return None
     values, slopes = layout.jacobians(theta, X)
     target = 2.0 * lam * layout.charged * theta
@@ -219,7 +219,7 @@ def as_chain(network: Any) -> DeepReLUNetwork:
     Raises
     ------
     InputError
-        For anything else: a chain of linear maps and ReLUs is needed.
+        For anything but a chain of linear maps and ReLUs.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def as_chain(network: Any) -> DeepReLUNetwork:
 
 
 def check_kind(network: DeepReLUNetwork, bias: float, output_bias: str, slope: float = 0.0) -> None:
-    """Refuse a network with another β or slope than asked for, and one with biases that have no place.
+    """Refuse a network whose β or slope differs from the required one, or that has biases where none are allowed.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def as_shallow(network: DeepReLUNetwork, bias: float, output_bias: str) -> ReLUN
 
 
 def jacobian(network: Any, X: Any) -> np.ndarray:
-    """Return Jf(x) at every row of a table; on a kink that of the side where σ's argument is not positive.
+    """Return Jf(x) at every row of a table; at a kink σ'(0) is that of the negative side.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def jacobian(network: Any, X: Any) -> np.ndarray:
 
 
 def _from_layer(chain: DeepReLUNetwork, X: np.ndarray) -> list[np.ndarray]:
-    """Return J(α̃_ℓ → f)(x) with the inputs for α̃_0: L + 1 arrays of shape (N, k, n_ℓ), the last of identities."""
+    """Return J(α̃_ℓ → f)(x) for ℓ = 0 (the inputs) … L: arrays of shape (N, k, n_ℓ), the last one of identities."""
     slopes = [np.where(z > 0.0, 1.0, chain.slope) for z in chain.representations(X)[:-1]]
     eye = np.eye(chain.n_outputs)
     found = [np.broadcast_to(eye, (len(X), *eye.shape))]
@@ -323,7 +323,7 @@ def _from_layer(chain: DeepReLUNetwork, X: np.ndarray) -> list[np.ndarray]:
 
 
 def to_outputs(network: Any, X: Any) -> list[np.ndarray]:
-    """Return the Jacobians J(α̃_ℓ → f)(x) of the outputs in the pre-activations, ℓ = 1 … L.
+    """Return the Jacobians J(α̃_ℓ → f)(x) of the outputs with respect to the pre-activations, ℓ = 1 … L.
 
     Parameters
     ----------
@@ -354,12 +354,12 @@ def to_content(network: DeepReLUNetwork) -> dict[str, Any]:
 def from_content(
     content: dict[str, Any], n_inputs: int, n_outputs: int, bias: float, output_bias: str
 ) -> DeepReLUNetwork:
-    """Inverse of :func:`to_content`.
+    """Read a network that :func:`to_content` wrote.
 
     Parameters
     ----------
     content : dict
-        Parsed JSON, which is not believed.
+        Parsed JSON, which is validated.
     n_inputs, n_outputs : int
     bias : float
     output_bias : {"none", "penalized", "free"}

@@ -1,11 +1,11 @@
-r"""What a linear map costs, and how the cost grows with depth.
+r"""The representation cost of a linear map, and its expansion in the depth.
 
-A linear network of depth L that computes x ↦ Ax costs at least, and no more than,
+The least cost of a linear network of depth L that computes x ↦ Ax is
 
 .. math:: R_L(A) = \min_{W_L \cdots W_1 = A} \sum_\ell \|W_\ell\|_F^2 = L\,\|A\|_{2/L}^{2/L} = L \sum_i s_i(A)^{2/L}
 
-(Schatten's quasi-norm; Dai, Karzand and Srebro 2021, RK23 §2.2). It is also what a ReLU network must pay wherever its
-Jacobian is A: R_L(f) ≥ L ‖Jf(x)‖^{2/L}_{2/L} (RK23 Prop 7). Expanded in the depth, s^{2/L} = exp((2 log s)/L),
+(Schatten's quasi-norm; Dai, Karzand and Srebro 2021, RK23 §2.2). It is also a lower bound for every ReLU network with
+Jacobian A at some x: R_L(f) ≥ L ‖Jf(x)‖^{2/L}_{2/L} (RK23 Prop 7). Expanding s^{2/L} = exp((2 log s)/L) in 1/L gives
 
 .. math:: R_L(A) = L R^{(0)} + R^{(1)} + R^{(2)}/L + O(L^{-2}),\quad
     R^{(0)} = \mathrm{Rank} A,\; R^{(1)} = 2\log|A|_+,\; R^{(2)} = \tfrac12\|\log_+ A^TA\|_F^2
@@ -30,7 +30,7 @@ from covopt.exact.rounding import down, up
 
 @dataclass(frozen=True)
 class Expansion:
-    """L R⁽⁰⁾ + R⁽¹⁾ + R⁽²⁾/L, of a representation cost in the depth.
+    """The expansion L R⁽⁰⁾ + R⁽¹⁾ + R⁽²⁾/L of a representation cost in the depth.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Expansion:
     r2: float
 
     def at(self, depth: int) -> float:
-        """Return the three terms' sum at a depth.
+        """Return the sum of the three terms at a depth.
 
         Parameters
         ----------
@@ -52,12 +52,12 @@ class Expansion:
 
 
 def check_matrix(name: str, A: Any) -> np.ndarray:
-    """Return a finite matrix of doubles, or say what is wrong with it.
+    """Return a matrix of doubles, after checking that it is finite.
 
     Raises
     ------
     InputError
-        Where it has another number of dimensions, or an entry that is not finite.
+        If it is not two-dimensional, or has an entry that is not finite.
     """
     try:
         matrix = as_doubles(A)
@@ -75,12 +75,12 @@ def check_matrix(name: str, A: Any) -> np.ndarray:
 
 
 def check_depth(depth: Any, least: int = 2) -> int:
-    """Return the number of weight layers L, or say what is wrong with it.
+    """Return the number of weight layers L, after checking it.
 
     Raises
     ------
     InputError
-        Where it is no whole number, or below ``least``.
+        If it is not an integer, or below ``least``.
     """
     return check_count("depth", depth, least)
 
@@ -88,8 +88,8 @@ def check_depth(depth: Any, least: int = 2) -> int:
 def schatten(A: Any, p: float) -> float:
     r"""Return :math:`\sum_i s_i(A)^p`, the p-th power of Schatten's (quasi-)norm.
 
-    Singular values below max(m, n)·ε of the largest are zero: for small p rounding would count as rank,
-    (1e-16)^{1/5} = 6e-4.
+    Singular values below max(m, n)·ε times the largest count as zero: for small p their rounding errors would
+    contribute, (1e-16)^{1/5} = 6e-4.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def schatten(A: Any, p: float) -> float:
 
 
 def schatten_between(A: Any, p: float) -> tuple[float, float]:
-    r"""Enclose :math:`\sum_i s_i(A)^p`: two doubles that hold whatever rounding did.
+    r"""Return rigorous lower and upper bounds on :math:`\sum_i s_i(A)^p`, rounding errors included.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ def schatten_between(A: Any, p: float) -> tuple[float, float]:
     Returns
     -------
     low, high : float
-        A singular value whose sign rounding hides counts as zero in ``low`` only, so for small p they are far
-        apart where A is rank deficient.
+        A singular value that may be zero within rounding counts as zero in ``low`` only, so for small p and a
+        rank-deficient A the bounds are far apart.
 
     Examples
     --------
@@ -143,9 +143,9 @@ def schatten_between(A: Any, p: float) -> tuple[float, float]:
 
 
 def power_sum(values: np.ndarray, power: float, outward: Any) -> float:
-    """Return Σ v^p for v ≥ 0, moved outward by what the powers and the sum may err.
+    """Return Σ v^p for v ≥ 0, moved outward by the rounding error of the powers and the sum.
 
-    ``pow`` of the C library is taken to err by less than four units in the last place, the sum by one each.
+    It is assumed that ``pow`` of the C library errs by less than four units in the last place; each addition by one.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def power_sum(values: np.ndarray, power: float, outward: Any) -> float:
         total = math.inf
     for _ in range(6):
         total = outward(total)
-    # a power that underflows errs by units of the least double
+    # powers that underflow have an absolute error, in units of the least double
     lost = 4.0 * len(terms) * math.ulp(0.0)
     return max(outward(total + lost if outward is up else total - lost), 0.0)
 
@@ -209,7 +209,7 @@ def linear_network(A: Any, depth: int) -> list[np.ndarray]:
     Returns
     -------
     list of ndarray
-        The widths between are Rank A.
+        The hidden widths are Rank A.
 
     Examples
     --------
@@ -230,9 +230,9 @@ def linear_network(A: Any, depth: int) -> list[np.ndarray]:
 def linear_expansion(A: Any) -> Expansion:
     r"""Return R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a linear map.
 
-    For a ReLU network on a domain Ω they are those of x ↦ Ax where the projection of Ω on Im Aᵀ and A Ω (for R⁽²⁾
-    also AᵖΩ, 0 < p < 1) are completely positive, i.e. embed isometrically into an orthant (BN23 Thm 3 (3),
-    Prop 4 (3)).
+    They are also the coefficients of x ↦ Ax for ReLU networks on a domain Ω if the projection of Ω on Im Aᵀ and A Ω
+    (for R⁽²⁾ also AᵖΩ, 0 < p < 1) are completely positive, that is, embed isometrically into an orthant
+    (BN23 Thm 3 (3), Prop 4 (3)).
 
     Parameters
     ----------

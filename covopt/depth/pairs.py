@@ -1,19 +1,19 @@
-r"""What one or two rows alone cost: closed forms that bound the representation cost of the whole table from below.
+r"""Closed-form lower bounds on the representation cost, from one or two rows of the table.
 
-A network through all points is one through each pair of them, so R_L(X, Y) is at least that of any pair. With
-G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
+A network that interpolates the table interpolates each pair of rows, so R_L(X, Y) is at least the cost of any pair.
+With r_i = ‖y_i‖/‖x_i‖:
 
 - lipschitz, any bias: :math:`R_L \ge L\,(\|y_i - y_j\|/\|x_i - x_j\|)^{2/L}`: the network is Lipschitz with the
   product of the norms of its layers, and Σ‖W_ℓ‖² ≥ L Π‖W_ℓ‖^{2/L}.
-- row, β = 0: :math:`R_L \ge L\,r_i^{2/L}`, exactly for one point.
-- rows, β = 0: two rows are solved, for any angle and any outputs (:mod:`covopt.depth.two_rows`).
-- level, β > 0: one row, or two with one target, by a minimum over one number a layer (the same module).
+- row, β = 0: :math:`R_L \ge L\,r_i^{2/L}`, with equality for one point.
+- rows, β = 0: the cost of two rows, for any angle and any outputs (:mod:`covopt.depth.two_rows`).
+- level, β > 0: one row, or two with equal targets, by a minimum over one number per layer (the same module).
 
-**A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
+**Constant channel.** A neuron that carries β through the hidden layers costs 1 per layer, so with biases
 :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
 
-Every value here is rounded down: the pair is found in doubles, its bound computed again in fractions, the roots
-compared with their powers.
+All values are rounded down: the pair is chosen in floating point and its bound evaluated in rational arithmetic, with
+roots verified by their powers.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from covopt.depth.two_rows import LARGE, dot, exactly, level_value, products, tw
 from covopt.exact.rounding import below, down, root_down
 from covopt.limits import PIECE
 
-MOST_COMPARED = math.isqrt(PIECE)  # rows, each with each
-TRIED = 12  # pairs of each sign of x_i·x_j and of y_i·y_j: each is a search
+MOST_COMPARED = math.isqrt(PIECE)  # rows of which all pairs are compared
+TRIED = 12  # pairs for each combination of the signs of x_i·x_j and y_i·y_j: each needs a search
 
 TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
     "row": "row {rows} alone",
     "level": "rows {rows} with one target and biases",
     **dict.fromkeys(("rows", "quadrant", "obtuse", "apart", "acute"), "rows {rows} alone, exactly"),
-}  # the last four in files of older versions
+}  # the last four occur only in files of older versions
 
 
 @dataclass(frozen=True)
 class PairBound:
-    """A lower bound on R_L by one or two rows.
+    """A lower bound on R_L from one or two rows.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class PairBound:
     kind : str
         One of :data:`TITLES`.
     rows : tuple of int
-        On which it rests.
+        The rows that it uses.
     channel : bool
-        Whether it goes over the network without biases on (x, β), with the constant channel paid.
+        Whether it bounds the network without biases on (x, β) and subtracts the cost of the constant channel.
     """
 
     value: float
@@ -67,7 +67,7 @@ class PairBound:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Short description of the bound."""
         text = TITLES[self.kind].format(rows=" and ".join(map(str, self.rows)))
         return f"{text}, the bias as a constant channel" if self.channel else text
 
@@ -108,7 +108,7 @@ def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bi
 def _candidates(
     X: np.ndarray, Y: np.ndarray, bias: float, depth: int, output_bias: str
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield kinds and rows on which a bound may be large, chosen in doubles."""
+    """Yield kinds of bounds with rows for which they may be large, chosen in floating point."""
     if len(X) > 1:
         yield "lipschitz", _steepest(_unit(X), _unit(Y))
     if bias > 0.0 and output_bias == "free":
@@ -132,7 +132,7 @@ def _candidates(
 
 
 def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of unit rows that look dearest."""
+    """Yield the pairs of unit rows with the largest estimated cost."""
     i, j = np.triu_indices(len(units), 1)
     cosine, moment = (units @ units.T)[i, j], (rates @ rates.T)[i, j]
     own = (rates**2).sum(axis=1)
@@ -147,10 +147,10 @@ def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple
     through = cost(np.maximum(p + q - 2.0 * cosine * moment, 0.0) / square, spread / square)
     for good, guess in (
         (acute & alike & (square > 1e-12), through),
-        # without an entry off the diagonal, which is valid: the better the pair, the dearer
+        # estimated with a diagonal Λ, which is feasible
         (~acute & alike, cost(p + q, spread)),
         (~acute & ~alike, cost(p + q, p * q)),
-        # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
+        # the cost grows as the angle decreases: at L = 2 both rates are divided by the sine
         (acute & ~alike, cost(p + q, p * q) / square ** (1.0 / depth)),
     ):
         which = np.flatnonzero(good & np.isfinite(guess))
@@ -159,7 +159,7 @@ def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple
 
 
 def _dearest_level(X: np.ndarray, Y: np.ndarray, bias: float) -> tuple[int, ...]:
-    """Return the row that is dearest alone, or two rows with equal targets; none without biases, or of many rows."""
+    """Return the most costly row, or pair of rows with equal targets; empty without biases or with many rows."""
     if bias == 0.0 or len(X) > MOST_COMPARED:
         return ()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -170,7 +170,7 @@ def _dearest_level(X: np.ndarray, Y: np.ndarray, bias: float) -> tuple[int, ...]
         both = np.where(
             gram >= 0.0, run / (np.outer(own, own) - gram**2), 1.0 / own[:, None] + 1.0 / own[None]
         )
-        # the larger this, the dearer: of one row on the diagonal
+        # the cost increases with these values; those of single rows are on the diagonal
         np.fill_diagonal(both, 1.0 / own)
         size = np.where((Y[:, None] == Y[None]).all(axis=2), both * (Y**2).sum(axis=1), -1.0)
     i, j = divmod(int(np.argmax(np.nan_to_num(size, nan=-1.0))), len(X))
@@ -178,7 +178,7 @@ def _dearest_level(X: np.ndarray, Y: np.ndarray, bias: float) -> tuple[int, ...]
 
 
 def _steepest(X: np.ndarray, Y: np.ndarray) -> tuple[int, int]:
-    """Return the pair with the largest ‖y_i − y_j‖/‖x_i − x_j‖, to rounding; of many rows only of neighbours."""
+    """Return the pair with the largest ‖y_i − y_j‖/‖x_i − x_j‖ up to rounding; in large tables among neighbours."""
     if len(X) > MOST_COMPARED and X.shape[1]:
         orders = np.argsort(X, axis=0, kind="stable")
         first, second = orders[:-1].ravel(), orders[1:].ravel()
@@ -199,14 +199,14 @@ def _slopes(runs: np.ndarray, rises: np.ndarray) -> np.ndarray:
 
 
 def _unit(table: np.ndarray) -> np.ndarray:
-    """Return a table times a power of two, its largest entry in [1/2, 1), so that squares do not overflow."""
+    """Return the table scaled by a power of two to a largest entry in [1/2, 1), so that squares do not overflow."""
     return np.ldexp(table, -int(np.frexp(np.abs(table).max(initial=0.0))[1]))
 
 
 def recompute(
     bound: PairBound, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
 ) -> float:
-    """Return the value of a bound again from its rows; zero where its conditions do not hold.
+    """Recompute a bound from its rows; return zero if its conditions do not hold.
 
     Parameters
     ----------
@@ -228,11 +228,11 @@ def recompute(
     table = np.column_stack([X, np.full(len(X), bias)]) if bias > 0.0 else X
     gram, moments = (products(*map(exactly, part[[rows[0], rows[-1]]])) for part in (table, Y))
     if level:
-        # two rows with one target, or one
+        # two rows with equal targets, or one row
         start = two_rows_cost(gram, (Fraction(1),) * 3, 1) if len(rows) == 2 else 1 / gram[0]
         start, target = Fraction(bias) ** 2 * Fraction(start), moments[0] / Fraction(bias) ** 2
         if (Y[rows[0]] != Y[rows[-1]]).any() or not Fraction(1, LARGE) < target < LARGE:
-            return 0.0  # far from one: left to other bounds
+            return 0.0  # s is too large or too small for this bound
         return level_value(start, target, depth, penalized=output_bias == "penalized")
     value = 0.0
     if bound.kind != "row":
@@ -249,5 +249,5 @@ def _apart_squared(first: list[Fraction], second: list[Fraction]) -> Fraction:
 
 
 def _power(square: Fraction, depth: int) -> float:
-    """Return L·square^{1/L} from below."""
+    """Return a lower bound on L·square^{1/L}."""
     return below(depth * Fraction(root_down(square, depth)))

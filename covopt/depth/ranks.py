@@ -1,10 +1,10 @@
 r"""The Jacobian rank of a network, :math:`\mathrm{Rank}_J f = \max_x \mathrm{Rank}\, Jf(x)` (RK23, BN23).
 
-It is found on the linear pieces of the network over a box, in integers. A piece is a polytope, held by its vertices
-in homogeneous integer coordinates and by the inequalities that are tight at each of them. A neuron is affine on it;
-where its values at the vertices have both signs, its kink cuts the piece in two, both of full dimension, and the new
-vertices lie on the edges between vertices of opposite sign. Doubles are dyadic rationals, so weights, values and
-vertices are integers up to positive factors, and every sign is exact.
+It is computed on the linear pieces of the network over a box, in integer arithmetic. A piece is a polytope, stored as
+its vertices in homogeneous integer coordinates and the inequalities that are tight at each of them. Each neuron is
+affine on it. If its values at the vertices have both signs, its kink cuts the piece into two of full dimension, and
+the new vertices lie on the edges between vertices of opposite sign. Doubles are dyadic rationals, so weights, values
+and vertices are integers up to positive factors, and all signs are exact.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from covopt.network import DeepReLUNetwork
 
 
 class Polytope(NamedTuple):
-    """A polytope of full dimension: vertices (n_1 … n_d, n_0) for n_i/n_0, and what is tight at each."""
+    """A full-dimensional polytope: vertices n_i/n_0 as (n_1 … n_d, n_0), and the inequalities tight at each."""
 
     vertices: tuple[tuple[int, ...], ...]
     tight: tuple[frozenset[int], ...]
 
     @property
     def centre(self) -> tuple[Fraction, ...]:
-        """The mean of the vertices, an interior point."""
+        """Mean of the vertices, an interior point."""
         dim, count = len(self.vertices[0]) - 1, len(self.vertices)
         return tuple(
             sum((Fraction(v[i], v[-1]) for v in self.vertices), Fraction(0)) / count for i in range(dim)
@@ -75,9 +75,9 @@ def cut(polytope: Polytope, values: Sequence[int], name: int) -> tuple[Polytope,
     ----------
     polytope : Polytope
     values : sequence of int
-        At the vertices, times their last coordinate.
+        Values at the vertices, times the last coordinate of each.
     name : int
-        Of the new inequality, not in use yet.
+        Unused number for the new inequality.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def cut(polytope: Polytope, values: Sequence[int], name: int) -> tuple[Polytope,
 
 
 def _whole(values: Sequence[Fraction]) -> list[int]:
-    """Return a positive multiple in integers."""
+    """Return a positive multiple whose entries are integers."""
     common = lcm(*(value.denominator for value in values))
     return [int(value * common) for value in values]
 
@@ -126,8 +126,8 @@ def _whole(values: Sequence[Fraction]) -> list[int]:
 def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[float]) -> Iterator[Piece]:
     """Yield the linear pieces of a network over a box, each once, exactly.
 
-    Neurons cut one after the other, layer by layer. A neuron that vanishes on a whole piece cuts nothing: on both
-    sides of its kink the network is the same there.
+    The kinks of the neurons cut the box one after another, layer by layer. A neuron that vanishes on a whole piece
+    does not cut it, since its output is zero there.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[f
     Yields
     ------
     Piece
-        Two neighbours may carry the same map: the pieces are those of the activation patterns.
+        Neighbouring pieces may have the same map: there is one piece for each activation pattern.
     """
     dim, slope, bias = chain.n_inputs, Fraction(chain.slope), Fraction(chain.bias)
     exact = [
@@ -188,7 +188,7 @@ def _split(polytope: Polytope, found: np.ndarray, used: int) -> Iterator[tuple[P
             stack.append((piece, (*active, most > 0)))
 
 
-MOST_INPUTS = 16  # a box is held by its corners
+MOST_INPUTS = 16  # a box is stored by its 2^d corners
 
 
 @dataclass(frozen=True)
@@ -198,13 +198,13 @@ class JacobianRank:
     Attributes
     ----------
     lower, upper : int
-        lower is attained at ``point``; upper is the thinnest layer where not all pieces were looked at.
+        ``lower`` is attained at ``point``; ``upper`` is the least width if not all pieces were visited.
     n_pieces : int
-        Linear pieces that were looked at.
+        Number of linear pieces that were visited.
     complete : bool
-        Whether these are all.
+        Whether all pieces were visited.
     point : ndarray of shape (d,)
-        Where the rank is ``lower``, in the interior of a piece, rounded to doubles.
+        A point of rank ``lower`` in the interior of a piece, rounded to doubles.
     """
 
     lower: int
@@ -215,7 +215,7 @@ class JacobianRank:
 
     @property
     def rank(self) -> int | None:
-        """The rank where the bracket is closed, else None."""
+        """The rank if lower = upper, else None."""
         return self.lower if self.lower == self.upper else None
 
 
@@ -224,9 +224,9 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
 
     .. math:: \max_{x \in \Pi_i [low_i, high_i]} \mathrm{Rank}\, Jf(x),
 
-    over the interiors of the linear pieces, which are found in integer arithmetic
-    (:func:`covopt.depth.ranks.linear_pieces`); the rank on each is decided by elimination in integers as well. It
-    bounds the bottleneck rank and, times L, the leading term of the representation cost from below
+    over the interiors of the linear pieces, which are enumerated in integer arithmetic
+    (:func:`covopt.depth.ranks.linear_pieces`); the rank on each is computed by integer elimination. It is a lower
+    bound on the bottleneck rank and on the leading coefficient of the representation cost
     (RK23 Theorem 1, BN23 §2): Rank_J f ≤ lim R_L(f)/L ≤ Rank_BN f.
 
     Parameters
@@ -235,7 +235,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     low, high : float or array_like of shape (d,)
         The box.
     max_pieces : int
-        Where they run out the rank is bracketed: by the best piece so far and the thinnest layer.
+        Limit on the pieces. Beyond it the rank is bracketed by the best piece so far and the least width.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     Raises
     ------
     InputError
-        Where the box does not fit the network, is empty or infinite, or has more than 16 dimensions.
+        If the box does not fit the network, is empty or unbounded, or has more than 16 dimensions.
 
     Examples
     --------
@@ -291,8 +291,8 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
 def ranks_at(network: Any, X: Any) -> np.ndarray:
     """Return the numerical rank of Jf(x) at every row of a table.
 
-    A singular value counts where its enclosure (:mod:`covopt.exact.definite`) lies above 1e-12 of the largest:
-    the Jacobian is a product of L matrices, and what is smaller may be their rounding. :func:`jacobian_rank`
+    A singular value counts if its enclosure (:mod:`covopt.exact.definite`) lies above 1e-12 times the largest:
+    the Jacobian is a product of L matrices, and smaller values may be rounding errors. :func:`jacobian_rank`
     is exact.
 
     Parameters
@@ -317,10 +317,10 @@ def ranks_at(network: Any, X: Any) -> np.ndarray:
 
 
 def bottleneck_rank_up(network: Any) -> int:
-    r"""Return an upper bound on the bottleneck rank: f factors through the least rank of a weight matrix.
+    r"""Return the least rank of a weight matrix, an upper bound on the bottleneck rank.
 
     Rank_BN f is the least k such that f = h ∘ g with piecewise linear g: ℝᵈ → ℝᵏ and h (BN23 §2). With
-    W_ℓ = UVᵀ of rank k, g is Vᵀ of what comes before layer ℓ. The ranks are those of the doubles, exactly.
+    W_ℓ = UVᵀ of rank k, g is Vᵀ applied to the inputs of layer ℓ. The ranks of the matrices of doubles are exact.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A deep network with a bracket of the representation cost, and the file that carries both."""
+"""A deep network with upper and lower bounds on the representation cost, and its file format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = 1
 
 @dataclass(eq=False, repr=False)
 class DeepSolution(Predicts):
-    """A network of depth L through the points, and bounds on the norm of every such network.
+    """An interpolating network of depth L, and lower bounds on the norm of all such networks.
 
     Attributes
     ----------
@@ -40,10 +40,10 @@ class DeepSolution(Predicts):
     depth : int
         L, the number of weight layers.
     bounds : list of covopt.depth.bounds.Bound
-        Lower bounds on R_L(X, Y), best first, each with what it rests on; ``covopt.verify`` computes them again.
+        Lower bounds on R_L(X, Y), best first, each with its proof; ``covopt.verify`` recomputes them.
     status : Status
-        CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: the network is the best that descent
-        found, the lower bound is valid.
+        CERTIFIED if the relative gap is at most ``tol``; else HEURISTIC: the network is the best that descent found,
+        and the lower bound is valid.
     data : Data
     """
 
@@ -60,7 +60,7 @@ class DeepSolution(Predicts):
     lam: float | None = None  # with a loss: see DeepFit
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
-    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, as in Solution
+    timings: dict[str, float] = field(default_factory=dict)  # seconds per stage, as in Solution
 
     _FORMAT: ClassVar[str] = FORMAT
     _LAYOUT: ClassVar[Any] = DEEP_SOLUTION
@@ -73,12 +73,12 @@ class DeepSolution(Predicts):
 
     @property
     def objective(self) -> float:
-        """What is bracketed: the cost."""
+        """The bracketed quantity: the cost."""
         return self.cost
 
     @property
     def lower_bound(self) -> float:
-        """Valid: no network of this depth through the points has a smaller squared norm."""
+        """Best lower bound: no interpolating network of this depth has a smaller squared norm."""
         return max((bound.value for bound in self.bounds), default=0.0)
 
     @property
@@ -88,7 +88,7 @@ class DeepSolution(Predicts):
 
     @property
     def residual(self) -> float:
-        """Max |f(x_i) − y_i| relative to max |y|."""
+        """Residual max |f(x_i) − y_i| relative to max |y|."""
         size = float(np.abs(self.data.Y).max(initial=0.0))
         outputs = self.network.representations(self.data.X)[-1]
         miss = float(np.abs(outputs - self.data.Y).max(initial=0.0))
@@ -96,18 +96,18 @@ class DeepSolution(Predicts):
 
     @property
     def balance(self) -> float:
-        """The largest |‖W_{ℓ,i·}‖² + b_{ℓ,i}² − ‖W_{ℓ+1,·i}‖²| of a neuron, relative to ‖W‖²/L: 0 at a local minimum.
+        """Largest |‖W_{ℓ,i·}‖² + b_{ℓ,i}² − ‖W_{ℓ+1,·i}‖²| over all neurons, relative to ‖W‖²/L.
 
-        RK23 Proposition 12.
+        It is 0 at a local minimum (RK23 Proposition 12).
         """
         most = max((float(np.abs(part).max(initial=0.0)) for part in balance(self.network)), default=0.0)
         return most * self.depth / self.cost if self.cost > 0 else 0.0
 
     @property
     def stationarity(self) -> float | None:
-        """Residual of the first-order conditions in the cell of its signs, relative: 0 at a local minimum.
+        """Relative residual of the first-order conditions in the activation cell; 0 at a local minimum.
 
-        None for networks whose Jacobians would fill the memory.
+        None for networks whose Jacobians would not fit into memory.
         """
         return stationarity(self.network, self.data.X, self.output_bias)
 
@@ -152,12 +152,12 @@ class DeepSolution(Predicts):
 
     # ------------------------------------------------------------------ checking
     def claims(self, X: Any = None, Y: Any = None) -> list[Check]:
-        """Check every claim from the raw data, with an oracle run of its own.
+        """Check every claim from the raw data, with a separate run of the oracle.
 
         Parameters
         ----------
         X, Y : array_like, optional
-            A table that must be the one that was solved.
+            A table to be compared with the one that was solved.
 
         Returns
         -------
@@ -196,12 +196,12 @@ class DeepSolution(Predicts):
         return f"R_{self.depth}"
 
     def asked(self) -> Asked:
-        """Return what the bounds are about, from the raw table."""
+        """Return the problem that the bounds refer to, from the raw table."""
         data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
         return Asked(data, self.depth, self.output_bias, self.cost)
 
     def _fits(self, data: Data) -> Check:
-        """Check that the network is one of the depth, the bias and the output bias that are claimed."""
+        """Check that the network has the claimed depth, bias and output bias."""
         network = self.network
         fits = len(network.weights) == self.depth and network.n_inputs == data.n_features
         fits = fits and network.n_outputs == data.n_outputs and network.slope == 0.0
@@ -242,7 +242,7 @@ class DeepSolution(Predicts):
     @classmethod
     @damaged("the solution file")
     def from_dict(cls, content: dict[str, Any]) -> DeepSolution:
-        """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``).
+        """Read what :meth:`to_dict` wrote; checks only the form of the content (see ``covopt.verify``).
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class DeepSolution(Predicts):
         Raises
         ------
         SolutionFileError
-            Where the content is something else, of another schema, or damaged.
+            If the content is not a solution, has another schema, or is damaged.
         """
         check_format(content, cls._FORMAT)
         check_content(content, cls._LAYOUT)

@@ -1,4 +1,4 @@
-"""Certificates of deep networks as JSON types and back, by the types of their fields."""
+"""Conversion of the certificates of deep networks to JSON types and back, by the types of their fields."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from covopt.files.schema import Kind, check_content, flag, number, record, rows,
 
 
 class Listed:
-    """A dataclass that stands in files as the list of its fields, the last ones left out where they are defaults."""
+    """Base of dataclasses that are written as the list of their fields, without trailing default values."""
 
     listed: ClassVar[bool] = True
 
 
 def to_json(value: Any) -> Any:
-    """Return dataclasses, arrays, tuples and lists as JSON types; numbers as they are.
+    """Return a value as JSON types: dataclasses, arrays, tuples and lists are converted, numbers kept.
 
     Parameters
     ----------
@@ -46,19 +46,19 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: Any, content: Any) -> Any:
-    """Return what :func:`to_json` made of a value of some type.
+    """Return the value of the given type that :func:`to_json` converted.
 
     Parameters
     ----------
     kind : type
         A dataclass, or the type of one of its fields.
     content : object
-        Parsed JSON, which is not believed.
+        Parsed JSON, which is validated.
 
     Raises
     ------
     ValueError, TypeError, LookupError
-        Where the content is something else.
+        If the content does not fit the type.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def from_json(kind: Any, content: Any) -> Any:
         check_content(content, wanted, "an entry")
         return make(content)
     origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):  # of something and None
+    if origin in (Union, UnionType):  # optional types
         return None if content is None else from_json(inner[0], content)
     if origin in (tuple, list):
         check_content(content, rows, "an entry")

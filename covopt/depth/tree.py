@@ -1,8 +1,8 @@
-r"""The tree bound: every neuron gets its own copy of the layers below, and the network becomes a convex problem.
+r"""The tree bound: giving every neuron its own copy of the layers below turns the problem into a convex one.
 
 With a(w) = σ(X̃w), let B_1(c) = {√c r g + βs1 : r² + s² ≤ 1, g ∈ conv ±a(w), ‖w‖ ≤ 1} and B_{ℓ+1}(c) likewise with
-conv ±σ(B_ℓ(c)). The pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) when c_ℓ = ‖W_ℓ‖², by
-induction, and ‖u‖² + v² ≥ 2‖u‖|v| for the last two layers, so for one output
+conv ±σ(B_ℓ(c)). By induction, the pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) for c_ℓ = ‖W_ℓ‖².
+With ‖u‖² + v² ≥ 2‖u‖|v| for the last two layers, for one output
 
 .. math::
     R_L \ge \min_{c \in \mathbb{R}_+^{L-2}} \sum_\ell c_\ell + 2\,\tilde\gamma(c), \qquad
@@ -16,17 +16,16 @@ path norm of E and Wojtowytsch 2020; the Lagrangian dual of Wang, Ergen and Pila
 .. math:: \langle\nu, \sigma(z)\rangle \le \langle\nu_T - \mu, z\rangle, \qquad
     \max_{z \in B_\ell(c)} \langle\nu', z\rangle^2 \le c_\ell\, h_\ell(\nu')^2 + \beta^2 (\nu' \cdot 1)^2,
 
-so one vector μ for each sign and each T bounds h_{ℓ+1}(ν) by h_ℓ of the children ν_T − μ. In a family of
-vectors whose
-children are multiples of its members, up to a rest δ that costs Σ|δ_i| h_ℓ(e_i), h_1 of the members gives
-h_2, h_3, … at every c. log h_ℓ is convex in log c (products, sums, maxima and powers of posynomials are), so
-on a box its values at the corners bound it by one exponential, and the minimum over c is bounded box by box.
+so one vector μ for each sign and each T bounds h_{ℓ+1}(ν) by h_ℓ of the children ν_T − μ. Take a family of vectors
+whose children are multiples of its members, up to a remainder δ that adds Σ|δ_i| h_ℓ(e_i). Then h_1 of the members
+gives h_2, h_3, … at every c. log h_ℓ is convex in log c (like products, sums, maxima and powers of posynomials), so
+its values at the corners of a box give an affine upper bound in log c, and the minimum over c is bounded on each box.
 
-With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ scaled into the constraint; with a free one λ ⟂ 1.
+With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)² for feasible λ; with a free one λ ⟂ 1.
 
-The least over the sizes c of the layers is certified by branch and bound over boxes of log c, here and for fits
-(:mod:`covopt.depth.dual_trees`): interpolation has λ = 1 and D(p) = p⟨λ, y⟩, less p²β²(λ·1)²/4 where the output bias
-costs.
+The minimum over the layer norms c is certified by branch and bound over boxes of log c, here and for fits
+(:mod:`covopt.depth.dual_trees`). Interpolation is the case with weight decay 1 and D(p) = p⟨λ, y⟩, minus
+p²β²(λ·1)²/4 if the output bias is penalised.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ import numpy as np
 from covopt.exact.rounding import SLIP, down, up
 from covopt.limits import checkpoint
 
-LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing; files rest on it
-MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
+LEAST_SHARE = 1e-7  # least c relative to the upper bound, smaller c count as zero; files depend on it
+MOST_LAYERS = 12  # largest depth for which the bound is computed: a box of c has 2^{L−2} corners
 
 
 def corners_of(dim: int) -> np.ndarray:
-    """Return the corners of the unit cube, a column for each."""
+    """Return the corners of the unit cube, as columns."""
     return np.array(list(product((0.0, 1.0), repeat=dim))).T
 
 
@@ -60,19 +59,19 @@ def branch_and_bound(
     tol: float,
     most: int,
 ) -> float:
-    """Halve boxes of log c, the one with the least bound first, and return the least bound in the end.
+    """Minimise over boxes of log c by branch and bound, best bound first, and return the final lower bound.
 
     Parameters
     ----------
     box : callable
-        Returns a bound on a box, and a value in it.
+        Returns a lower bound on a box, and a value in it.
     low, high : ndarray of shape (dim,)
     best : float
-        Nothing above it is looked for.
+        A known upper bound on the minimum.
     tol : float
-        Relative, between the least bound and the least value.
+        Relative gap between the least bound and the least value, at which the search ends.
     most : int
-        Boxes.
+        Maximal number of boxes.
     """
     bound, value = box(low, high)
     heap: list[tuple[float, int, Any]] = [(bound, 0, (low, high))]
@@ -92,23 +91,23 @@ def branch_and_bound(
 
 
 class Dual(Protocol):
-    """What a search asks of a dual: H(c) from above, D(p) from below for p = 2λ/H, and where D is greatest."""
+    """Interface of a dual vector: upper bounds on H(c), lower bounds on D(p) for p = 2λ/H, and a maximiser of D."""
 
     @property
     def best(self) -> float:
-        """Where D is greatest, or nearly."""
+        """An approximate maximiser of D."""
 
     def heights(self, c: np.ndarray) -> np.ndarray:
-        """Return H at the columns of c."""
+        """Return upper bounds on H at the columns of c."""
 
     def at(self, p: float) -> float:
-        """Return D(p) from below; D is concave."""
+        """Return a lower bound on D(p); D is concave."""
 
 
 class Search:
-    """The least of λΣc + D(2λ/H(c)) over c, D the best of several duals on each box of log c.
+    """Minimise λΣc + D(2λ/H(c)) over c, with the best of several dual vectors on each box of log c.
 
-    Without biases all c are the same, by the means' inequality.
+    Without biases all c_ℓ may be taken equal, by the inequality of arithmetic and geometric means.
 
     Parameters
     ----------
@@ -117,36 +116,36 @@ class Search:
     depth : int
     bias : float
     upper : float
-        Nothing above it is looked for.
+        The lower bound is not raised beyond it.
     """
 
     def __init__(self, duals: Sequence[Dual], lam: float, depth: int, bias: float, upper: float) -> None:
         self.duals, self.lam, self.upper = duals, lam, upper
         self.layers = depth - 2
         self.dim = self.layers if bias > 0.0 else 1
-        self.weight = self.layers / self.dim  # of Σc over the coordinates
+        self.weight = self.layers / self.dim  # multiplicity of each coordinate in Σc
         self.corners = corners_of(self.dim)
 
     def run(self, tol: float, most: int) -> float:
-        """Return the least over c from below.
+        """Return a lower bound on the minimum over c.
 
         Parameters
         ----------
         tol : float
-            Relative, between the least bound and the least value.
+            Relative gap between the least bound and the least value, at which the search ends.
         most : int
-            Boxes.
+            Maximal number of boxes.
         """
         cutoff = self.upper / self.lam
         least = LEAST_SHARE * cutoff
         start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
         found = branch_and_bound(self._box, *start, self.upper, tol=tol, most=most)
-        # c below the least is charged nothing; λΣc above the cutoff is above the upper bound
+        # smaller c count as zero, which ``lost`` accounts for; beyond the cutoff λΣc exceeds the upper bound
         lost = up(2.0 * self.layers * up(least * self.lam))
         return max(0.0, down(min(self.upper, found) - lost))
 
     def _box(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-        """Return a bound on a box, and a value in it."""
+        """Return a lower bound on a box, and a value in it."""
         x = low[:, None] + (high - low)[:, None] * self.corners
         middle = 0.5 * (low + high)
         c = np.exp(np.column_stack([x, middle]))
@@ -165,7 +164,7 @@ class Search:
         return best, value if math.isfinite(value) else math.inf
 
     def _bound(self, dual: Dual, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-        """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
+        """Return a lower bound on λΣc + D(2λ/h) on a box for one dual, by its corner value or the chord of D."""
         price = self.lam * self.weight
         least = 2.0 * self.lam / float(tops.max()) * (1.0 - SLIP)
         found = price * float(np.exp(low).sum()) * (1.0 - SLIP) + dual.at(min(least, dual.best))
@@ -184,9 +183,9 @@ class Search:
 
 
 def least_on_box(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-    """Bound Σe^x + e^{log_gain − s·x} on a box from below, to rounding of the size that is returned with it.
+    """Return a lower bound on Σe^x + e^{log_gain − s·x} over a box, and the scale of its rounding error.
 
-    The function is convex, so any point gives a lower bound by its tangent.
+    The function is convex, so its tangent at any point is a lower bound.
     """
     at = minimise(s, log_gain, low, high)
     rest = math.exp(log_gain - float(s @ at))
@@ -199,9 +198,9 @@ def least_on_box(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarr
 def affine_majorant(
     logs: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Return s ≥ 0 and r with s·x + r above a convex function of x on a box, given its values at the corners x."""
+    """Return s ≥ 0 and r such that s·x + r majorises a convex function on a box, from its values at the corners x."""
     dim = len(low)
-    # the mean rise along each axis is the slope of the majorant
+    # slope of the majorant: the mean rise along each axis
     grid = logs.reshape((2,) * dim)
     rises = [float((grid.take(1, axis=i) - grid.take(0, axis=i)).mean()) for i in range(dim)]
     s = np.maximum(np.array(rises) / (high - low), 0.0)
@@ -209,7 +208,7 @@ def affine_majorant(
 
 
 def minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return nearly the minimiser of Σe^x + e^{log_gain − s·x} over a box: bisection on the last term's size."""
+    """Return an approximate minimiser of Σe^x + e^{log_gain − s·x} over a box, by bisection on the last term."""
     floor, ceiling = log_gain - float(s @ high), log_gain - float(s @ low)
     with np.errstate(divide="ignore"):
         logs = np.log(s)

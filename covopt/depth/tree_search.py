@@ -1,11 +1,10 @@
-r"""Multipliers for the tree bound: cutting planes for three layers, then a family that is closed for every depth.
+r"""Multipliers for the tree bound: cutting planes for three layers, then a closed family that serves every depth.
 
-At L = 3 and a fixed c, max ⟨λ, y⟩ s.t. |⟨λ, σ(z)⟩| ≤ 1 for z ∈ B_1(c) is a linear program with a cut for each z. The
-oracle is exact: for each sign and each set T of rows with positive multiplier, min over 0 ≤ μ ≤ λ⁻ of
-max_{z ∈ B_1(c)} ⟨λ_T − μ, z⟩ (σ is linear on T, −σ is concave), a small linear program over the points of
-B_1(c) met so
-far, with the shallow oracle's answer as the next point; its multipliers give the z that attains the maximum. What is
-found here is checked by :mod:`covopt.depth.tree`; nothing here is believed.
+At L = 3 and a fixed c, max ⟨λ, y⟩ s.t. |⟨λ, σ(z)⟩| ≤ 1 for z ∈ B_1(c) is a linear program with one cut for each z.
+The separation is exact: for each sign and each set T of rows with positive multiplier it solves min over 0 ≤ μ ≤ λ⁻
+of max_{z ∈ B_1(c)} ⟨λ_T − μ, z⟩ (σ is linear on T, −σ is concave). This is a small linear program over the points of
+B_1(c) found so far, to which the shallow oracle adds the next point; its dual variables give the maximising z. The
+results are heuristic; :mod:`covopt.depth.tree` proves the bound from them.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from covopt.exact.rank import NEAR, row_span
 from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
-WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
-TIGHT = 3e-5  # of a height: by that much more a child of many sets may cost, or the least over c be missed
-MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
-SIDES = 8  # half a polygon about the circle: two per cent are lost at most
+WELL_BELOW = 0.95  # children below this multiple of the height are not improved
+TIGHT = 3e-5  # relative loss allowed for a child of many sets, and for the minimum over c
+MOST_CUTS = 2000  # splits per vector; beyond, weak but valid children cover the open sets
+SIDES = 8  # half the sides of a polygon around the unit circle, which loses at most two per cent
 
 
 class TreeSearch:
@@ -34,13 +33,13 @@ class TreeSearch:
     Parameters
     ----------
     lifted : ndarray of shape (n, D)
-        Rows (x, β), at most six or seven.
+        Rows (x, β); without ``levels`` at most six or seven.
     targets : ndarray of shape (n,)
     bias : float
     free : bool
         Keep λ ⟂ 1.
     tol : float
-        Relative, of the height at which a μ is good enough.
+        Relative gap of the height at which μ is accepted.
     """
 
     def __init__(
@@ -57,11 +56,11 @@ class TreeSearch:
         self.tol = tol
 
     def use(self, c: float) -> None:
-        """Set c_1, forgetting the points of B_1 at another."""
+        """Set c_1 and drop the points of B_1 found for another value."""
         self._c, self._points = c, []
 
     def _attain(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return max over z ∈ B_1(c) of ⟨ν, z⟩ and the z."""
+        """Return max over z ∈ B_1(c) of ⟨ν, z⟩ and a maximiser z."""
         activations, height = np.zeros(len(vector)), 0.0
         asked = np.ascontiguousarray(vector[self._live])
         found = self._oracle.price(asked, max_neurons=1).neurons if asked.any() else self._rows[:0]
@@ -85,9 +84,9 @@ class TreeSearch:
         ----------
         base, room : ndarray of shape (n,)
         enough : float
-            A value below it is not improved.
+            Stop once the value is at most this.
         whole : bool
-            Begin with μ = room.
+            Start with μ = room.
         """
         index = np.flatnonzero(room)
         mu = room.copy() if whole else np.zeros(len(base))
@@ -117,7 +116,7 @@ class TreeSearch:
         return best, best_mu, attained
 
     def _price(self, vector: np.ndarray, cuts: list[np.ndarray]) -> float:
-        """Return h_2(ν; c) and note the activations that attain the maxima."""
+        """Return h_2(ν; c) and append the maximising activations to ``cuts``."""
         worst = 0.0
         for sign, on in needs(vector):
             checkpoint()
@@ -130,12 +129,12 @@ class TreeSearch:
         return worst
 
     def multipliers(self, *, tol: float = 3e-4, max_rounds: int = 40) -> tuple[np.ndarray, float]:
-        """Return λ with h_2(λ; c) ≤ 1 to rounding and nearly the largest ⟨λ, y⟩, and that value.
+        """Return λ with h_2(λ; c) ≤ 1 up to rounding and nearly maximal ⟨λ, y⟩, and that value.
 
         Parameters
         ----------
         tol : float
-            Relative, between the value and the linear program's.
+            Relative gap between the value and that of the linear program.
         max_rounds : int
         """
         y = self.targets
@@ -156,7 +155,7 @@ class TreeSearch:
             )  # fmt: skip
             if answer.x is None or -answer.fun <= best * (1.0 + tol):
                 break
-            # half way between the best point and the program's: it stabilises, and its cuts are deep
+            # stabilisation: separate the midpoint of the best point and the solution, which gives deeper cuts
             trial = 0.5 * (found + answer.x)
             trial[np.abs(trial) < 1e-9 * np.abs(trial).max()] = 0.0
             if self.free:
@@ -169,15 +168,15 @@ class TreeSearch:
     def close(
         self, roots: Sequence[np.ndarray], *, levels: int | None = None, max_members: int = 600
     ) -> tuple[np.ndarray, list[Child], list[tuple[int, float]]]:
-        """Return a family that holds some vectors and the children of every member, chosen at the present c.
+        """Return a family that contains multiples of ``roots`` and of the children of its members, chosen at c.
 
-        A child beyond ``max_members`` is matched with the sum of unit vectors alone, which is valid and weak.
+        Children beyond ``max_members`` are bounded as sums of unit vectors, which is valid but weak.
 
         Parameters
         ----------
         roots : sequence of ndarray of shape (n,)
         levels : int, optional
-            Members further from the roots get no children: a network of so many layers more than two asks for none.
+            Members at least so many steps from the roots get no children; a network needs depth − 2 levels.
         max_members : int
 
         Returns
@@ -185,7 +184,7 @@ class TreeSearch:
         members : ndarray of shape (m, n)
         children : list of Child
         places : list of (int, float)
-            The member that each root is a multiple of, and the factor.
+            For each root the member of which it is a multiple, and the factor.
         """
         n = len(roots[0])
         members: list[np.ndarray] = [*np.eye(n)]
@@ -204,7 +203,7 @@ class TreeSearch:
     def _children(
         self, k: int, members: list[np.ndarray], max_members: int, levels: int | None
     ) -> Iterator[Child]:
-        """Yield the children of a member; those that are not members become such."""
+        """Yield the children of a member, adding their vectors to the members where they are new."""
         member = members[k]
         height = 0.0 if levels is None else max(self._height(member), self._height(-member))
         for sign in (1, -1):
@@ -214,7 +213,7 @@ class TreeSearch:
                 yield Child(k, sign, on, tuple(mu.tolist()), index, scale, maybe)
 
     def _height(self, vector: np.ndarray) -> float:
-        """Return h_2 from below: signs, the best z for them, its signs, and so on."""
+        """Return a lower bound on h_2, by alternating between the signs and the best z for them."""
         best, below = 0.0, np.maximum(-vector, 0.0)
         starts = [vector > 0, *((hint > 0) & (vector > 0) for hint in self.hints)]
         for start in dict.fromkeys(map(bits, starts)):
@@ -230,9 +229,9 @@ class TreeSearch:
     def _cut(
         self, vector: np.ndarray, height: float, levels: int | None
     ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Cut the sets of positive rows, row by row, until half of what is open may be added to no harm.
+        """Split the sets of positive rows, row by row, until half of the open rows can be charged at little loss.
 
-        Where the family has to be closed, all are cut to the end, and the child of all positive rows is the member.
+        If ``levels`` is None all sets are split completely; the child of all positive rows is the member itself.
         """
         n = len(vector)
         below = np.maximum(-vector, 0.0)
@@ -264,7 +263,7 @@ class TreeSearch:
 
     @staticmethod
     def _place(vector: np.ndarray, members: list[np.ndarray], most: int) -> tuple[int, float]:
-        """Return the member that a vector is a multiple of, and the factor; a new member where there is none."""
+        """Return the member of which a vector is a multiple, and the factor; add a new member if there is none."""
         size = float(np.abs(vector).max())
         if size == 0.0:
             return 0, 0.0
@@ -276,8 +275,8 @@ class TreeSearch:
         if rests[near] <= NEAR * size:
             return near, float(factors[near])
         if len(members) >= most:
-            return 0, 0.0  # the rest is the whole vector
-        # powers of two scale exactly
+            return 0, 0.0  # the remainder is the whole vector
+        # scaling by powers of two is exact
         power = int(np.frexp(size)[1])
         members.append(np.ldexp(vector, -power))
         return len(members) - 1, float(np.ldexp(1.0, power))
@@ -291,15 +290,15 @@ class TreeSearch:
         levels: int | None = None,
         max_members: int = 600,
     ) -> DualTree:
-        """Return a dual on some rows with a family for its heights in all directions of the outputs.
+        """Return dual variables on some rows with a family for their heights in all directions of the outputs.
 
         Parameters
         ----------
         rows : sequence of int
-            Of the table: those that the search is about.
+            Indices in the table of the rows of this search.
         dual : ndarray of shape (n, k)
         level : bool
-            Whether its rows sum to zero, and directions that do are asked for.
+            Whether the rows of ``dual`` sum to zero; then the directions do so as well.
         levels, max_members : int
             See :meth:`close`.
         """
@@ -310,7 +309,7 @@ class TreeSearch:
 
 
 class _Epigraph:
-    """min t s.t. t ≥ |⟨ν_T − μ, z⟩| for the points z so far, 0 ≤ μ ≤ ν⁻: a program that grows by rows."""
+    """The linear program min t s.t. t ≥ |⟨ν_T − μ, z⟩| for the points z so far, 0 ≤ μ ≤ ν⁻; points are added."""
 
     def __init__(
         self, base: np.ndarray, index: np.ndarray, room: np.ndarray, points: list[np.ndarray]
@@ -334,7 +333,7 @@ class _Epigraph:
         return np.column_stack([sign * table[:, self.index], np.ones(len(table))])
 
     def add(self, z: np.ndarray) -> None:
-        """Add a point."""
+        """Add the constraints of a point."""
         columns = np.arange(len(self.index) + 1, dtype=np.int32)
         for sign in (1.0, -1.0):
             row = self._rows(z[None], sign)[0]
@@ -342,14 +341,14 @@ class _Epigraph:
         self.points.append(z)
 
     def solve(self) -> tuple[float, np.ndarray, np.ndarray] | None:
-        """Return the height, μ on its rows and the weights of the points; None where it is not solved."""
+        """Return the height, μ on its rows and the dual weights of the points; None if the solver fails."""
         self._model.run()
         if self._model.modelStatusToString(self._model.getModelStatus()) != "Optimal":
             return None
         found = self._model.getSolution()
         inner = np.array(found.col_value)
         duals = np.array(found.row_dual)
-        if len(duals) != 2 * len(self.points):  # a row of numbers beyond 1e15 was not taken
+        if len(duals) != 2 * len(self.points):  # the solver rejects rows with entries beyond 1e15
             return None
         old = self._old
         weights = np.empty(len(self.points))
@@ -359,13 +358,13 @@ class _Epigraph:
 
 
 def _directions(dual: np.ndarray, level: bool) -> np.ndarray:
-    """Return directions of the outputs that :func:`covopt.depth.dual_trees.covering` takes."""
+    """Return directions of the outputs that :func:`covopt.depth.dual_trees.covering` accepts."""
     k = dual.shape[1]
     if not level:
         space = np.eye(k)
     else:  # vectors that sum to zero
         space = np.linalg.svd(np.ones((1, k)))[2][1:]
-        if k == 3:  # turning to the left in the first two coordinates
+        if k == 3:  # positively oriented in the first two coordinates
             space = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
     if len(space) == 2 and np.linalg.matrix_rank(dual) == 2:
         angles = np.pi * np.arange(SIDES) / SIDES
@@ -376,6 +375,6 @@ def _directions(dual: np.ndarray, level: bool) -> np.ndarray:
 
 
 def _snapped(mu: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Move the entries of μ that are nearly at an end of their range to it."""
+    """Round the entries of μ that are nearly at a bound to that bound."""
     found = np.where(mu <= 1e-7 * room, 0.0, mu)
     return np.where(mu >= (1.0 - 1e-7) * room, room, found)

@@ -1,42 +1,42 @@
-r"""Two rows alone: what they cost without biases, exactly; and with them where the targets are equal.
+r"""The cost of two rows: exact without biases, and with biases if the targets are equal.
 
-**Without biases.** With M_ℓ the covariances of the hidden activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive
-entry off the diagonal, zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z), and the layers from the second on may be taken linear:
+**Without biases.** The covariances M_ℓ of the hidden activations are entrywise nonnegative, so M_ℓ⁻¹ has no positive
+off-diagonal entry, zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z), and the layers from the second on may be taken linear:
 
 .. math:: R_L = \min_{M_\ell \ge 0} c(M_1) + \sum_{\ell = 1}^{L - 2} \operatorname{Tr} M_{\ell + 1} M_\ell^{-1}
     + \operatorname{Tr} YY^T M_{L - 1}^{-1}.
 
-The first layer costs c(M) ≥ Tr ΛM where Λ ⪰ 0 satisfies aᵀΛa ≤ ‖w‖² for every neuron a = σ(Xw): for x₁·x₂ ≥ 0 it may
-be G⁻¹, as that is what linear neurons cost; for x₁·x₂ < 0 a neuron sees one row, at a_i²/G_ii, or both, at aᵀG⁻¹a, so
-the condition reads G_iiΛ_ii ≤ 1, and G⁻¹ − Λ copositive. The last layer costs at least Tr SM⁻¹ where S ⪰ 0 is YYᵀ
-with an entry off the diagonal that is no smaller, for M⁻¹ has none above zero there. Between the ends the layers are
+The first layer costs c(M) ≥ Tr ΛM if Λ ⪰ 0 satisfies aᵀΛa ≤ ‖w‖² for every neuron a = σ(Xw). For x₁·x₂ ≥ 0, Λ = G⁻¹
+is feasible, the cost of linear neurons. For x₁·x₂ < 0 a neuron is active on one row, at cost a_i²/G_ii, or on both,
+at cost aᵀG⁻¹a, so Λ is feasible if G_iiΛ_ii ≤ 1 and G⁻¹ − Λ is copositive. The last layer costs at least Tr SM⁻¹ if
+S ⪰ 0 is YYᵀ with a larger or equal off-diagonal entry, since that of M⁻¹ is not positive. The layers between are
 linear:
 
 .. math:: R_L \ge L \operatorname{Tr} (\Lambda S)^{1/L},
 
-two roots of rational numbers. It is concave in Λ and in S, and with the best of both an equality: the problem is
-convex along the geodesics of positive definite matrices, and M_ℓ ≥ 0 is a convex constraint there, as logarithms of
-such matrices have no entry below zero off the diagonal.
+two roots of rational numbers. The bound is concave in Λ and in S, and tight at the maximum over both: the problem is
+convex along the geodesics of positive definite matrices, and M_ℓ ≥ 0 is a convex constraint there, as the logarithms
+of such matrices have no negative off-diagonal entry.
 
 - x₁·x₂ ≥ 0, y₁·y₂ ≥ 0: Λ = G⁻¹ and S = YYᵀ, a linear map.
-- x₁·x₂ ≤ 0, y₁·y₂ ≤ 0: both diagonal, each row costs what it costs alone.
-- x₁·x₂ < 0, y₁·y₂ ≥ 0: S = YYᵀ, and at the best Λ one G_iiΛ_ii at least is one: a search over an interval, twice.
-  Opposite rows are never seen together: the first condition is all.
-- x₁·x₂ > 0, y₁·y₂ < 0: Λ = G⁻¹, and S₁₂ is between y₁·y₂ and zero: a search over an interval.
+- x₁·x₂ ≤ 0, y₁·y₂ ≤ 0: Λ and S are diagonal, and the costs of the two rows add up.
+- x₁·x₂ < 0, y₁·y₂ ≥ 0: S = YYᵀ, and G_iiΛ_ii = 1 for at least one i at the optimal Λ: two searches over an interval.
+  For opposite rows no neuron is active on both, and the condition G_iiΛ_ii ≤ 1 is sufficient.
+- x₁·x₂ > 0, y₁·y₂ < 0: Λ = G⁻¹, and y₁·y₂ ≤ S₁₂ ≤ 0: a search over an interval.
 
-What the search finds in doubles is checked and evaluated in fractions, so whatever it finds is a bound.
+The search uses floating point; its result is checked and evaluated in rational arithmetic, so it is a valid bound.
 
-**With biases, for one target** η on the two rows, or on one, only 1ᵀM_ℓ⁻¹1 matters: M̄ may be t11ᵀ, one neuron a
-layer that is √t at both rows, as linear layers bound the others from below (:mod:`covopt.depth.gram_chain`) and
-M̄ ⪰ t11ᵀ where 1ᵀM̄⁻¹1 = 1/t. With b = 1/(t + 1) for β²1ᵀM⁻¹1, t in units of β² and s = ‖η‖²/β²,
+**With biases, for one target** η on the two rows, or on one, only 1ᵀM_ℓ⁻¹1 matters: M̄ may be t11ᵀ, one neuron per
+layer with value √t at both rows, since linear layers give a lower bound (:mod:`covopt.depth.gram_chain`) and
+M̄ ⪰ t11ᵀ if 1ᵀM̄⁻¹1 = 1/t. With b = 1/(t + 1) for β²1ᵀM⁻¹1, t in units of β² and s = ‖η‖²/β²,
 
 .. math::
     R_L = \min_{t \ge 0} t_1 b_0 + \sum_{\ell = 2}^{L - 2} t_\ell b_{\ell - 1} + 2\sqrt{s\, b_{L - 2}}
 
-(… + t_{L−1}b_{L−2} + s·b_{L−1} with a penalised output bias), b_0 = β²1ᵀΛ1, for one row β²/‖x̃‖²; exactly but where
-x̃₁·x̃₂ < 0. What is left to pay is concave in b and nothing at b = 0, so on a grid the chords are below it, and the
-least of b/b′ − b + chord(b′) over each of its intervals is a closed form: second order in the grid. The best b′ grows
-with b, as ∂²(b/b′)/∂b∂b′ < 0.
+(… + t_{L−1}b_{L−2} + s·b_{L−1} with a penalised output bias), with b_0 = β²1ᵀΛ1, or β²/‖x̃‖² for one row; this is
+exact unless x̃₁·x̃₂ < 0. The cost-to-go is concave in b and zero at b = 0, so its chords on a grid are lower bounds,
+and the minimum of b/b′ − b + chord(b′) over each interval has a closed form: the error is of second order in the grid
+size. The optimal b′ increases with b, as ∂²(b/b′)/∂b∂b′ < 0.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from scipy.optimize import minimize_scalar
 
 from covopt.exact.rounding import SLIP, below, down, root_down
 
-LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
-_FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: of rows at a small angle the best share is one to many digits
+LARGE = 10**8  # the bounds do not apply to sizes above it or below its inverse
+_FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: for rows at a small angle the best factor is 1 to many digits
 
 
 def two_roots_cost(trace: Fraction, product: Fraction, depth: int) -> float:
-    r"""Return L(s₁^{2/L} + s₂^{2/L}) from below, where s₁² + s₂² and s₁²s₂² are given.
+    r"""Return a lower bound on L(s₁^{2/L} + s₂^{2/L}), given s₁² + s₂² and s₁²s₂².
 
     Parameters
     ----------
     trace, product : Fraction
-        Of the squares; ``product`` at most a quarter of ``trace`` squared.
+        Sum and product of the squares; ``product`` is at most ``trace``²/4.
     depth : int
 
     Examples
@@ -72,8 +72,8 @@ def two_roots_cost(trace: Fraction, product: Fraction, depth: int) -> float:
     """
     if trace <= 0:
         return 0.0
-    # the squares are the roots of t² − trace·t + product. At a fixed product t^p + (product/t)^p grows with t from
-    # √product ≤ trace/2 on, so the larger root is rounded down
+    # the squares are the roots of t² − trace·t + product. For a fixed product t^p + (product/t)^p increases with
+    # t ≥ √product, so the larger root is rounded down
     root = max(0.0, down(math.sqrt(below(1 - 4 * product / trace**2))))
     large = trace * (1 + Fraction(root)) / 2
     roots = root_down(large, depth), root_down(product / large, depth)
@@ -81,7 +81,7 @@ def two_roots_cost(trace: Fraction, product: Fraction, depth: int) -> float:
 
 
 def two_rows_cost(gram: Three, moments: Three, depth: int) -> float:
-    """Return the cost of two rows without biases from below; zero where it is none.
+    """Return a lower bound on the cost of two rows without biases; zero if the rows have no such bound.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def two_rows_cost(gram: Three, moments: Three, depth: int) -> float:
         return 0.0
     best = 0.0
     for first, second, shared, moment in multipliers(gram, moments, depth):
-        # S ⪰ 0 with no smaller an entry off the diagonal than YYᵀ
+        # S ⪰ 0, with S₁₂ ≥ y₁·y₂
         if moment >= r and moment**2 <= p * q and _holds(gram, (first, second, shared)):
             trace = first * p + second * q + 2 * shared * moment
             best = max(best, two_roots_cost(trace, (first * second - shared**2) * (p * q - moment**2), depth))
@@ -116,7 +116,7 @@ def two_rows_cost(gram: Three, moments: Three, depth: int) -> float:
 
 
 def _holds(gram: Three, multipliers: Three) -> bool:
-    """Say whether Λ ⪰ 0 and aᵀΛa ≤ ‖w‖² for every neuron."""
+    """Return whether Λ ⪰ 0 and aᵀΛa ≤ ‖w‖² for every neuron."""
     a, b, c = gram
     first, second, shared = multipliers
     det = a * b - c * c
@@ -124,7 +124,7 @@ def _holds(gram: Three, multipliers: Three) -> bool:
         return False
     if c < 0 and (first * a > 1 or second * b > 1):
         return False
-    if det == 0:  # no neuron sees both rows
+    if det == 0:  # no neuron is active on both rows
         return True
     rest = -c / det - shared
     apart = b / det - first, a / det - second
@@ -134,7 +134,7 @@ def _holds(gram: Three, multipliers: Three) -> bool:
 def multipliers(
     gram: Three, moments: Three, depth: int
 ) -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]]:
-    """Yield Λ₁₁, Λ₂₂, Λ₁₂ and S₁₂ that may be the best, found in doubles."""
+    """Yield candidates Λ₁₁, Λ₂₂, Λ₁₂, S₁₂ for the optimum, computed in floating point."""
     a, b, c = gram
     p, q, r = moments
     one, det = Fraction(1), a * b - c * c
@@ -144,7 +144,7 @@ def multipliers(
     if c <= 0 and r <= 0:
         yield one / a, one / b, Fraction(0), Fraction(0)
         return
-    # in units of the rates y_i·y_i/x_i·x_i, the larger of them
+    # in units of the larger rate y_i·y_i/x_i·x_i
     unit = max(p / a, q / b)
     P, Q = float(p / a / unit), float(q / b / unit)
     cosine = math.sqrt(min(1.0, float(c * c / (a * b))))
@@ -159,7 +159,7 @@ def multipliers(
 
     if c > 0:
         sine = float(det / (a * b))
-        inside = _top(lambda t: height(1.0, 1.0, cosine, sine, 1.0 - t**_FLAT), 1.0)  # G⁻¹ times sine
+        inside = _top(lambda t: height(1.0, 1.0, cosine, sine, 1.0 - t**_FLAT), 1.0)  # for G⁻¹ times sine
         for t in (0.0, inside, 1.0):
             yield b / det, a / det, -c / det, r * (1 - Fraction(t) ** _FLAT)
         return
@@ -170,11 +170,11 @@ def multipliers(
 def _of_obtuse_rows(
     cosine: float, height: Callable[..., float], bends: bool
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield (G₁₁Λ₁₁, G₂₂Λ₂₂, √(G₁₁G₂₂)Λ₁₂): at the most of both, then with one of the two below it."""
+    """Yield (G₁₁Λ₁₁, G₂₂Λ₂₂, √(G₁₁G₂₂)Λ₁₂): first with both diagonal entries 1, then with one of them below 1."""
     sine = max(0.0, 1.0 - cosine**2)
 
     def best(first: float, second: float) -> tuple[float, float, float]:
-        """Return the height, the best entry off the diagonal, and the largest."""
+        """Return the height, the best off-diagonal entry, and the largest feasible one."""
         end = math.sqrt(first * second)
         if sine > 0.0:
             room = (1.0 / sine - first) * (1.0 / sine - second)
@@ -196,14 +196,14 @@ def _of_obtuse_rows(
 
 
 def _over_root(off: float, square: Fraction) -> Fraction:
-    """Return nearly off/√square, a little less for a positive ``off``, whatever the sizes."""
+    """Return approximately off/√square, slightly less for positive ``off``, without overflow."""
     power = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     root = math.sqrt(float(square / Fraction(4) ** power))
     return Fraction(off) / Fraction(root) / Fraction(2) ** power * (1 - Fraction(SLIP))
 
 
 def _top(function: Callable[[float], float], end: float) -> float:
-    """Return where a function that rises and falls is largest on [0, end]."""
+    """Return the maximiser of a unimodal function on [0, end]."""
     if end <= 0.0:
         return 0.0
     answer = minimize_scalar(
@@ -214,22 +214,22 @@ def _top(function: Callable[[float], float], end: float) -> float:
 
 # ------------------------------------------------------------------ one target, with biases
 _NODES = np.concatenate([[0.0], np.geomspace(1e-7, 0.05, 6000), np.linspace(0.05, 1.0, 4000)[1:]])
-_BLOCK = math.isqrt(len(_NODES))  # nodes that share a part of the grid
+_BLOCK = math.isqrt(len(_NODES))  # nodes that are searched over a common part of the grid
 
 
 def level_value(start: Fraction, target: Fraction, depth: int, *, penalized: bool = False) -> float:
-    """Return the cost from below.
+    """Return a lower bound on the cost of one or two rows with one target.
 
     Parameters
     ----------
     start : Fraction
-        b_0, or less.
+        b_0, or a lower bound on it.
     target : Fraction
         s.
     depth : int
         L ≥ 2.
     penalized : bool
-        The output bias.
+        Whether the output bias is penalised.
 
     Examples
     --------
@@ -254,14 +254,14 @@ def level_value(start: Fraction, target: Fraction, depth: int, *, penalized: boo
 
 
 def _before(at: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Return what is left to pay one layer earlier at increasing b, from below."""
+    """Return lower bounds on the cost-to-go one layer earlier, at increasing b."""
     begin, end = 0, len(_NODES) - 1
     ends = [int(np.argmin(_through(b, left, begin, end))) for b in (at[:1], at[-1:])]
     return np.maximum(_through(at, left, ends[0], ends[1] + 1).min(axis=1), 0.0)
 
 
 def _through(at: np.ndarray, left: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """Return the least over some intervals of the grid, each by itself."""
+    """Return the minimum over each of some intervals of the grid."""
     low, high = _NODES[begin:end], _NODES[begin + 1 : end + 1]
     slope = np.maximum((left[begin + 1 : end + 1] - left[begin:end]) / (high - low), 1e-300)
     base = left[begin:end] - slope * low

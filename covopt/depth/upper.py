@@ -1,4 +1,4 @@
-"""Networks of small norm through a table: descent from a shallower optimum with more layers, and from random ones."""
+"""Interpolating networks of small norm: descent from shallower optima with inserted layers and from random starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from covopt.problems.problem import PASSES
 def deeper(
     layout: Layout, theta: np.ndarray, rng: np.random.Generator, *, extra: int
 ) -> Iterator[tuple[Layout, np.ndarray]]:
-    """Yield networks with one layer more and the same function: an identity after each hidden layer.
+    """Yield networks of the same function with one more layer, an identity after one of the hidden layers.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def deeper(
     theta : ndarray of shape (layout.size,)
     rng : numpy Generator
     extra : int
-        Small random neurons that each layer gets besides, for descent to use.
+        Number of small random neurons added to each layer, as extra degrees of freedom for descent.
     """
     layers = layout.split(theta)
     for place in range(1, layout.depth):
@@ -40,9 +40,9 @@ def deeper(
 
 
 def through_outputs(layout: Layout, theta: np.ndarray, X: np.ndarray) -> tuple[Layout, np.ndarray]:
-    """Return a network with one layer more and the same outputs on X: f = ReLU(f) − ReLU(−f).
+    """Return a network with one more layer and the same outputs on X: f = ReLU(f) − ReLU(−f).
 
-    A sign that no row has is left out. Of more hidden neurons than signs it costs less than identities do.
+    Signs that no output has are left out. With fewer signs than hidden neurons this costs less than identities.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def through_outputs(layout: Layout, theta: np.ndarray, X: np.ndarray) -> tuple[L
 
 
 def balance(layout: Layout, theta: np.ndarray) -> np.ndarray:
-    """Return weights of the same function with the norm shared as it costs least: into a neuron as much as out of it.
+    """Return weights of the same function and least norm under rescaling: ‖w_in‖ = ‖w_out‖ for each neuron.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ def balance(layout: Layout, theta: np.ndarray) -> np.ndarray:
 def random_start(
     layout: Layout, rng: np.random.Generator, targets: float, inputs: float
 ) -> tuple[Layout, np.ndarray]:
-    """Return normal weights whose outputs have about the size of the targets.
+    """Return random normal weights whose outputs have about the size of the targets.
 
     Parameters
     ----------
     layout : Layout
     rng : numpy Generator
     targets, inputs : float
-        Sizes of Y and X.
+        Magnitudes of Y and X.
     """
     gain = (max(targets, 1e-300) / max(inputs, 1e-300)) ** (1.0 / layout.depth)
     parts = [gain * np.sqrt(2.0 / shape[1]) * rng.standard_normal(shape) for shape in layout.shapes]
@@ -118,17 +118,17 @@ def _widened(
     return Layout.of_layers(chain, like.widths[0], like.bias, like.output_bias)
 
 
-KEPT = 3  # networks that go on to the next depth, and random ones that are begun with
-EXTRA = (0, 2)  # small random neurons that a layer gets
-TRAINED = 240  # numbers of Y, in all starts that are trained together
-DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
-NEWTON, DESCENT = 32.0, 500.0  # bytes of an entry of Newton's matrix and what solves with it, and of a weight
+KEPT = 3  # networks kept for the next depth, and the number of random starts
+EXTRA = (0, 2)  # numbers of small random neurons added to a layer
+TRAINED = 240  # number of starts that are trained, times the entries of Y
+DECAYS = (1e-3, 1e-4, 1e-5)  # values of λ in training, relative to max |y|²
+NEWTON, DESCENT = 32.0, 500.0  # bytes per entry of Newton's matrix (with factors), and per weight in descent
 
 Found = tuple[float, Layout, np.ndarray]
 
 
 class UpperSearch:
-    """The search for one table.
+    """Search for interpolating networks of small norm, for one table.
 
     Parameters
     ----------
@@ -136,12 +136,12 @@ class UpperSearch:
     depth : int
     output_bias : {"none", "penalized", "free"}
     limit : float or None
-        Seconds of the whole task.
+        Time limit of the whole task in seconds.
     random_state : int or None
     offer : callable
-        Called with each network that is found and where it is from; may raise to end.
+        Called with each network that is found and its source; may raise to stop the search.
     loss : Loss, optional
-        With its targets: what training goes by, by default the squares.
+        Bound to its targets. Used in training; the squared loss by default.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class UpperSearch:
             self._loss.encode_targets(data.Y)
 
     def begin(self) -> None:
-        """One network in a few seconds, most often a good one: a layer is put in at the end, again and again."""
+        """Find one network within seconds, usually a good one: insert layers one by one at the end, with descent."""
         rng = np.random.default_rng(self.random_state)
         for constructed in self.constructed():
             self._offer(constructed, "shallow optimum, identity layers")
@@ -178,7 +178,7 @@ class UpperSearch:
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
-        """Continuation in the depth, then trained starts."""
+        """Run the continuation in the depth, then the trained random starts."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         trained = [
             self._train(*start)
@@ -190,7 +190,7 @@ class UpperSearch:
             self.improve(layout, theta, "trained with weight decay")
 
     def continue_in_depth(self, kept: list[Found], most: int) -> None:
-        """Put identity layers into the best few networks, everywhere, and descend, until they are deep enough."""
+        """Insert identity layers at every place of the best few networks and descend, until they are deep enough."""
         while kept and kept[0][1].depth < self.depth:
             found = []
             for _, layout, theta in kept:
@@ -201,7 +201,7 @@ class UpperSearch:
 
     @stage("training")
     def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
-        """Train with weight decay that falls; None where the points are missed."""
+        """Train with decreasing weight decay; return None if the network does not nearly interpolate."""
         X, Y = self.data.X, self.data.Y
         size = float((Y**2).max())
         theta = adam(layout, theta, X, self._loss, DECAYS[0] * size)
@@ -211,13 +211,13 @@ class UpperSearch:
         return (norm_of(layout, theta), layout, theta) if miss <= ROUGH * size else None
 
     def _shallow(self) -> list[Found]:
-        """Return the shallow optimum, where there is one; it is solved for once."""
+        """Return the shallow optimum if there is one; it is computed once."""
         if self._first is None:
             self._first = self._solved()
         return self._first
 
     def constructed(self) -> Iterator[Found]:
-        """Yield the shallow network with identity layers behind its neurons or its outputs, whichever is cheaper."""
+        """Yield the shallow network with identity layers after its neurons or its outputs, whichever costs less."""
         X, Y = self.data.X, self.data.Y
         ways = [(layout, theta) for _, layout, theta in self._shallow()]
         if self.depth > 2:
@@ -242,7 +242,7 @@ class UpperSearch:
                 self.data.X, self.data.Y, bias=self.data.bias, output_bias=self.output_bias,
                 time_limit_s=None if self.limit is None else 0.2 * self.limit, random_state=self.random_state,
             )  # fmt: skip
-        except InputError:  # opposite points: without bias two layers do not interpolate what three do
+        except InputError:  # opposite points: without biases two layers may not suffice
             return []
         self.dual = solution.dual
         layout, theta = Layout.of_network(as_chain(solution.network), self.data.bias, self.output_bias)
@@ -251,7 +251,7 @@ class UpperSearch:
         return self._first
 
     def _deep(self, layout: Layout, theta: np.ndarray) -> tuple[Layout, np.ndarray]:
-        """Return a network deep enough by identities after its last hidden layer, its norm shared at least cost."""
+        """Insert identities after the last hidden layer up to the required depth, and balance the network."""
         while layout.depth < self.depth:
             *_, (layout, theta) = deeper(layout, theta, self._rng, extra=0)
         return layout, balance(layout, theta)
@@ -274,7 +274,7 @@ class UpperSearch:
             )
 
     def _has_no_room(self, layout: Layout) -> bool:
-        """Whether Newton's method, with a row for a number of Y and a column for a weight, has no room; said once."""
+        """Return whether Newton's matrix (entries of Y × weights) does not fit into memory; report it once."""
         needed = (NEWTON * self.data.Y.size + DESCENT) * layout.size
         if self._is_said:
             return needed > memory_left()
@@ -283,7 +283,7 @@ class UpperSearch:
 
     @stage("descent")
     def improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
-        """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
+        """Descend, polish and offer the network; polish the start itself if that does not interpolate."""
         X, Y = self.data.X, self.data.Y
         if self._has_no_room(layout):
             return []
@@ -296,12 +296,12 @@ class UpperSearch:
         return []
 
     def cheap(self) -> Found:
-        """Return some network through the points: the shallow one with identity layers, else a random one.
+        """Return some interpolating network: the shallow one with identity layers, else one from a random start.
 
         Raises
         ------
         InputError
-            Where none is found.
+            If none is found.
         """
         for constructed in self.constructed():
             return constructed
@@ -319,12 +319,12 @@ class UpperSearch:
 
 
 def distinct(found: list[Found], most: int = KEPT) -> list[Found]:
-    """Return the best few whose norms differ.
+    """Return the best few networks whose norms differ.
 
     Parameters
     ----------
     found : list of (float, Layout, ndarray)
-        The number says how good each is: smaller is better.
+        The number is the objective: smaller is better.
     most : int
     """
     kept: list[Found] = []
