@@ -1,4 +1,4 @@
-"""The command line. Heavy imports stay inside the commands: ``covopt --help`` answers at once."""
+"""The command line. The commands import heavy packages only when they run, so that ``covopt --help`` is fast."""
 
 from covopt.cli.commands import app, main
 

@@ -1,4 +1,4 @@
-"""The commands ``covopt verify``, ``prove``, ``cp-rank``, ``cells``: what is proved of files, matrices, tables."""
+"""The commands ``covopt verify``, ``prove``, ``cp-rank`` and ``cells``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def verify(given: SimpleNamespace) -> Answer:
 
 
 def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
-    """Return the columns of a table that a saved solution is about."""
+    """Return the features and targets of a table by the names in a saved solution."""
     import covopt
     from covopt.data.table_files import read_table
 
@@ -68,7 +68,7 @@ def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
 
 
 def prove(given: SimpleNamespace) -> Answer:
-    """Write a proof of the bound in integers, for `verify --proof`."""
+    """Write a proof in integers of the lower bound, for `verify --proof`."""
     import covopt
     from covopt.checks.speaking import tell
     from covopt.proofs.coq import write_coq
@@ -107,8 +107,8 @@ def prove(given: SimpleNamespace) -> Answer:
 def cp_rank(given: SimpleNamespace) -> Answer:
     """Bracket the CP-rank of a matrix or a graph, with proofs.
 
-    Integers, fractions and decimals are exact; a file with decimals of 15 digits or more holds floats, known up to
-    --tol. Exit code 0: the CP-rank, or that there is none, is proved; 3: a bracket.
+    Integers, fractions and decimals are exact; the numbers of a file with decimals of 15 digits or more are floats,
+    known up to --tol. Exit code 0: the CP-rank, or its nonexistence, is proved; 3: a bracket.
     """
     from covopt.completely_positive.graphs import GRAPH_SUFFIXES, read_graph
     from covopt.completely_positive.matrix import read_csv
@@ -135,7 +135,7 @@ def cp_rank(given: SimpleNamespace) -> Answer:
     return Answer(code, record, [found.summary()], save=found.save)
 
 
-BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
+BYTES_PER_S = 4e8  # speed of computing patterns along one line of the arrangement, which has one line per row
 
 
 def cells(given: SimpleNamespace) -> Answer:
@@ -164,7 +164,7 @@ def cells(given: SimpleNamespace) -> Answer:
         try:
             with limited(seconds):
                 found |= _counted(read, bias, given, shown.say)
-        except TimeUp:  # nothing is saved, and the count has a bound
+        except TimeUp:  # save nothing, report an upper bound on the count
             given.out = None
             found |= {"at_most": most_cells(read.X, bias=bias), "stopped": f"the {seconds:g} s were over"}
         said = f"{found['n_cells']:,} cells" if "n_cells" in found else str(found["stopped"])
@@ -187,7 +187,7 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
     X, out, asked = read.X, given.out, {"bias": bias, "n_jobs": given.n_jobs}
     if given.count_only:
         return {"n_cells": int(count_cells(X, bias=bias))}
-    if len(X) ** 2 / 8.0 > BYTES_PER_S * seconds_left():  # compiled code, which hears no deadline
+    if len(X) ** 2 / 8.0 > BYTES_PER_S * seconds_left():  # compiled code does not check the deadline
         raise TimeUp
     most = most_cells(X, bias=bias)
     expected = f"at most {most:,} cells"

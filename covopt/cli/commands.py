@@ -1,4 +1,4 @@
-"""The commands; heavy imports stay inside them."""
+"""The application ``covopt`` with its commands, which import heavy packages only when they run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BEGIN = (
     "  covopt COMMAND --help\n\n"
 )
 
-UsageError: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy within typer
+UsageError: Any = typer.BadParameter.__mro__[1]  # of click, or of typer's own copy of click
 
 
 class _Group(TyperGroup):
-    """Say usage errors as JSON too, where that was asked for; list what somebody new needs first."""
+    """Print usage errors as JSON with ``--json``; list the commands in the order of ``EXAMPLES``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(EXAMPLES).index)
@@ -112,7 +112,7 @@ def _bench(
     context: typer.Context,
     benchmark: Annotated[Path, typer.Option(metavar="DIR", help="Its folder.")] = _BENCHMARK,
 ) -> None:
-    """Race solvers, in a checkout: with the options of `benchopt run`."""
+    """Compare solvers, in a checkout; takes the options of `benchopt run`."""
     with reporting(as_json=False):
         required("benchopt", "covopt bench", "bench")
         if not (benchmark / "objective.py").is_file():
@@ -124,10 +124,10 @@ def _bench(
 
 
 def main() -> None:
-    """Run the command line; signals that come when it has ended change nothing of how it ended."""
+    """Run the command line; signals that arrive after it has ended do not change the exit code."""
     try:
         app()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        gc.freeze()  # the interpreter would walk through all that numba and pandas hold, half a second, to free it
+        gc.freeze()  # saves half a second: at exit the interpreter would otherwise traverse all of numba and pandas

@@ -29,19 +29,19 @@ ASKED = (
     "bias", "output_bias", "potential", "solver", "tol", "duplicates", "standardise", "start", "depth",
     "time_limit", "seed",
 )  # fmt: skip
-CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # otherwise in Python
-STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
+CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # options with another name in Python
+STOPPED = ("time_limit", "interrupted", "callback")  # status codes of a run that --resume can continue
 
 
 def asked(given: SimpleNamespace) -> dict[str, Any]:
-    """Return what the Python functions are asked, of the options that were given."""
+    """Return the options as keyword arguments of the Python functions."""
     return {CALLED.get(name, name): getattr(given, name) for name in ASKED if hasattr(given, name)}
 
 
 def _found(
     given: SimpleNamespace, name: str, *, by_loss: bool = False, units: bool = True, **more: Any
 ) -> tuple[Any, Any, list[str]]:
-    """Return what a function of covopt finds in a table, the table, and lines about how it was read."""
+    """Return the result of a function of covopt for a table, the table, and lines that say how it was read."""
     from covopt import api, depth
 
     given.start = earlier(given)
@@ -51,7 +51,7 @@ def _found(
             given.standardise, why = settle_units(given, table, options.get("loss"))
             said = [*said, *why]
         X, Y = table.features, table.targets
-        if 2 * more.get("folds", 0) > len(X):  # a small table has none to leave out
+        if 2 * more.get("folds", 0) > len(X):  # too few rows for cross-validation
             more["folds"] = 0
         shown.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
         run = getattr(depth if name == "representation_cost" else api, name)
@@ -65,7 +65,7 @@ def solve(given: SimpleNamespace) -> Answer:
 
 
 def demo(given: SimpleNamespace) -> Answer:
-    """Solve a real table of patients and draw it: no file is needed."""
+    """Solve a real table of patients and draw the solution; no file is needed."""
     if not is_installed("matplotlib"):
         given.plot = None
         if given.talks:
@@ -93,7 +93,7 @@ def depth(given: SimpleNamespace) -> Answer:
 def fit(given: SimpleNamespace) -> Answer:
     """Find the best network for noisy targets, with a proof.
 
-    Weight decay is its price: mean loss + λ‖W‖². The optimum is global.
+    Minimises mean loss + λ‖W‖² (weight decay). The optimum is global.
     """
     from covopt.api.lambdas import DEFAULT_LAMBDA
     from covopt.errors import InputError
@@ -114,7 +114,7 @@ def fit(given: SimpleNamespace) -> Answer:
 
 
 def path(given: SimpleNamespace) -> Answer:
-    """Fit along a grid of λ from λ_max down, every point certified."""
+    """Fit along a grid of λ from λ_max down, and certify every point."""
     from covopt.solution.summary import scaling_rows
 
     grid = None if given.lams is None else strengths_in(given.lams)
@@ -122,7 +122,7 @@ def path(given: SimpleNamespace) -> Answer:
         given, "path", by_loss=True, lams=grid, n_lams=given.n_lams, eps=given.eps, folds=given.folds
     )
     n_asked = given.n_lams if grid is None else len(set(grid))
-    if not solutions:  # stopped within the first point: there is nothing to read from such a file
+    if not solutions:  # stopped within the first point: there is nothing to save or draw
         given.out = given.plot = None
     ended = len(solutions) == n_asked
     complete = ended and all(s.status.code == "certified" for s in solutions)
@@ -140,15 +140,15 @@ def path(given: SimpleNamespace) -> Answer:
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------------- what is said of a solution
+# ---------------------------------------------------------------------- what is printed about a solution
 def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
-    """Return what a command answers with one solution, and more lines beside its summary."""
+    """Return the answer of a command for one solution: its summary, followed by ``lines``."""
     from covopt.solution import Solution
     from covopt.solution.summary import hint
 
     certified = solution.status.code == "certified"
     noted = [] if solution.data.notes is None else [f"{'note':<14} {note}" for note in solution.data.notes]
-    shallow = isinstance(solution, Solution)  # --standardise, of which hints speak, goes with two layers
+    shallow = isinstance(solution, Solution)  # hints suggest --standardise, which needs two layers
     return Answer(
         Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED,
         {
@@ -163,7 +163,7 @@ def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
 
 
 def numbers_of(solution: Any) -> dict[str, Any]:
-    """Return what ``--json`` says of one solution."""
+    """Return the entries of ``--json`` for one solution."""
     network = solution.network
     said = {name: getattr(solution, name, None) for name in SAID}
     found = {name: value for name, value in said.items() if value is not None}
@@ -180,7 +180,7 @@ def numbers_of(solution: Any) -> dict[str, Any]:
 
 
 def table_of(solution: Any, table: Any) -> dict[str, Any]:
-    """Return what ``--json`` says of the table and the options."""
+    """Return the entries of ``--json`` for the table and the options."""
     data, loss, scaling = solution.data, solution.loss, getattr(solution, "scaling", None)
     found = {} if loss is None else {"loss_name": loss.name, "classes": loss.classes}
     return found | {
@@ -198,7 +198,7 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
 
 
 def _held_out(found: Any) -> dict[str, Any] | None:
-    """Return what ``--json`` says of the cross-validation."""
+    """Return the entries of ``--json`` for the cross-validation."""
     seen = getattr(found, "held_out", None)
     if seen is None:
         return None
@@ -207,7 +207,7 @@ def _held_out(found: Any) -> dict[str, Any] | None:
 
 
 def _path_lines(found: Any, record: dict[str, Any]) -> list[str]:
-    """Return one line for each point of a path, and which fits rows left out best."""
+    """Return one line for each point of a path, and the λ that fits held-out rows best."""
     points, seen = record["points"], found.held_out
     rows = found.to_frame().drop(columns="lower_bound")
     lines = rows.to_string(index=False, float_format="{:.6g}".format).splitlines() if points else []

@@ -1,4 +1,4 @@
-"""All options of all commands, in one table: their names, what they take, and what they write."""
+"""All options of all commands in one table, with their types, help texts and output files."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ PAGE = (".html", ".htm")
 
 
 def check_suffix(path: Path | None, allowed: tuple[str, ...]) -> None:
-    """Refuse an extension that says something else than what would be written, before anything is computed.
+    """Refuse a file name whose extension does not match the format to be written, before anything is computed.
 
     Parameters
     ----------
     path : Path, optional
-        Pipes and devices are written to as they are.
+        Pipes and devices may have any name.
     allowed : tuple of str
 
     Raises
     ------
     InputError
-        Naming those that are written.
+        Naming the allowed extensions.
     """
     if path is None or path.suffix.lower() in allowed or (path.exists() and not path.is_file()):
         return
@@ -45,7 +45,7 @@ def check_suffix(path: Path | None, allowed: tuple[str, ...]) -> None:
 
 
 def save_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as its extension says.
+    """Write a table in the format of the file's extension.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ Solver = Literal[
 
 
 def losses_there_are() -> list[str]:
-    """Return the names of all losses, for completion: others may have been registered."""
+    """Return the names of all losses, registered ones too, for shell completion."""
     from covopt.losses import LOSSES
 
     return list(LOSSES)
@@ -109,30 +109,30 @@ def losses_there_are() -> list[str]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option or argument, for the commands that have it in these words.
+    """One option or argument, for all commands that share its default and help text.
 
     Attributes
     ----------
     commands : str
-        Their names.
+        The names of these commands.
     name : str
-        Of the parameter, and of the option where ``flags`` names no other.
+        Name of the parameter, and of the option unless ``flags`` has others.
     kind : type
     default : object
-        ``...`` where it has to be given.
+        ``...`` if the option is required.
     help : str
     metavar : str, optional
     flags : tuple of str
     argument : bool
-        Whether it goes by its place.
+        Whether it is a positional argument.
     reads : bool
         Whether it names a file that is read.
     writes : tuple of str, optional
-        The extensions of the file that it names; empty for any.
+        The allowed extensions of the output file that it names; empty for any.
     key : str
-        What ``--json`` calls that file.
+        The key of that file in ``--json``.
     more : dict
-        What else typer is told.
+        Other keyword arguments for typer.
     """
 
     commands: str
@@ -160,7 +160,7 @@ class Option:
 
 # fmt: off
 OPTIONS = (
-    # what is read
+    # inputs
     Option("verify predict prove explore", "solution", Path, ..., "What covopt saved: a solution or a path; for "
            "prove a solution of one output, for verify any file.", "FILE.json", argument=True, reads=True),
     Option("reduce", "model", Path, ..., "State dict of Linear and ReLU: .safetensors, .pt or .pth.", "MODEL",
@@ -193,7 +193,7 @@ OPTIONS = (
            flags=("--drop-missing",)),
     Option("solve depth", "duplicates", Duplicates, "error",
            "What to do with rows that are one point with different targets."),
-    # what is asked
+    # the problem
     Option("depth", "depth", int, ..., "Number of weight layers, 2 or more.", "L"),
     Option("fit", "depth", int, 2, "Weight layers. Beyond 2 descent finds the network, and bounds bracket it.", "L"),
     Option("fit", "lam", Text, None,
@@ -260,7 +260,7 @@ OPTIONS = (
     Option("prove", "tol", float, 1e-9, "Share of the bound that may be left unproved, for a smaller file."),
     Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
-    # how it runs
+    # limits and seeds
     Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
            "Stop after S seconds, with the best so far.", "S"),
     Option("depth gap", "time_limit", Seconds, 60.0, "Stop after S seconds, with the best so far.", "S"),
@@ -273,7 +273,7 @@ OPTIONS = (
            Seconds, None,
            "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths of what is "
            "free.", "GIB"),
-    # what is written
+    # outputs
     Option("solve fit depth", "out", File, None, "Save the solution.", "FILE.json", writes=JSON,
            key="solution_file"),
     Option("gap", "out", File, None, "Save the report.", "FILE.json", writes=JSON, key="gap_file"),
@@ -326,7 +326,7 @@ def signature(command: str) -> Signature:
 
 
 def reading(given: SimpleNamespace) -> Any:
-    """Return how text tables are read."""
+    """Return the separator, encoding and decimal point of text tables."""
     from covopt.data.readers import Text
 
     return Text("\t" if given.sep in ("\\t", "tab") else given.sep, given.encoding, given.decimal)

@@ -1,4 +1,4 @@
-"""What the command line says and where: results, one-line errors, warnings, JSON, progress."""
+"""The output of the command line: results, one-line errors, warnings, JSON, progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from covopt.checks.wording import listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
-EVERY_S = 30.0  # between two writes of the best answer so far
+EVERY_S = 30.0  # seconds between two writes of the best answer so far
 INTERRUPTED = "interrupted before there was anything to save"
 
 
@@ -37,7 +37,7 @@ class Exit(IntEnum):
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` as JSON types: numbers that are not finite become null, the rest strings."""
+    """Return ``value`` as JSON types: numbers that are not finite become null, other objects strings."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -58,10 +58,10 @@ def print_json(content: dict[str, Any]) -> None:
 def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list[str]]:
     """Turn expected failures into one line and an exit code; collect the warnings for ``--json``.
 
-    What is large keeps to ``memory_limit`` GiB.
-    Anything else is a defect of covopt and keeps its traceback.
+    Large arrays are limited to ``memory_limit`` GiB.
+    An unexpected exception is a bug of covopt and keeps its traceback.
     """
-    from covopt.checks.memory import memory_limited  # with NumPy
+    from covopt.checks.memory import memory_limited  # imports NumPy
 
     heard: list[str] = []
 
@@ -94,7 +94,7 @@ def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list
                 raise fail(said, code, contradiction_file=error.path) from None
             raise fail(_one_line(error), Exit.INPUT_ERROR) from None
         except BrokenPipeError:
-            # Whoever read our output has gone; what is still buffered must not raise again at shutdown.
+            # The reader of the pipe has exited; flushing the buffer at shutdown must not raise again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(Exit.INPUT_ERROR) from None
         except OSError as error:
@@ -103,11 +103,11 @@ def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list
         except MemoryError:
             raise fail("out of memory; use fewer rows or features", Exit.INPUT_ERROR) from None
         except KeyboardInterrupt:
-            with patiently():  # one more may be on its way
+            with patiently():  # another Ctrl-C may follow
                 failure = fail(INTERRUPTED, Exit.NOT_CERTIFIED)
             raise failure from None
         except Exception as error:
-            # Ctrl-C inside an extension module that is being imported comes out as its ImportError
+            # Ctrl-C while an extension module is imported is raised as ImportError
             if _is_interruption(error):
                 raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
             raise
@@ -124,12 +124,12 @@ def _one_line(error: BaseException) -> str:
 
 
 def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
-    """Refuse places that cannot be written before anything is computed.
+    """Refuse output files that cannot be written, before anything is computed.
 
     Raises
     ------
     InputError
-        For a missing or unwritable folder, a folder in place of a file, and files named twice.
+        If a folder is missing or not writable, a path is a folder, or two files have the same name.
     """
     taken = {p.resolve(): "it is the input" for p in inputs if p is not None}
     for path in outputs:
@@ -144,7 +144,7 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
         if path.resolve() in taken:
             raise InputError(f"cannot write {path}: {taken[path.resolve()]}; choose another name.")
         taken[path.resolve()] = "another output has the same name"
-        if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+        if path.exists() and not path.is_file():  # a pipe or a device
             continue
         try:
             with tempfile.TemporaryFile(dir=path.parent):
@@ -156,12 +156,12 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
 
 
 def keep(write: Callable[[Path], Any], out: Path | None) -> None:
-    """Write a file, or where that fails another one in the system's folder for temporary files.
+    """Write a file; if that fails, write it to the system's folder for temporary files.
 
     Raises
     ------
     InputError
-        In the latter case: says where the result is.
+        If the first write failed; the message names the file written instead, if any.
     """
     if out is None:
         return
@@ -181,7 +181,7 @@ def keep(write: Callable[[Path], Any], out: Path | None) -> None:
 
 
 def record_lines(record: dict[str, Any]) -> list[str]:
-    """Return what ``--json`` says as people read it: a line for each entry that there is.
+    """Return the entries of ``--json`` as text: a line for each entry that is not None.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def record_lines(record: dict[str, Any]) -> list[str]:
     def said(value: Any) -> str:
         if isinstance(value, float):
             return f"{value:.12g}" if abs(value) > 1e-6 else f"{value:.2g}"
-        if isinstance(value, dict):  # what is left out, and why
+        if isinstance(value, dict):  # the columns left out, with reasons
             from covopt.data.columns import describe_left_out
 
             return describe_left_out(value) or "nothing"
@@ -211,7 +211,7 @@ def record_lines(record: dict[str, Any]) -> list[str]:
 
 
 def left_out_lines(table: Any, width: int = 14) -> list[str]:
-    """Return what is said of the columns that were no inputs, and of the rows that were dropped."""
+    """Return the lines about columns that are no inputs and about dropped rows."""
     from covopt.data.columns import describe_left_out
 
     lines = [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
@@ -223,10 +223,10 @@ def left_out_lines(table: Any, width: int = 14) -> list[str]:
 
 
 class Progress:
-    """A spinner with the bracket and the time on a terminal; silent anywhere else.
+    """A spinner with the bracket and the time on a terminal; silent elsewhere.
 
-    Call it as the callback of a solver; it never asks to stop. Where a run takes long it writes the best answer so
-    far to the file of the result, whatever ends the run.
+    Pass it to a solver as callback; it never stops the solver. During a long run it regularly writes the best answer
+    so far to the output file, so that the answer survives even if the process is killed.
     """
 
     def __init__(self, text: str, *, enabled: bool, out: Path | None = None):
@@ -243,12 +243,12 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._out is not None:
-            with patiently():  # what is to be saved is in nobody's hands yet
+            with patiently():  # the result has not been returned yet, so an interrupt would lose it
                 self._writer.join()
         self._status.stop()
 
     def __call__(self, state: Any) -> bool:
-        """Show the state of a round; never asks to stop."""
+        """Show the state of a round; return False, which means go on."""
         deep = isinstance(state, dict)
         self._best = (state["best"] if deep else state.best) or self._best
         if deep:
@@ -258,18 +258,18 @@ class Progress:
         return False
 
     def _write_often(self) -> None:
-        """Write what the last round has told, from another thread, for a round may take hours."""
+        """Write the answer of the last round, in a thread of its own since a round may take hours."""
         while not self._ended.wait(EVERY_S):
             self.write()
 
     def write(self) -> None:
-        """Write the best answer so far, where there is a new one."""
+        """Write the best answer so far, if it is new."""
         best, self._best = self._best, None
-        # a pipe or a device gets the result alone
+        # write only the final result to a pipe or a device
         if best is not None and self._out is not None and (self._out.is_file() or not self._out.exists()):
-            with suppress(Exception):  # no reason to end
+            with suppress(Exception):  # a failed write must not end the run
                 best().save(self._out)
 
     def say(self, text: str) -> None:
-        """Replace the text beside the spinner."""
+        """Replace the text of the spinner."""
         self._status.update(self._status.task_ids[0], description=text)

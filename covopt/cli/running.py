@@ -1,4 +1,4 @@
-"""How every command runs: outputs are checked, tables read, the command answers, the answer is saved and printed."""
+"""The steps of every command: check the outputs, read the tables, compute the answer, save it and print it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from covopt.cli.report import (
 )
 from covopt.errors import InputError
 
-# in the order in which somebody new needs them
+# in the order in which a newcomer needs them
 EXAMPLES = {
     "demo": "covopt demo",
     "solve": "covopt solve table.csv --target y --out solution.json --plot figure.png",
@@ -51,21 +51,21 @@ EXIT_CODES = (
 
 @dataclass
 class Answer:
-    """What a command has found: what is printed, and how it is written to the files that were asked for.
+    """The result of a command: what to print, and functions that write the requested files.
 
     Attributes
     ----------
     code : Exit
     record : dict
-        For ``--json``.
+        The entries of ``--json``.
     lines : list of str, optional
-        For people; by default the record, an entry a line.
+        The text output; by default the record, one entry per line.
     save, draw : callable, optional
         Write ``--out`` and ``--plot``.
     rows : callable, optional
         Return the table for ``--table``.
     finished : bool
-        Whether there is nothing to resume.
+        False if ``--resume`` can continue the run.
     """
 
     code: Exit
@@ -81,7 +81,7 @@ Command = Callable[[SimpleNamespace], Answer]
 
 
 def add(app: typer.Typer, name: str, command: Command) -> None:
-    """Make a function of the options that were given a command; its help is the docstring, and an example.
+    """Add a command to the application; its help is the docstring of the function, with an example.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
 
 
 def run(name: str, command: Command, given: SimpleNamespace) -> None:
-    """Check the outputs, answer, save, draw and print; the files come first, so that nothing computed is lost."""
+    """Check the outputs, run the command, then save, draw and print, in this order so that no result is lost."""
     memory_limit = getattr(given, "memory_limit", None)
     outputs = [option for option in options_of(name) if option.writes is not None]
     inputs = tuple(getattr(given, option.name) for option in options_of(name) if option.reads)
@@ -108,7 +108,7 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
         for option in outputs:
             if option.writes:
                 check_suffix(getattr(given, option.name), option.writes)
-        if getattr(given, "plot", None) and name != "demo":  # which goes on where nothing can be drawn
+        if getattr(given, "plot", None) and name != "demo":  # demo runs without matplotlib too
             required("matplotlib", "drawing", "plot")
         answer = command(given)
         if answer.save is not None:
@@ -137,17 +137,17 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
 
 
 def progress(given: SimpleNamespace, text: str, out: Path | None = None) -> Progress:
-    """Show a spinner where somebody looks, and let the best answer so far stand in a file."""
+    """Return a spinner for the terminal that also writes the best answer so far to ``out``."""
     return Progress(text, enabled=given.talks, out=out)
 
 
 def earlier(given: SimpleNamespace) -> Any:
-    """Return what is in ``--out`` where ``--resume`` asks to begin with it, else None.
+    """Return the warm start in ``--out`` if ``--resume`` is given and the file exists, else None.
 
     Raises
     ------
     InputError
-        Where no file is named, or it holds something else.
+        If ``--out`` is missing, or the file cannot be loaded.
     """
     if not given.resume:
         return None
@@ -163,7 +163,7 @@ def earlier(given: SimpleNamespace) -> Any:
 
 # ---------------------------------------------------------------------- tables and lists of numbers
 def read_plain(given: SimpleNamespace, **more: Any) -> Any:
-    """Return the table of a command, with the columns and rows that its options ask for."""
+    """Return the table of a command, with the columns and rows that its options select."""
     from covopt.data import table_files
 
     return table_files.read_table(
@@ -173,7 +173,7 @@ def read_plain(given: SimpleNamespace, **more: Any) -> Any:
 
 
 def read_for_loss(given: SimpleNamespace) -> tuple[Any, dict[str, Any], list[str]]:
-    """Return the table, the options that come from it, and a line about the loss where the target has chosen it."""
+    """Return the table, the options that follow from it, and a line about the loss if the target determined it."""
     from covopt.losses import make_loss
 
     made = None if given.loss is None else make_loss(given.loss)
@@ -186,7 +186,7 @@ def read_for_loss(given: SimpleNamespace) -> tuple[Any, dict[str, Any], list[str
 
 
 def _loss_of(table: Any) -> tuple[Any, list[str]]:
-    """Return the loss that a target asks for, and the line that says so where it holds classes."""
+    """Return the loss that fits the target, and a line that names it if the target holds classes."""
     from covopt.losses import make_loss
 
     if table.Y.ndim == 2:
@@ -201,10 +201,10 @@ def _loss_of(table: Any) -> tuple[Any, list[str]]:
 
 
 def settle_units(given: SimpleNamespace, table: Any, loss: Any = None) -> tuple[bool, list[str]]:
-    """Return whether to standardise, and the line that says why where nobody asked for it.
+    """Return whether to standardise, and a line that says why if no option decided it.
 
-    Without a bias nothing is centred: then it has to be asked for. The offset of targets matters where a loss and the
-    norm are weighed against each other, and no output bias takes it.
+    Without a bias the columns cannot be centred, so only the option standardises. The mean of the targets matters
+    if the objective has a loss and a norm, and no output bias can represent it.
     """
     if given.standardise is not None or given.bias == 0:
         return bool(given.standardise), []
@@ -217,13 +217,13 @@ def settle_units(given: SimpleNamespace, table: Any, loss: Any = None) -> tuple[
 
 
 def columns_lines(table: Any) -> list[str]:
-    """Return the lines about the columns of a table, where no solution's summary says them."""
+    """Return the lines about the columns of a table, for commands that print no summary of a solution."""
     names = f"{listed(table.feature_names)} → {listed(table.target_names)}"
     return [f"{'features':<14} {names}", *left_out_lines(table)]
 
 
 def strength_in(text: str) -> float | str:
-    """Return λ as a number where it is one; shares of λ_max stay text.
+    """Return λ as a number if it is one; multiples of λ_max stay text.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def strength_in(text: str) -> float | str:
 
 
 def strengths_in(text: str) -> list[float | str]:
-    """Return the λ that ``0.1,0.03max`` stands for: numbers, shares of λ_max, or cv.
+    """Return the list of λ in a text like ``0.1,0.03max``: numbers, multiples of λ_max, or cv.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def strengths_in(text: str) -> list[float | str]:
 
 
 def widths_in(text: str) -> list[int | tuple[int, ...]]:
-    """Return the widths that ``8,16`` or ``32x16,64x16`` stands for.
+    """Return the list of widths in a text like ``8,16`` or ``32x16,64x16``.
 
     Raises
     ------

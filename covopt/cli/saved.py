@@ -1,4 +1,4 @@
-"""The commands ``covopt gap``, ``predict``, ``explore`` and ``reduce``: what is asked of networks that are there."""
+"""The commands ``covopt gap``, ``predict``, ``explore`` and ``reduce``, which start from an existing network."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ACTIVATIONS = "a state dict does not name activations: every hidden layer is tak
 
 
 def reduce(given: SimpleNamespace) -> Answer:
-    """Cut a trained PyTorch network to fewer neurons.
+    """Reduce a trained PyTorch network to fewer neurons.
 
-    Its outputs on the table stay, and its norm is no larger.
+    Keeps its outputs on the table and never raises its norm.
     """
     with progress(given, "reducing"):
         found = _found(given)
@@ -114,7 +114,7 @@ def gap(given: SimpleNamespace) -> Answer:
 
 
 def explore(given: SimpleNamespace) -> Answer:
-    """Write one HTML page to look around in a solution or a path."""
+    """Write one interactive HTML page that shows a solution or a path."""
     import covopt
     from covopt.explore.page import write_page
 
@@ -128,7 +128,7 @@ def explore(given: SimpleNamespace) -> Answer:
 
 
 def predict(given: SimpleNamespace) -> Answer:
-    """Predict the targets of a table with what was saved.
+    """Predict the targets of a table with a saved solution.
 
     Numbers, or classes with their probabilities; columns are found by name.
     """
@@ -143,7 +143,7 @@ def predict(given: SimpleNamespace) -> Answer:
         read = read_table(given.table, target=None, features=chosen.data.feature_names, text=reading(given))
         lacking = np.isnan(read.X).any(axis=1)
         if given.drop_missing:
-            read.X[np.isnan(read.X)] = 0.0  # for what is left empty below
+            read.X[np.isnan(read.X)] = 0.0  # placeholders: predictions of these rows are emptied below
         read.check_inputs()
         found = pd.DataFrame(predict_columns(chosen, read.features))
         if lacking.any():

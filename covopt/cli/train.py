@@ -1,4 +1,4 @@
-"""The command ``covopt train``: many networks at once, held against the certified optimum where that is asked for."""
+"""The command ``covopt train``: train many networks, and compare them with the certified optimum if asked to."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
     "error_rate", "status",
 )  # fmt: skip
-SAID = {  # what --json says of a cross-check, and where it stands
+SAID = {  # entries of --json for a cross-check, and the attributes that hold them
     "certified": "proved", "objective": "certified", "lower_bound": "floor", "best_cost": "best_cost",
     "ratio": "ratio",
 }  # fmt: skip
 
 
 def train(given: SimpleNamespace) -> Answer:
-    """Train networks by gradient descent, beside the certified best."""
+    """Train networks by gradient descent, to compare with the certified optimum."""
     from covopt.checks.optional import required
     from covopt.checks.speaking import tell
 
-    with progress(given, "loading PyTorch"):  # seconds, of which the time limit counts none
+    with progress(given, "loading PyTorch"):  # takes seconds, which the time limit does not count
         required("torch", "covopt train", "train")
     sizes, lams = _asked(given)
     with progress(given, "reading the table") as shown:
         if given.lam is None and given.loss is None:
-            given.loss = "squared"  # without λ points are interpolated
+            given.loss = "squared"  # without λ the networks interpolate
         table, options, said = read_for_loss(given)
         given.standardise, why = settle_units(given, table, options["loss"] if given.lam else None)
         X, Y, scaled = table.features, table.targets, None
@@ -67,7 +67,7 @@ def train(given: SimpleNamespace) -> Answer:
 
 
 def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
-    """Return widths and λ, where the options go together."""
+    """Return widths and λ, or refuse options that exclude each other."""
     from covopt.errors import InputError
 
     sizes, lams = widths_in(given.widths), strengths_in(given.lam) if given.lam else []
@@ -79,7 +79,7 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
 
 
 def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the table that is trained on in place of the user's, and how it was made."""
+    """Return the standardised table to train on, and the transformation by column."""
     from covopt.data import Data
     from covopt.data.scaling import standardise
     from covopt.data.tabular import Named
@@ -94,7 +94,7 @@ def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple
 def _run(
     given: SimpleNamespace, sizes: list[Any], lams: list[Any], options: dict[str, Any], shown: Progress
 ) -> Answer:
-    """Ask one of two questions: plain training, or training against the certified optimum."""
+    """Train the networks; with ``--cross-check``, first certify the optimum and then compare."""
     from covopt import training
     from covopt.api.stopping import Clock
     from covopt.checks.validation import check_time_limit
@@ -150,7 +150,7 @@ def _run(
 
 # ---------------------------------------------------------------------- reading and writing
 def _schedule(optimiser: str, steps: int | None) -> Any:
-    """Return a schedule that ends in full-batch descent, but for label noise, whose end is the point."""
+    """Return a schedule that ends in full-batch L-BFGS, except for label-noise SGD, whose last iterates matter."""
     from covopt.training import Phase
 
     if optimiser == "adam" and steps is None:
