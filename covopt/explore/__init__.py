@@ -1,6 +1,6 @@
-"""One HTML page to look around in: a solution, or all of a path, with a slider, hover and a table of the neurons.
+"""An interactive HTML page of a solution, or of a path with a slider, with hover texts and a table of the neurons.
 
-The page needs no network and no server: plotly's JavaScript (extra ``[explore]``) is within it.
+The page works offline: it contains plotly's JavaScript (extra ``[explore]``).
 """
 
 from covopt.explore.page import page_html, write_page

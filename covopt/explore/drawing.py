@@ -1,6 +1,6 @@
-"""Pictures by plotly: the layers of :mod:`covopt.plotting.pictures`, with words under the mouse.
+"""Figures for plotly: the layers of :mod:`covopt.plotting.pictures`, with hover texts.
 
-What a mark says is text, or the number of its neuron, which the page describes: weights, cost, cell, slack.
+A mark carries its hover text, or the number of its neuron, whose weights, cost, cell and slack the page shows.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from covopt.plotting.pictures import (
 )
 from covopt.potentials import make_potential
 
-MOST_NEURONS = 400  # that are described: each is looked at on all points
-MOST_WEIGHTS = 6  # of a neuron that are written out; of more the largest are
-MOST_SIGHTS = 60, 200  # neurons and points in the picture of what they see
+MOST_NEURONS = 400  # described, since each is evaluated on all points
+MOST_WEIGHTS = 6  # written out for each neuron, the largest
+MOST_SIGHTS = 60, 200  # neurons and points in the picture of activations
 
 
 @dataclass(frozen=True)
 class Neurons:
-    """Neurons in the order of their cost, the costliest first; of many the costliest alone.
+    """Neurons in decreasing order of their cost, at most ``MOST_NEURONS``.
 
     Attributes
     ----------
     hidden, outputs : (m, D) and (m, k) arrays
     yours : (m, D) array
-        Hidden weights on the user's columns, where others were solved for.
+        Hidden weights on the user's columns, also if the problem was solved on standardised columns.
     cost : (m,) array
-        Their sum is the cost of the network, without its output bias.
+        The costs of all neurons sum to the cost of the network without its output bias.
     positive : (m,) array of bool
-        Whether the largest output weight is.
+        Whether the output weight of largest modulus is positive.
     slack : (m,) array
-        One minus the dual function at the neuron: zero where it is tight.
+        One minus the modulus of the dual function at the neuron: zero for a tight neuron.
     side : (m, N) array of int8
-        1 where the neuron is active on the point, 0 where its kink passes through the point, −1 elsewhere.
+        1 if the neuron is active on the point, 0 if its kink passes through the point, else −1.
     cell : (m,) array of int
         Neurons of one cell have the same sides; cells count from 1, that of the costliest neuron first.
     columns, rows : list of str, list of lists of str
-        The table.
+        The table of the neurons, as text.
     """
 
     hidden: np.ndarray
@@ -71,18 +71,18 @@ class Neurons:
     rows: list[list[str]]
 
     def texts(self) -> list[str]:
-        """Return what hovering says of each."""
+        """Return the hover text of each neuron."""
         said = [zip(self.columns, map(escape, row), strict=True) for row in self.rows]
         return ["<br>".join(f"{escape(name)} {value}" for name, value in row) for row in said]
 
     def marked(self, *, yours: bool = False) -> Marked:
-        """Return them as pictures mark them, on request with the weights that they have on the user's columns."""
+        """Return the neurons as :class:`Marked`, with ``yours`` with their weights on the user's columns."""
         share = self.cost / (self.cost.max(initial=0.0) or 1.0)
         return Marked(self.yours if yours else self.hidden, share, self.positive)
 
 
 def describe(solution: Any) -> Neurons:
-    """Return the neurons of a solution, described.
+    """Return the neurons of a solution with their descriptions.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def describe(solution: Any) -> Neurons:
 
 
 def sight_picture(solution: Any, neurons: Neurons) -> Picture:
-    """Return which points each neuron sees: a row of marks for each neuron, those of one cell together.
+    """Return the activations: a row for each neuron, with marks at its active points; cells stay together.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def sight_picture(solution: Any, neurons: Neurons) -> Picture:
     points = np.linspace(0, data.n_samples - 1, min(data.n_samples, most[1])).astype(int)
     points = points[np.argsort(data.X[points, 0], kind="stable")] if data.n_features else points
     shown = np.arange(len(neurons.hidden))[: most[0]]
-    # by how many points they see: one input makes a staircase
+    # by the number of points on which they are active: for one input this gives a staircase
     order = shown[np.lexsort((neurons.cell[shown], (neurons.side[shown] > 0).sum(axis=1)))]
     row, place = np.nonzero(neurons.side[order][:, points] > 0)
     layers = by_sign(place + 1.0, row + 1.0, neurons.marked(), order[row], "active", 5.0)
@@ -167,11 +167,11 @@ FONT = dict(family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif", size=13, 
 SAYS = "%{customdata[1]}<extra></extra>"
 
 
-BETWEEN = 0.05  # pictures, of the height of the page
+BETWEEN = 0.05  # space between pictures, relative to the height of the page
 
 
 def figure_of(pictures: Sequence[Picture]) -> dict[str, Any]:
-    """Return a figure of pictures one above the other, over one x axis, as plotly's JavaScript takes it.
+    """Return a figure for plotly's JavaScript: pictures one above the other, with a common x axis.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def figure_of(pictures: Sequence[Picture]) -> dict[str, Any]:
     for row, picture in enumerate(pictures):
         suffix = str(row + 1) if row else ""
         traces = [trace for layer in picture.layers for trace in _TRACES[type(layer)](layer)]
-        if len(picture.layers) == 1 < len(pictures):  # the axis says what it is
+        if len(picture.layers) == 1 < len(pictures):  # the axis label names the curve
             traces[-1]["showlegend"] = False
         traces += [
             _reading(each, picture) for each in picture.layers if isinstance(each, Line) and each.reads
@@ -215,7 +215,7 @@ def figure_of(pictures: Sequence[Picture]) -> dict[str, Any]:
 
 
 def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
-    """Return both axes of a picture in its row."""
+    """Return the layout of both axes of a picture in the given row."""
     suffix, last = str(row + 1) if row else "", row + 1 == count
     height = (1.0 - BETWEEN * (count - 1)) / count
     top = 1.0 - row * (height + BETWEEN)
@@ -241,7 +241,7 @@ def _axes(picture: Picture, row: int, count: int) -> dict[str, Any]:
 
 
 def _reading(line: Line, picture: Picture) -> dict[str, Any]:
-    """Let a curve be read under the mouse, except where marks are: there a line would speak in their place."""
+    """Return invisible marks with the hover text of a curve, except near marks, whose text they would hide."""
     places = np.linspace(line.x[0], line.x[-1], 201)
     marked = np.concatenate([[np.inf], *(layer.x for layer in picture.layers if isinstance(layer, Points))])
     free = np.abs(places[:, None] - marked[:MOST_MARKS]).min(axis=1) > 0.012 * np.ptp(places)

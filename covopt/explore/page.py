@@ -1,4 +1,4 @@
-"""The page itself: everything in one HTML file."""
+"""The HTML page: text, figures and scripts in one file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from covopt.plotting.history import history_pictures, path_pictures
 from covopt.plotting.pictures import INK, MOST_MARKS, MOST_OUTPUTS, Picture, limits, short
 from covopt.solution.summary import quality, summary_rows
 
-MOST_STEPS = 30  # of a path; each has its own figures
+MOST_STEPS = 30  # points of a path that are shown, each with its own figures
 NOT_SHOWN = ("features", "hint", "solver", "hard column")
 
 
@@ -41,9 +41,9 @@ def write_page(
 ) -> list[str]:
     """Write one HTML file that shows a solution, or a path with a slider along it.
 
-    Of one or two inputs: the function with its kinks; of more: one input at a time. Then predicted against actual,
-    the dual function with its tight set, which points each neuron sees, the bounds over time or the path, and a table
-    of the neurons. The file needs no connection: plotly's JavaScript is within it.
+    For one or two inputs the page shows the function with its kinks, for more its dependence on one input at a time.
+    It also shows predictions against targets, the dual function with its tight set, the points on which each neuron
+    is active, the bounds over time or the path, and a table of the neurons. It works offline: it contains plotly.
 
     Parameters
     ----------
@@ -52,19 +52,19 @@ def write_page(
     path : path-like
         Ends in .html.
     title : str, optional
-        Of the page.
+        Title of the page.
     time_limit_s : float, optional
-        Pictures that there is no time for are left out; the table of neurons is always there.
+        Pictures that would take longer are left out; the table of neurons is always there.
 
     Returns
     -------
     list of str
-        What was left out; the page says so, too.
+        The pictures left out, which the page names too.
 
     Raises
     ------
     InputError
-        Where ``found`` holds no network on a table, and where the file has another extension.
+        If ``found`` holds no network on a table, or the file has another extension.
     MissingPackageError
         Without plotly; the extra ``[explore]`` has it.
 
@@ -101,12 +101,12 @@ def page_html(
     title : str, optional
     time_limit_s : float, optional
     left_out : list of str, optional
-        Gets what there was no time for.
+        The names of pictures left out are appended to it.
 
     Raises
     ------
     InputError
-        Where ``found`` holds no network on a table.
+        If ``found`` holds no network on a table.
     MissingPackageError
         Without plotly.
     """
@@ -172,18 +172,18 @@ def page_html(
         "DATA": _packed(json.dumps(content, ensure_ascii=False, allow_nan=False)),
         "PLOTLY": _packed(offline.get_plotlyjs()),
     }
-    for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
+    for name, text in parts.items():  # plotly's code comes last: it is not searched for placeholders
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
     return template
 
 
-CODES = {"float32": "f4", "uint8": "u1"}  # plotly's, of types of numbers; others are written as double
+CODES = {"float32": "f4", "uint8": "u1"}  # plotly's codes of dtypes; other types are written as doubles
 
 
 def _written(value: Any, pool: dict[Any, int]) -> Any:
-    """Return figures as JSON types, nothing where nothing is said.
+    """Return figures as JSON types, without the entries that are None.
 
-    Arrays of numbers, as bytes, and the lines of hover texts go into a pool: most are the same at every step.
+    Arrays of numbers, as bytes, and the lines of hover texts go into a pool, since most are the same at every step.
     """
     if isinstance(value, dict):
         return {key: _written(part, pool) for key, part in value.items() if part is not None}
@@ -201,13 +201,13 @@ def _written(value: Any, pool: dict[Any, int]) -> Any:
     return {"pool": [pool.setdefault(column, len(pool)) for column in columns]}
 
 
-@lru_cache(maxsize=2)  # plotly's own text takes a third of a second
+@lru_cache(maxsize=2)  # compressing plotly's code takes a third of a second
 def _packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _steps_of(found: Any) -> tuple[list[Any], bool]:
-    """Return solutions, and whether they are a path."""
+    """Return the solutions to show, and whether they form a path."""
     is_path = isinstance(found, Sequence)
     steps = list(found) if is_path else [found]
     for s in steps:
@@ -233,13 +233,13 @@ def _title_of(solution: Any, is_path: bool) -> str:
 
 
 def _says(solution: Any, place: int, count: int) -> str:
-    """Return what the slider says."""
+    """Return the text beside the slider."""
     neurons = counted(len(solution.network), "neuron")
     return f"λ = {short(solution.lam)} ({place + 1} of {count}); {solution.status.code}; {neurons}"
 
 
 def _facts(solution: Any) -> list[tuple[str, str]]:
-    """Return the summary, and how well the network fits."""
+    """Return the lines of the summary, and R² or the accuracy."""
     name, value = quality(solution)
     width = len(solution.network)
     more = "" if width else ": constant"
@@ -251,7 +251,7 @@ def _facts(solution: Any) -> list[tuple[str, str]]:
 
 
 def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> list[str]:
-    """Return sentences about what cannot be shown."""
+    """Return sentences about what the page leaves out, and about units."""
     data, said = solution.data, []
     if is_path and given > len(steps):
         said.append(f"{len(steps)} of the {given} points of the path are shown.")
@@ -271,11 +271,11 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
 
 
 def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
-    """Return one panel: a figure of a stack of pictures for each step of the slider, or one for all."""
+    """Return one panel: a figure with a stack of pictures for each step of the slider, or one for all steps."""
     first = [pictures[0] for pictures in steps]
     layers = [layer for picture in first for layer in picture.layers]
     if all(p.ylim is None and not p.logs for p in first) and len(steps) > 1 and layers:
-        heights = limits(np.concatenate([layer.y for layer in layers]))  # stands still while the slider moves
+        heights = limits(np.concatenate([layer.y for layer in layers]))  # fixed while the slider moves
         for picture in first:
             picture.ylim = heights
     figures = [figure_of(pictures) for pictures in steps]
