@@ -1,8 +1,8 @@
-"""Pictures of a solution: the function, its neurons, the dual function, the bracket over time.
+"""Figures of a solution: the function, its neurons, the dual function, the bracket over time.
 
-``plot_solution`` draws what fits the data; :func:`draw` draws one of its :func:`function_pictures` on axes of yours.
-Pictures are readable in greyscale: neurons with positive output
-weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
+``plot_solution`` draws all panels that apply to the data; :func:`draw` draws one of :func:`function_pictures` on
+given axes. Figures are readable in greyscale: neurons with positive output weight are drawn solid (filled), negative
+ones dashed (open), and their width grows with their cost.
 """
 
 from covopt.plotting.dual import dual_values, plot_dual

@@ -1,4 +1,4 @@
-"""The dual function against its bound: along a line of kinks, or as slack of the neurons."""
+"""The dual function and its bound: against the kink of a neuron with one input, else as slack of the neurons."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROOF = (
 def dual_values(
     dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray, potential: str = "variation"
 ) -> np.ndarray:
-    """Return the dual function ⟨λ, σ(X̃ w/ω(w))⟩ (its norm where there are several outputs)."""
+    """Return the dual function ⟨λ, σ(X̃ w/ω(w))⟩ at each neuron (its norm for several outputs)."""
     length = make_potential(potential).weigh(lifted, neurons)
     unit = neurons / np.where(length > 0, length, 1.0)[:, None]
     dual = np.asarray(dual, dtype=float).reshape(len(lifted), -1)
@@ -49,7 +49,7 @@ def dual_values(
 
 
 def scaled_dual(solution: Any) -> np.ndarray:
-    """Return the dual that touches its bound: divided by its gauge, where a network says that the bound is reached.
+    """Return the dual point divided by its gauge; unchanged with a loss and an empty network.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def scaled_dual(solution: Any) -> np.ndarray:
 
 
 def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:
-    """Return the tight set of a certified solution, to the accuracy of its own dual, and a sentence where it is cut.
+    """Return the tight set, to the accuracy of the dual point, and a sentence if it is cut or not shown.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:
 
 
 def unit_of(solution: Any) -> str:
-    """Return what a neuron's length is called.
+    """Return the label for the length of a neuron.
 
     Parameters
     ----------
@@ -93,15 +93,15 @@ def unit_of(solution: Any) -> str:
 
 
 def dual_picture(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
-    """Return the dual function on the sphere of neurons against its bound 1.
+    """Return the dual function on the sphere of neurons with its bound 1.
 
-    Against the place where a neuron bends for one input and a bias, else how far the neurons stay below the bound.
+    For one input and a bias it is drawn against the kink of the neuron, else as the slack of the neurons.
 
     Parameters
     ----------
     solution : Solution
     marked : Marked
-        Its neurons, in the units of what was solved.
+        Its neurons, in the units of the problem that was solved.
     tight : (n, D) array
         The tight set.
     """
@@ -114,7 +114,7 @@ def _values(solution: Any, neurons: np.ndarray) -> np.ndarray:
 
 
 def _sets(solution: Any, marked: Marked, tight: np.ndarray, where: Any) -> list[Points]:
-    """Return rings for the tight set and triangles for the neurons, of many for the costliest."""
+    """Return rings for the tight set and triangles for the neurons, at most the ``MOST_MARKS`` costliest."""
     most, count = np.sort(np.argsort(-marked.share, kind="stable")[:MOST_MARKS]), len(marked.hidden)
     crowd = float(np.clip(np.sqrt(60 / max(len(tight), len(most), 1)), 0.5, 1.0))
     layers = [_ring(solution, tight, where(tight), 9.0 * crowd)] if len(tight) else []
@@ -150,7 +150,7 @@ def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     bent = kinks_of(np.vstack([tight, marked.hidden]), data.bias)
     inside = bent[(bent >= low) & (bent <= high)]
     grid, layers = np.unique(np.concatenate([np.linspace(low, high, 1081), data.X[:2000, 0], inside])), []
-    # where both are equal, as they often are, the thin line lies within the broad one
+    # the two functions are often equal: then the thin line lies within the broad one
     for width, color, side, sign in ((3.6, PALE, "left", -1.0), (1.2, INK, "right", 1.0)):
         values = _values(solution, sign * np.column_stack([np.ones(len(grid)), -grid / data.bias]))
         reads = "%{x}<br>dual %{y:.5f}" if side == "right" else ""
@@ -185,12 +185,12 @@ def _slack(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
 
 
 def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw the dual function on the unit sphere against its bound 1.
+    """Draw the dual function on the unit sphere with its bound 1.
 
-    The network is optimal because the dual function never leaves [−1, 1] and each of its neurons sits where
-    it touches. With one input and a bias it is drawn against the place where a neuron bends; else how far the neurons
-    and the tight set stay below the bound, sorted, on a logarithmic axis. The tight set is left out where it is not
-    at hand: it needs a gap of 1e-9, or at most 60 samples.
+    The network is optimal because the dual function stays in [−1, 1] and attains ±1 at each of its neurons. With one
+    input and a bias it is drawn against the kink of the neuron; else the slack of the neurons and of the tight set is
+    drawn, sorted, on a logarithmic axis. The tight set is left out if it is not available: it needs a gap of 1e-9, or
+    at most 60 samples.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Figures: a solution in one picture, and files of pictures."""
+"""Figures: all panels of a solution in one figure, and writing figures to files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
-    """Draw the panels that fit the data: the function, the dual function, the bracket.
+    """Draw the panels that apply to the data: the function, the dual function, the bracket.
 
-    Of the function: with one or two inputs all of it, every output (regions and probabilities for classes); with more
-    what it predicts against the data, and for every output one input at a time.
+    With one or two inputs the whole function is drawn, for every output (probabilities and regions for classes). With
+    more inputs, predictions are drawn against targets, and every output against one input at a time.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     Raises
     ------
     InputError
-        Where ``path`` has an extension that matplotlib cannot write.
+        If ``path`` has an extension that matplotlib cannot write.
     """
     seen = solution if solution.scaling is None else solution.in_your_units()
     pictures = function_pictures(seen, resolution=160)
@@ -78,12 +78,12 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
 
 
 def agreement(solution: Any) -> Picture:
-    """Return what is predicted against what is true."""
+    """Return predictions against targets, or for classes the probability of the true class."""
     return scores(solution) if has_classes(solution) else predicted(solution)
 
 
 def function_pictures(solution: Any, marked: Marked | None = None, *, resolution: int = 61) -> list[Picture]:
-    """Return what can be seen of the function: that depends on the inputs, outputs and classes.
+    """Return the pictures of the function that apply to its inputs, outputs and classes.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def function_pictures(solution: Any, marked: Marked | None = None, *, resolution
 
 
 def _figure(size: tuple[float, float], *, to_file: bool) -> Figure:
-    if to_file:  # needs no display and leaves nothing behind in pyplot
+    if to_file:  # needs no display and is not registered in pyplot
         return required("matplotlib.figure", "drawing", "plot").Figure(figsize=size, layout="constrained")
     return required("matplotlib.pyplot", "drawing", "plot").figure(
         figsize=size, dpi=DPI, layout="constrained"
@@ -133,7 +133,7 @@ def check_figure_path(path: str | Path) -> None:
     Raises
     ------
     InputError
-        With the extensions that it can.
+        The message lists the extensions that it can write.
     """
     FigureCanvasBase = required("matplotlib.backend_bases", "drawing", "plot").FigureCanvasBase
 
@@ -150,7 +150,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     Raises
     ------
     InputError
-        Where the extension is not one that matplotlib can write.
+        If matplotlib cannot write the extension.
     """
     check_figure_path(path)
     suffix = Path(path).suffix.lower().lstrip(".")

@@ -1,4 +1,4 @@
-"""Pictures of a network as a function of one input, or of two: filled contours, the lines of its kinks, the data."""
+"""Pictures of a network as a function of one or two inputs, with its kinks and the data."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from covopt.plotting.predictions import shown_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_KINKS = 16  # more are a hairball
-BETWEEN_KINKS = 301  # points of a curve beside its kinks and the data, for probabilities, which bend
+MOST_KINKS = 16  # more lines would be unreadable
+BETWEEN_KINKS = 301  # points of a curve besides its kinks and the data, since probabilities are not linear
 KINKS_1D = (
     "The curve is exact: a network is straight between its kinks. Triangles are kinks, upwards and filled for a "
     "positive output weight, downwards and white for a negative one; larger ones cost more."
@@ -48,7 +48,7 @@ KINKS_2D = (
 
 
 def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
-    """Return where the neurons of one input bend; infinite or NaN where they do not.
+    """Return the kinks of neurons of one input; infinite or NaN for a neuron without one.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
 
 
 def curve(solution: Any, data: Sequence[Points], marked: Marked) -> Picture:
-    """Return the function on the line through the data, exactly where it is straight between kinks.
+    """Return the graph of a function of one input over the data; exact if it is linear between kinks.
 
     Parameters
     ----------
     solution : Solution
         With one input.
     data : sequence of Points
-        The data as they are marked.
+        The marks of the data.
     marked : Marked
     """
     (f, names), X, bias = shown_of(solution), solution.data.X, solution.network.bias
@@ -100,12 +100,12 @@ def curve(solution: Any, data: Sequence[Points], marked: Marked) -> Picture:
 
 
 def targets(solution: Any) -> list[Points]:
-    """Return the data beside a curve.
+    """Return the marks of the data for a curve.
 
     Parameters
     ----------
     solution : Solution
-        With one input, of a regression.
+        A regression with one input.
     """
     X, Y, (f, names) = solution.data.X, solution.data.Y, shown_of(solution)
     name, said, found = label_of(solution.data.feature_names[0]), f(X), []
@@ -122,7 +122,7 @@ def targets(solution: Any) -> list[Points]:
 def plot_function_1d(
     network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None, *, names: Sequence[str] = ()
 ) -> Axes:
-    """Draw f on the line through the data, exactly: it is straight between kinks.
+    """Draw the graph of f over the data, exactly: it is linear between kinks.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def plot_function_1d(
     ax : matplotlib Axes, optional
         A new figure by default.
     names : sequence of str
-        Of the outputs.
+        Names of the outputs.
 
     Returns
     -------
@@ -142,14 +142,14 @@ def plot_function_1d(
     Raises
     ------
     InputError
-        Where X does not have one column.
+        If X does not have one column.
     """
     seen = _as_solution(network, X, y, ["x"], names)
     return draw(curve(seen, targets(seen), marked_of(network)), ax)
 
 
 def _as_solution(network: Any, X: Any, y: Any, inputs: list[str], names: Sequence[str]) -> Any:
-    """Return a network and a table as pictures take them, or refuse."""
+    """Return a network and a table in the form of a solution; refuse X with a wrong number of columns."""
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     if X.ndim != 2 or X.shape[1] != len(inputs):
         raise InputError(
@@ -190,9 +190,9 @@ def plane_of(X: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray, np
 
 
 def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], str]:
-    """Return the kinks of two inputs in a picture of the data, the costliest of many, and a note on the others.
+    """Return the kinks for two inputs in the box of the data, at most the costliest, and a note on the others.
 
-    Each is a line with a spur to the side on which the neuron is active, as wide as its cost is large.
+    Each is a line with a spur to the side on which the neuron is active; its width grows with the cost.
     """
     box = (*limits(X[:, 0]), *limits(X[:, 1]))
     slope = marked.hidden[:, :2]
@@ -206,7 +206,7 @@ def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], st
     for rank, (segment, j) in enumerate(zip(segments, kept, strict=True)):
         up = bool(marked.positive[j])
         foot = segment[0] + (0.25 + 0.5 * (rank * 0.618034 % 1.0)) * (segment[1] - segment[0])
-        normal = slope[j] * size  # perpendicular where both axes have one length on the page
+        normal = slope[j] * size  # perpendicular on the page if both axes have the same length
         spur = foot + 0.035 * size * normal / np.linalg.norm(normal)
         x, y = np.array([segment[0], foot, spur, foot, segment[1]]).T
         name = "" if up in named else f"kink, {'positive' if up else 'negative'} weight"
@@ -228,7 +228,7 @@ def surface(solution: Any, below: Surface, data: Sequence[Points], marked: Marke
         With two inputs.
     below : Surface
     data : sequence of Points
-        The data as they are marked.
+        The marks of the data.
     marked : Marked
     """
     X, (x, y) = solution.data.X, map(label_of, solution.data.feature_names)
@@ -238,15 +238,15 @@ def surface(solution: Any, below: Surface, data: Sequence[Points], marked: Marke
 
 
 def heights(solution: Any, output: int, resolution: int) -> tuple[Surface, Points]:
-    """Return one output over the plane, and the data on its scale.
+    """Return one output over the plane, and the data on the same colour scale.
 
-    The scale is that of the targets: the corners extrapolate far beyond the data. What cannot be squared is divided
-    by a power of two, which the name tells.
+    The scale is that of the targets, since the function extrapolates far beyond them in the corners. Values whose
+    squares would overflow or underflow are divided by a power of two, which the name includes.
 
     Parameters
     ----------
     solution : Solution
-        With two inputs, of a regression.
+        A regression with two inputs.
     output : int
     resolution : int
         Points of the grid in each direction.
@@ -300,7 +300,7 @@ def plot_surface_2d(
     resolution : int
         Points of the grid in each direction.
     name : str
-        Of the output.
+        Name of the output.
 
     Returns
     -------
@@ -309,7 +309,7 @@ def plot_surface_2d(
     Raises
     ------
     InputError
-        Where X does not have two columns.
+        If X does not have two columns.
     """
     required("matplotlib", "drawing", "plot")
     seen = _as_solution(network, X, y, ["x₀", "x₁"], [name] * (output + 1))

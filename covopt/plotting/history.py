@@ -1,4 +1,4 @@
-"""What changes: the bracket over time, a path along λ, networks in training, the best cost of each width."""
+"""Curves: the bracket over time, a path along λ, objectives in training, the best cost for each width."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = "From the largest λ to the smallest. Open marks are not certified to the
 
 
 def bracket_of(solution: Any) -> np.ndarray:
-    """Return time, best lower and upper bound so far, and gap, by rounds, and last what the certificate settled.
+    """Return, for each round, time, best lower and upper bound so far, and gap; the last column is the certificate.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def bracket_of(solution: Any) -> np.ndarray:
 
 
 def cost_of(solution: Any) -> str:
-    """Return what is minimised.
+    """Return the formula of the objective.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ def history_pictures(solution: Any) -> list[Picture]:
     solution : Solution
     """
     (time, lower, upper, gap), n_rounds = bracket_of(solution), len(solution.history)
-    symbols = ("v", "^") if n_rounds <= 40 else ("", "")  # a marker a round, where they do not run together
+    symbols = ("v", "^") if n_rounds <= 40 else ("", "")  # a marker for each round, if they do not overlap
     layers = [
         Line(time, upper, "upper bound (a network)", symbol=symbols[0]),
         Line(time, lower, "lower bound (a dual)", dash=1, symbol=symbols[1], filled=False),
     ]
     ends = np.concatenate([lower, upper])
     ends = ends[np.isfinite(ends)] if n_rounds else np.zeros(1)
-    pad = 0.05 * float(np.abs(ends).max())  # of a bracket that is closed the axis would show rounding
+    pad = 0.05 * float(np.abs(ends).max())  # else the axis of a closed bracket would show rounding errors
     bounds = Picture(
         layers if n_rounds else [], "time (s)", cost_of(solution),
         f"the bracket: {counted(n_rounds, 'round')}, gap {solution.gap:.1e}", None,
@@ -98,14 +98,14 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
 def path_pictures(solutions: Sequence[Any], seen: Any = None) -> list[Picture]:
     """Return objective, loss and decay, then R² or accuracy, cost, neurons and gap of a path against λ.
 
-    Points that are not certified are open. Where the path has been cross-validated, the loss on rows left out stands
-    beside the loss.
+    Points that are not certified are open. If the path has been cross-validated, the loss on held-out rows is drawn
+    with the loss.
 
     Parameters
     ----------
     solutions : sequence of Solution
     seen : HeldOut, optional
-        The cross-validation, where the sequence does not carry it.
+        The cross-validation, if ``solutions`` has no attribute ``held_out``.
     """
     lams = np.array([s.lam for s in solutions], dtype=float)
     certified = np.array([s.status.code == "certified" for s in solutions])
@@ -149,8 +149,8 @@ def path_pictures(solutions: Sequence[Any], seen: Any = None) -> list[Picture]:
 def plot_path(solutions: Sequence[Any]) -> Figure:
     """Draw objective and loss, R² or accuracy, cost, number of neurons and gap of a path against λ.
 
-    Points that are not certified are drawn open. Where the path has been cross-validated, the loss on rows left out
-    is drawn beside the loss.
+    Points that are not certified are drawn open. If the path has been cross-validated, the loss on held-out rows is
+    drawn with the loss.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
 
 
 def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
-    """Draw best cost against width over the certified floor, and every seed.
+    """Draw the best cost and that of every seed against width, with the certified lower bound.
 
     Lines differ by dashes and marks, not by colour.
 
@@ -191,7 +191,7 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     table, floor = plateau.table, plateau.floor
     widths, best = table["width"].to_numpy(), table["best_cost"].to_numpy(dtype=float)
     finite = np.isfinite(best)
-    highest = float(best[finite].max(initial=floor))  # single bad seeds must not flatten the picture
+    highest = float(best[finite].max(initial=floor))  # the scale ignores single bad seeds
     top = highest + 0.15 * (highest - floor) if highest > floor * (1 + 1e-9) else floor * 1.1 or 1.0
     low, high = widths.min() - 0.5, widths.max() + 0.5
     x = np.concatenate([np.full(len(row.costs), row.width) for row in table.itertuples()])
@@ -221,7 +221,7 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes | None = None) -> Axes:
-    """Draw recorded objectives against steps, one line for each network, the best one dark.
+    """Draw the recorded objectives against steps, one line for each network, the best one dark.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes |
     matplotlib.axes.Axes
     """
     count = history["network"].nunique()
-    history = history[np.isfinite(history["objective"])]  # the others have diverged
+    history = history[np.isfinite(history["objective"])]  # without diverged networks
     parts = [part for _, part in history.groupby("network")]
     parts.sort(key=lambda part: -part.sort_values("step")["objective"].iloc[-1])  # the best one on top
     layers: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a picture is made of, and how matplotlib draws it; the page draws the same layers."""
+"""Pictures made of layers (lines, points, surfaces), drawn by matplotlib; the HTML page draws the same layers."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ GREY = "#7a7a7a"
 PALE = "#c9c9c9"
 POSITIVE = "#0b4f8a"
 NEGATIVE = "#b3401e"
-# light to mid tones, monotone in luminance: dark marks stay visible, in greyscale too
+# light to mid tones, monotone in luminance: dark marks stay visible, also in greyscale
 TONES = ("#f7f5ec", "#c3dcd3", "#7fb3c4", "#4c7fae")
-# light and apart in luminance: regions are told in greyscale too
+# light, with distinct luminance: regions can be told apart also in greyscale
 CLASS_TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
 SYMBOLS = ("o", "^", "s", "D", "v", "P")
-MOST_OUTPUTS = 4  # and inputs: lines of one picture, which differ by their dashes
-MOST_MARKS = 2000  # of one kind
+MOST_OUTPUTS = 4  # outputs, or inputs, in one picture: lines differ by their dashes
+MOST_MARKS = 2000  # marks of one kind
 
 
 class Marked(NamedTuple):
-    """Neurons as pictures mark them.
+    """The neurons of a network, as pictures mark them.
 
     Attributes
     ----------
     hidden : (m, D) array
-        In the units of the picture.
+        Hidden weights, in the units of the picture.
     share : (m,) array
-        The cost of each over that of the costliest.
+        The cost of each neuron, relative to that of the costliest.
     positive : (m,) array of bool
-        Whether the largest output weight is.
+        Whether the output weight of largest modulus is positive.
     """
 
     hidden: np.ndarray
@@ -48,7 +48,7 @@ class Marked(NamedTuple):
 
 @dataclass
 class Line:
-    """A curve; ``reads`` says what it is at %{x} and %{y}, ``which`` tells whose kink it is."""
+    """A curve; ``reads`` is its hover text, with %{x} and %{y}; ``which`` is the neuron whose kink it is."""
 
     x: np.ndarray
     y: np.ndarray
@@ -64,9 +64,9 @@ class Line:
 
 @dataclass
 class Points:
-    """Marks; ``says`` returns lines of text about one of them, ``which`` tells their neurons.
+    """Marks; ``says`` returns the lines of the hover text of one mark, ``which`` holds their neurons.
 
-    With ``values`` their colour is a value on the scale of the surface below them.
+    With ``values`` their colours are values on the scale of the surface below them.
     """
 
     x: np.ndarray
@@ -84,7 +84,7 @@ class Points:
 
 @dataclass
 class Surface:
-    """A function on a grid, by filled contours at round numbers; a thick line runs where it is ``wall``."""
+    """A function on a grid, drawn by filled contours at round numbers; a thick line is its level set ``wall``."""
 
     first: np.ndarray
     second: np.ndarray
@@ -102,7 +102,7 @@ class Surface:
 
 @dataclass
 class Picture:
-    """Layers, from the lowest up, and their axes.
+    """Layers, from the lowest to the highest, and their axes.
 
     Attributes
     ----------
@@ -112,15 +112,15 @@ class Picture:
     logs : str
         Which axes are logarithmic, as in "xy".
     bounds, walls : sequence of float
-        Lines across, and upright ones.
+        Heights of horizontal lines, and places of vertical ones.
     columns : int
-        Of the legend; 0 for none.
+        Columns of the legend; 0 for no legend.
     whole : str
-        Which axes have whole numbers.
+        Which axes have integer ticks.
     empty : str
-        What stands in place of no layers.
+        Text shown if there are no layers.
     caption : str
-        How it is read.
+        How to read the picture.
     """
 
     layers: list[Any]
@@ -146,7 +146,7 @@ def limits(values: np.ndarray, margin: float = 0.08) -> tuple[float, float]:
 
 
 def predict_columns(network: Any, X: np.ndarray) -> np.ndarray:
-    """Return outputs (N, k)."""
+    """Return the outputs of a network as an (N, k) array."""
     return np.asarray(network.predict(X)).reshape(len(X), -1)
 
 
@@ -171,9 +171,9 @@ def by_sign(
     x, y : (n,) arrays
     marked : Marked
     which : (n,) array of int
-        Which neuron each mark is.
+        The neuron of each mark.
     what : str
-        The name of a mark.
+        The name of a mark in the legend.
     size : float or (n,) array
     """
     found = []
@@ -189,12 +189,12 @@ def by_sign(
 
 
 def label_of(name: object, most: int = 40) -> str:
-    """Return a name in one line of so many letters."""
+    """Return a name as one line of at most ``most`` letters."""
     return one_line(str(name), most)
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Return a number as people read it: in few digits, whole where it is large, with an exponent where it is larger.
+    """Return a number with few digits: as an integer if it is large, with an exponent if it is very large.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def short(value: float, digits: int = 4) -> str:
 
 
 def round_step(width: float, most: int = 12) -> float:
-    """Return a round distance of which at most so many fit into a width.
+    """Return a round step that fits at most ``most`` times into a width.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def round_step(width: float, most: int = 12) -> float:
 # ---------------------------------------------------------------------- drawn by matplotlib
 DPI = 150
 STYLES = ("-", "--", ":", "-.")
-MOST_TICKS = 5  # of an axis, so that labels of seven digits do not run into each other
+MOST_TICKS = 5  # per axis, so that labels of seven digits do not overlap
 
 
 def draw(picture: Picture, ax: Axes | None = None) -> Axes:
@@ -269,12 +269,12 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
     linear = required("matplotlib.ticker", "drawing", "plot").MaxNLocator
     for name in {"x", "y"} - set(picture.logs):
         locator = getattr(ax, f"{name}axis").get_major_locator()
-        if isinstance(locator, linear):  # axes of users may have ticks of their own
+        if isinstance(locator, linear):  # the user's axes may have another locator
             locator.set_params(nbins=MOST_TICKS, integer=name in picture.whole)
     for name in picture.logs:
         getattr(ax, f"set_{name}scale")("log")
     if picture.columns:
-        below = (0.5, -0.14)  # the axes, where it hides nothing
+        below = (0.5, -0.14)  # below the axes
         ax.legend(
             fontsize="small", loc="upper center", bbox_to_anchor=below, ncols=picture.columns, frameon=False
         )
@@ -282,7 +282,7 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
 
 
 def plain(text: str) -> str:
-    r"""Return a text as matplotlib shows it: no mathematics between dollars, and a place in the legend.
+    r"""Return a text that matplotlib shows literally: dollar signs escaped, no leading underscore.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is predicted, numbers or probabilities of classes: beside the data, and for one input at a time."""
+"""Predictions, numbers or probabilities of classes: against the targets, and against one input at a time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from covopt.plotting.pictures import (
     short,
 )
 
-MOST_ROWS = 200  # over which one input at a time is averaged
+MOST_ROWS = 200  # rows over which a partial dependence is averaged
 
 
 def has_classes(solution: Any) -> bool:
-    """Return whether a solution is of a classification."""
+    """Return whether a solution is one of a classification problem."""
     return solution.loss is not None and solution.loss.is_classification
 
 
@@ -44,7 +44,7 @@ def classes_of(solution: Any) -> list[str]:
 
 
 def chances_of(solution: Any, X: np.ndarray) -> np.ndarray:
-    """Return probabilities (N, classes); without a model of probabilities 1 for the class that is predicted.
+    """Return probabilities (N, classes); 1 for the predicted class if the loss has no model of probabilities.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def is_sure(solution: Any) -> bool:
 
 
 def shown_of(solution: Any) -> tuple[Callable[[np.ndarray], np.ndarray], list[str]]:
-    """Return what pictures show of a function, (N, c), and the names of its columns.
+    """Return the function to draw, with values (N, c), and the names of its columns.
 
-    The outputs; of classes their probabilities, of two the second's.
+    The columns are the outputs; for classes their probabilities, for two classes that of the second.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ def shown_of(solution: Any) -> tuple[Callable[[np.ndarray], np.ndarray], list[st
 
 
 def samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
-    """Return the data of a classification, marks and tones by class.
+    """Return the data of a classification, with one symbol and tone for each class.
 
     Parameters
     ----------
     solution : Solution
     x, heights : (N,) arrays
-        Where they are.
+        Coordinates of the marks.
     """
     codes, chances, found = codes_of(solution.data.Y), chances_of(solution, solution.data.X), []
     names = classes_of(solution)
@@ -103,7 +103,7 @@ def samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
 
 
 def scores(solution: Any) -> Picture:
-    """Return, for each class, how large the probability of the true class is at its samples, sorted.
+    """Return, for each class, the predicted probability of the class at its samples, sorted.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def scores(solution: Any) -> Picture:
     """
     codes, chances = codes_of(solution.data.Y), chances_of(solution, solution.data.X)
     own = chances[np.arange(len(codes)), codes]
-    # the share of its class that a sample has behind it
+    # the share of its class with a smaller probability
     share = np.array([(own[codes == k] < value).mean() for k, value in zip(codes, own, strict=True)])
     right = (chances.argmax(axis=1) == codes).mean()
     return Picture(
@@ -124,7 +124,7 @@ def scores(solution: Any) -> Picture:
 
 # ---------------------------------------------------------------------- numbers, and one input at a time
 def predicted(solution: Any) -> Picture:
-    """Return what the network says against the targets; on the diagonal it is right.
+    """Return the predictions of the network against the targets, with the diagonal.
 
     Parameters
     ----------
@@ -152,12 +152,12 @@ def predicted(solution: Any) -> Picture:
 
 
 def not_drawn(left: int, noun: str) -> str:
-    """Say that so many are not drawn."""
+    """Return the words that ``left`` items are not drawn."""
     return f"{counted(left, noun)} {'is' if left == 1 else 'are'} not drawn"
 
 
 def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of one input and the mean output of the network with that input set to each of them.
+    """Return a grid of values of one input, and for each the mean output with that input set to it.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> 
     Returns
     -------
     (ndarray of shape (resolution,), ndarray of shape (resolution, k))
-        Of what :func:`shown_of` shows.
+        The grid, and the means of the columns of :func:`shown_of`.
     """
     X = solution.data.X
     rows = X[np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(int)]
@@ -180,7 +180,7 @@ def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> 
 
 
 def dependences(solution: Any) -> list[Picture]:
-    """Return, for each output, its mean against the inputs that move it most.
+    """Return, for each output, its partial dependence on the inputs that change it most.
 
     Parameters
     ----------
