@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from covopt.api.task import FRANK_WOLFE, Task
-from covopt.certificates.certify import residual_of
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -72,27 +70,12 @@ class FrankWolfeSolution(Solution):
     variant: str = ""
     regularization: float = 0.0
 
-    @cached_property
-    def residual(self) -> float:
-        """Return max |f(x_i) − y_i| / max |Y|."""
-        return residual_of(self.data, self.network)
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; the numbers of an iteration that are not finite are left out."""
         rounds = [
             {k: v for k, v in each.items() if isinstance(v, str) or np.isfinite(v)} for each in self.history
         ]
         return super().to_dict() | {"history": rounds}
-
-    @property
-    def exact(self) -> bool:
-        """Whether the lower bound rests on the exact maximum over all neurons."""
-        return self.certificate.exact
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was done to the table."""
-        return self.data.notes
 
 
 def frank_wolfe(

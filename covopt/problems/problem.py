@@ -226,13 +226,8 @@ class Problem:
 
     def dual_value(self, dual: np.ndarray) -> float:
         """Value of the dual objective (feasibility is the caller's business)."""
-        return self.dual_terms(dual)[0]
-
-    def dual_terms(self, dual: np.ndarray) -> tuple[float, float]:
-        """Value of the dual objective, and the sum of the sizes of its terms."""
-        value, size = self.loss.conjugate_terms(self.slope(dual))
         square = 0.5 * self.kappa * float(np.square(dual.sum(axis=0)).sum())
-        return -value / self.strength - square, size / self.strength + square
+        return -self.loss.conjugate_terms(self.slope(dual))[0] / self.strength - square
 
     def scale_dual(self, dual: np.ndarray, gauge: float) -> tuple[np.ndarray, float]:
         """Scale a dual point into feasibility as well as possible.

@@ -56,21 +56,6 @@ class FrankWolfeState(RoundState):
 
     fw_gap: float = np.inf
 
-    @property
-    def iteration(self) -> int:
-        """Number of the round, from 0."""
-        return self.round
-
-    @property
-    def cost(self) -> float:
-        """F(m)."""
-        return self.upper_bound
-
-    @property
-    def n_atoms(self) -> int:
-        """Number of atoms in use."""
-        return self.n_columns
-
     def scaled(self, scale: float, time_s: float) -> FrankWolfeState:
         """See the base class."""
         return replace(super().scaled(scale, time_s), fw_gap=self.fw_gap * scale)
@@ -297,7 +282,7 @@ class FrankWolfe(Generation):
         columns, cones, before = self.master.columns, self.master.cones, len(self.master.columns)
         self.is_patient = not self.moves or self.given is not None
         if self.given is not None:
-            columns.append_different(self.given[0])
+            columns.append(self.given[0])
             cones.add(columns.atoms[before:] @ self.master.dual, self.master.level, 1.0)
         columns.live &= self.moves
         return True

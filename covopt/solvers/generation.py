@@ -129,9 +129,9 @@ class Generation(Driver):
             return False
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (HALF / max(pricing.upper_bound, 1.0))
-        master.columns.append_different(self.normalise(np.concatenate([known, pricing.neurons])))
+        master.columns.append(self.normalise(np.concatenate([known, pricing.neurons])))
         seeds = random_vertices(problem.rows[problem.live], min(n, most // 8), self.rng)
-        master.columns.append_different(self.normalise(seeds), live=False)
+        master.columns.append(self.normalise(seeds), live=False)
         master.dual = self.centre
         if self.warm is not None:
             self.dual_gap, master.offset = min(self.point.gap, 1.0), self.warm.offset.copy()
@@ -164,9 +164,9 @@ class Generation(Driver):
             return False
         pricing = self.price(first, 0.0, max_neurons=max(len(first), 20))
         self.offer_dual(first, pricing)
-        master.columns.append_different(self.normalise(pricing.neurons))
+        master.columns.append(self.normalise(pricing.neurons))
         if self.warm is not None:
-            master.columns.append_different(self.normalise(self.warm.neurons))
+            master.columns.append(self.normalise(self.warm.neurons))
         weights = self._add_spanning()
         largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
         master.cones.add(master.heights, HALF * max(largest, 1e-8), 1.0)
@@ -178,10 +178,10 @@ class Generation(Driver):
         if not problem.interpolates:
             return np.zeros((0, problem.n_outputs))
         seeds = random_vertices(problem.rows, len(self.targets), self.rng)
-        columns.append_different(self.normalise(seeds), live=False)
+        columns.append(self.normalise(seeds), live=False)
         weights, missed = self._first_weights()
         if missed > NEAR:
-            columns.append_different(self.normalise(spanning_directions(problem.rows)), live=False)
+            columns.append(self.normalise(spanning_directions(problem.rows)), live=False)
             weights, _ = self._first_weights()
         return weights
 

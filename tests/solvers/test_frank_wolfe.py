@@ -93,7 +93,7 @@ def test_callback_and_time_limit_stop():
     assert stopped.status.code == "callback"
     assert len(seen) == 3
     assert stopped.lower_bound <= stopped.cost
-    assert stopped.residual <= 1e-9
+    assert stopped.certificate.residual <= 1e-9
     assert covopt.frank_wolfe(X, Y, variant="vanilla", time_limit_s=1e-9).status.code == "time_limit"
     assert "vanilla" in stopped.summary()
 

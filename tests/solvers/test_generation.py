@@ -89,8 +89,8 @@ def test_products_by_groups_are_the_plain_ones(monkeypatch, r, seed):
     monkeypatch.setattr("covopt.solvers.master.folding.GROUPED", 0)
     rows, neurons, _ = _columns(seed, r, 90, 40)
     columns = Columns(rows)
-    columns.append_different(neurons)
-    columns.append_different(np.concatenate([_vertices(rows, r), -_vertices(rows, r)]))
+    columns.append(neurons)
+    columns.append(np.concatenate([_vertices(rows, r), -_vertices(rows, r)]))
     m, rng = len(columns), np.random.default_rng(seed)
     dual, weights = rng.standard_normal((len(rows), 1)), 10.0 ** rng.uniform(-8.0, 8.0, m)
     weights[::7] = 0.0

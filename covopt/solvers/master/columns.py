@@ -80,7 +80,7 @@ class Columns:
         return len(self.neurons)
 
     def append(self, neurons: np.ndarray, *, live: bool = True) -> int:
-        """Add neurons that are not there yet and do something; the number that was added.
+        """Add neurons that are not there yet and do something, each once; the number that was added.
 
         Parameters
         ----------
@@ -89,16 +89,10 @@ class Columns:
         live : bool
             Whether they are to move.
         """
+        neurons = neurons[first_of_each(neurons)]
         if len(neurons) and len(self):
             nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * ON_PLANE)
             neurons = neurons[np.isinf(nearest)]
-        return self._add(neurons, live)
-
-    def append_different(self, neurons: np.ndarray, *, live: bool = True) -> int:
-        """Add neurons of which some may be alike; see :meth:`append`."""
-        return self.append(neurons[first_of_each(neurons)], live=live)
-
-    def _add(self, neurons: np.ndarray, live: bool) -> int:
         m, n = len(neurons), len(self.rows)
         check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
         neurons = np.array(neurons, dtype=float, order="C")
