@@ -15,7 +15,7 @@ from covopt.exact.rank import ATOMS, COMPUTED, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
-from covopt.solvers.quick import COLUMNS_PER_ROW, round_seconds
+from covopt.solvers.quick import round_seconds
 from covopt.sparsify.reduction import caratheodory
 
 ROUNDING = COMPUTED  # residual that corrections aim at
@@ -71,7 +71,6 @@ def finish_network(
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
-    best = _heaviest(problem, *best)
     for light in (0.0, NEAR):
         kept = np.abs(best[1][:, 0]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
@@ -90,21 +89,10 @@ def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
     return residual <= ATOMS < before or (cheap and residual <= max(ATOMS, before))
 
 
-def _heaviest(problem: Problem, neurons, weights, offset):
-    """Interpolate with the heaviest columns of very many, where that costs no more: Carathéodory has less to do."""
-    count = COLUMNS_PER_ROW * problem.targets.size
-    if len(weights) <= count:
-        return neurons, weights, offset
-    heavy = np.argsort(-np.abs(weights[:, 0]), kind="stable")[:count]
-    fewer = interpolating(problem, neurons[heavy], weights[heavy], offset)
-    cheap = problem.network_value(*fewer[1:]) <= problem.network_value(weights, offset)
-    return fewer if cheap and problem.missed(*fewer) <= ATOMS else (neurons, weights, offset)
-
-
 def interpolating(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> Network:
     """Interpolate by the least change of the weights of unit neurons, relative to their size."""
     changed, moved = interpolate(
-        problem.rows, neurons, problem.atoms(neurons).T, problem.targets, weights, offset,
+        problem.atoms(neurons).T, problem.targets, weights, offset,
         has_offset=problem.has_offset,
     )  # fmt: skip
     return neurons, changed, moved

@@ -244,7 +244,7 @@ class Generation(Driver):
             self.keep(value, neurons, weights, offset)
             return True
         weights, offset = interpolate(
-            self.problem.rows, neurons, atoms, self.targets, weights, offset,
+            atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset,
         )  # fmt: skip
         missed = self.problem.missed(neurons, weights, offset)

@@ -6,9 +6,8 @@ import numpy as np
 
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import HALF
-from covopt.solvers.least_norm import AtomsLeastNorm
+from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import Columns
-from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
 
 
@@ -118,16 +117,14 @@ def completed(
     mass = np.abs(weights[chosen, 0])
     metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
-    fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric)
-    own = chosen[step.tangents.owner]
-    rows, place = step.rows[own], np.cumsum(chosen) - 1
-    of = place[step.tangents.owner[own]], step.tangents.directions[own] * step.scales[own, None]
-    correction = AtomsLeastNorm(fold, metric, lever, (rows, of) if len(rows) else (None, None))
+    own, atoms = chosen[step.tangents.owner], columns.atoms[chosen]
+    rows = step.rows[own]
+    correction = _correction(metric, atoms, rows, lever)
     inside, moves, offset = weights[chosen], np.where(own, candidate.moves, 0.0), candidate.offset
     before = np.inf
 
     def missing() -> np.ndarray:
-        return demand - fold.transposed(inside) - rows.T @ moves[own][:, None] - offset
+        return demand - atoms.T @ inside - rows.T @ moves[own][:, None] - offset
 
     while np.abs(left := missing()).max() < HALF * before:
         before = float(np.abs(left).max())
@@ -141,8 +138,6 @@ def completed(
 
 
 def interpolate(
-    rows: np.ndarray,
-    neurons: np.ndarray,
     atoms: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray,
@@ -154,8 +149,6 @@ def interpolate(
 
     Parameters
     ----------
-    rows : ndarray of shape (N, r)
-    neurons : ndarray of shape (M, r)
     atoms : ndarray of shape (M, N)
         σ(Z w) of the neurons.
     targets : ndarray of shape (N, k)
@@ -172,7 +165,7 @@ def interpolate(
     mass = np.linalg.norm(weights, axis=1)
     metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
-    correction: AtomsLeastNorm | None = None
+    correction: LeastNorm | None = None
     accurate, before = False, np.inf
     while True:
         residual = targets - atoms.T @ weights - offset
@@ -181,8 +174,14 @@ def interpolate(
             return weights, offset
         accurate, before = missed > HALF * before, missed
         if correction is None:
-            correction = AtomsLeastNorm(Folding(atoms, neurons, rows, metric), metric, lever)
+            correction = _correction(metric, atoms, atoms[:0], lever)
         change = correction.solve(residual, accurate=accurate)
         weights = weights + metric[:, None] * change[: len(weights)]
         if has_offset:
             offset = offset + lever * change[-1]
+
+
+def _correction(metric: np.ndarray, atoms: np.ndarray, moves: np.ndarray, lever: float) -> LeastNorm:
+    """Return the system of least changes of weights, moves and, at a positive lever, the offset."""
+    constant = np.full((int(lever > 0.0), atoms.shape[1]), lever)
+    return LeastNorm(np.concatenate([metric[:, None] * atoms, moves, constant]))

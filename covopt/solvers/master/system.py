@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf
 
+from covopt.solvers.least_norm import conjugate_gradients, preconditioned_by
 from covopt.solvers.master.folding import Folding
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
-REFINEMENTS = 8  # near the end fewer leave networks that miss the points by what the tolerance is worth
 
 
 class System:
@@ -133,30 +133,10 @@ class System:
             return out + self.blocks * x
         return out + np.einsum("ipq,iq->ip", self.blocks, x)
 
-    def _precondition(self, rhs: np.ndarray) -> np.ndarray:
-        return dpotrs(self.factor, rhs.ravel(), lower=1)[0].reshape(rhs.shape)
-
     def _solve(self, rhs: np.ndarray) -> np.ndarray:
-        x = self._precondition(rhs)
         if self.accuracy >= 1.0:
-            return x
-        residual = rhs - self.apply(x)
-        size = np.linalg.norm(rhs)
-        direction, old = np.zeros_like(x), 1.0
-        for step in range(REFINEMENTS):
-            if np.linalg.norm(residual) <= self.accuracy * size:
-                break
-            preconditioned = self._precondition(residual)
-            new = float(np.vdot(residual, preconditioned))
-            direction = preconditioned + (new / old if step else 0.0) * direction
-            applied = self.apply(direction)
-            curvature = float(np.vdot(direction, applied))
-            if not curvature > 0 or not np.isfinite(curvature):
-                break
-            x = x + new / curvature * direction
-            residual = residual - new / curvature * applied
-            old = new
-        return x
+            return preconditioned_by(self.factor, rhs)
+        return conjugate_gradients(self.apply, self.factor, rhs, self.accuracy)[0]
 
     def solve(self, rhs: np.ndarray, total: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Step of Λ, and of the offset where it is free: then 1ᵀ step = ``total``.
