@@ -5,7 +5,7 @@ One round
 1. takes one Newton step of the restricted master (:mod:`covopt.solvers.master.newton`),
 2. prices its dual: the oracle's bound h(Λ) scales Λ into a feasible dual, its local maxima become columns,
 3. makes networks of the step, each an upper bound,
-4. lets columns follow the dual within their faces, adds the new ones, merges those that have met, and drops the idle.
+4. lets columns follow the dual within their faces, adds the new ones, and drops the idle.
 
 Bounds do not depend on any of this: the lower one comes from exact pricing of a scaled dual, the upper one from a
 network as it is. Where single steps lead nowhere, the restricted problem is solved before each pricing; the history
@@ -266,7 +266,7 @@ class Driver(GenerationLoop):
 
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
-        """Move, add, merge and drop columns; the number of new ones."""
+        """Move, add and drop columns; the number of new ones."""
         master, schedule = self.master, self.schedule
         columns, cones = master.columns, master.cones
         master.slide()
@@ -280,7 +280,6 @@ class Driver(GenerationLoop):
                 # one close to its bound would bring a weight that has to be worked off
                 floor = max(floor, level * float(sizes.sum()) / squares)
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
-        self._merge()
         if drops:
             self._drop(level, fresh)
         cones.lift(level)
@@ -289,16 +288,6 @@ class Driver(GenerationLoop):
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
         """Neurons to add, best first."""
         return pricing.neurons[: self.master.dual.size]
-
-    def _merge(self) -> None:
-        master = self.master
-        kept = np.ones(len(master.columns), dtype=bool)
-        for first, second in master.columns.twins():
-            if kept[first] and kept[second]:
-                master.cones.merge(first, second)
-                master.columns.live[first] |= master.columns.live[second]
-                kept[second] = False
-        self._keep(kept)
 
     def _drop(self, level: float, fresh: int) -> None:
         """Leave out columns that are neither near their bound nor in use nor new."""

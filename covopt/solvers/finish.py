@@ -68,7 +68,7 @@ def finish_network(
     if not problem.is_scalar:
         return _finish_vector(problem, neurons, weights, offset)
     used = weights[:, 0] != 0
-    best = _without_idle(problem, neurons[used], weights[used], offset)
+    best = neurons[used], weights[used], offset
     if not len(best[0]):
         return best
     for light in (0.0, NEAR):
@@ -78,7 +78,7 @@ def finish_network(
         candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2])
         if _is_as_good(problem, candidate, best):
             best = candidate
-    return _without_idle(problem, *best)
+    return best
 
 
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
@@ -96,19 +96,6 @@ def interpolating(problem: Problem, neurons: np.ndarray, weights: np.ndarray, of
         has_offset=problem.has_offset,
     )  # fmt: skip
     return neurons, changed, moved
-
-
-def _without_idle(problem: Problem, neurons, weights, offset):
-    """Leave out neurons of negligible mass where the others, or the offset, interpolate without them."""
-    sizes = np.abs(weights[:, 0])
-    heavy = sizes > ATOMS * max(1.0, float(sizes.max(initial=0.0)))
-    if heavy.all():
-        return neurons, weights, offset
-    moved = offset
-    if problem.has_offset:
-        moved = offset + problem.residual(neurons[heavy], weights[heavy], offset).mean(axis=0)
-    fewer = neurons[heavy], weights[heavy], moved
-    return fewer if problem.missed(*fewer) <= ATOMS else (neurons, weights, offset)
 
 
 def _finish_vector(problem: Problem, neurons, weights, offset):

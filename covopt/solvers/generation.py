@@ -231,28 +231,26 @@ class Generation(Driver):
 
     def _offer_weights(
         self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
-    ) -> bool:
+    ) -> None:
         """Keep the network of weights (m, k) where it is the best so far; the lightest neurons are left out.
 
-        Weights that have to interpolate are corrected; returns whether they do. A network that misses the points by r
-        saves ⟨λ, r⟩: it is worth so much more.
+        Weights that have to interpolate are corrected. A network that misses the points by r saves ⟨λ, r⟩, which is
+        added to its value.
         """
         if not self.problem.interpolates:
             sizes = np.linalg.norm(weights, axis=1)
             weights = np.where((sizes > FOUND * sizes.max(initial=0.0))[:, None], weights, 0.0)
             value = self.problem.primal_value(atoms.T @ weights + offset, weights, offset)
             self.keep(value, neurons, weights, offset)
-            return True
+            return
         weights, offset = interpolate(
             atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset,
         )  # fmt: skip
         missed = self.problem.missed(neurons, weights, offset)
-        if missed > PASSES:
-            return False
-        saved = missed * float(np.abs(self.point.dual).sum())
-        self.keep(self.problem.network_value(weights, offset) + saved, neurons, weights, offset)
-        return True
+        if missed <= PASSES:
+            saved = missed * float(np.abs(self.point.dual).sum())
+            self.keep(self.problem.network_value(weights, offset) + saved, neurons, weights, offset)
 
     # ------------------------------------------------------------------ networks through points
     def _offer_near(self, step: Step, *, due: bool) -> None:
@@ -283,19 +281,12 @@ class Generation(Driver):
         kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
         if self.dual_gap <= self.tol:
             kept = cones.tightness > 1.0
-        every = np.ones(len(kept), dtype=bool)
-        for chosen in (kept, every):
-            if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
-                continue
-            whole = candidate
-            if self.problem.is_scalar:
-                whole = completed(
-                    columns, step, candidate, chosen, has_offset=self.problem.has_offset
-                )  # fmt: skip
-            neurons, weights, atoms = shifted(columns, step, whole, chosen)
-            met = self._offer_weights(neurons, atoms, weights, whole.offset)
-            if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
-                break
+        if not kept.any():
+            return
+        if self.problem.is_scalar:
+            candidate = completed(columns, step, candidate, kept, has_offset=self.problem.has_offset)
+        neurons, weights, atoms = shifted(columns, step, candidate, kept)
+        self._offer_weights(neurons, atoms, weights, candidate.offset)
 
 
 def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:

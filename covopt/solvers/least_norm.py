@@ -12,9 +12,9 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from covopt.exact.rank import COMPUTED, NEAR
 
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
-REFINEMENTS = (
-    12  # steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
-)
+WORSE = 10.0  # growth of what is missed that says that the factor is no use
+# steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
+REFINEMENTS = 12
 
 
 def conjugate_gradients(
@@ -49,7 +49,10 @@ def conjugate_gradients(
         curvature = float(np.vdot(direction, applied))
         if not 0.0 < curvature < np.inf:
             break
-        x, left, old = x + new / curvature * direction, left - new / curvature * applied, new
+        rest = left - new / curvature * applied
+        if not np.linalg.norm(rest) < WORSE * np.linalg.norm(left):
+            break
+        x, left, old = x + new / curvature * direction, rest, new
     return x, float(np.linalg.norm(left)) / max(size, 1e-300)
 
 

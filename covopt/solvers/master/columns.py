@@ -115,12 +115,6 @@ class Columns:
         self.neurons, self.frames = self.neurons[kept], self.frames[kept]
         self.atoms, self.dims, self.live = self.atoms[kept], self.dims[kept], self.live[kept]
 
-    def twins(self) -> np.ndarray:
-        """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
-        movable = np.flatnonzero(self.live & (self.dims > 1))
-        pairs = movable[cKDTree(self.neurons[movable]).query_pairs(ON_PLANE, output_type="ndarray")]
-        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-
     # ------------------------------------------------------------------ faces
     def slide(self, dual: np.ndarray) -> None:
         """Move every live column to the best neuron of its face at a dual point of shape (N, k)."""

@@ -83,10 +83,6 @@ class Box:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]
 
-    def merge(self, first: int, second: int) -> None:
-        """Give the multipliers of the second column to the first."""
-        self.force[:, first] += self.force[:, second]
-
     def lift(self, level: float) -> None:
         """Raise multipliers whose products are far below the level."""
         self.force = np.maximum(self.force, LOW * level / self.slack)
@@ -234,11 +230,6 @@ class Cones:
         self.slack, self.u, self.masses, self.v = (
             self.slack[kept], self.u[kept], self.masses[kept], self.v[kept]
         )  # fmt: skip
-
-    def merge(self, first: int, second: int) -> None:
-        """Give the multipliers of the second column to the first."""
-        self.masses[first] += self.masses[second]
-        self.v[first] += self.v[second]
 
     def lift(self, level: float) -> None:
         """Raise masses whose products are far below the level."""
