@@ -51,10 +51,6 @@ class Schedule:
         Estimated distance of a network from the lower bound, in tolerances, below which it is made.
     networks_below : float
         Gap of the dual below which every whole step is tried as a network where there is a loss: that costs little.
-    network_every : int
-        Rounds after which one is made anyway, so that a bracket exists at any time.
-    thins_networks : bool
-        Whether that interval doubles each time: such a network costs as much as a round or two.
     stalled : int
         Rounds without progress of the bounds after which every restricted problem is solved before it is priced:
         where few constraints are active the dual is flat, and single steps wander in it.
@@ -73,27 +69,11 @@ class Schedule:
     in_use: float = 600.0
     worth_a_network: float = 3.0
     networks_below: float = 0.3
-    network_every: int = 8
-    thins_networks: bool = True
     stalled: int = 15
     patient_steps: int = 40
-    patient_accuracy: float = 0.1
+    patient_accuracy: float = 0.3
     patient_slack: float = 10.0
     max_idle: int = 8
-
-    def is_due(self, number: int) -> bool:
-        """Whether a network is made in this round, counted from one, whatever it costs.
-
-        Examples
-        --------
-        >>> schedule = Schedule()
-        >>> [number for number in range(1, 100) if schedule.is_due(number)]
-        [4, 12, 28, 60]
-        """
-        every, due = self.network_every, self.network_every // 2
-        while due < number:
-            due, every = due + every, 2 * every if self.thins_networks else every
-        return due == number
 
 
 class Driver(GenerationLoop):
@@ -103,7 +83,6 @@ class Driver(GenerationLoop):
     ----------
     problem : Problem
     oracle : Oracle
-    schedule : Schedule, optional
     unit : Unit, optional
         What neurons cost; without it their norm.
     **options
@@ -115,13 +94,12 @@ class Driver(GenerationLoop):
         problem: Problem,
         oracle: Oracle,
         *,
-        schedule: Schedule | None = None,
         unit: Unit | None = None,
         **options: Any,
     ):
         super().__init__(**options)
         self.problem, self.oracle = problem, oracle
-        self.schedule = schedule or Schedule()
+        self.schedule = Schedule()
         self.unit = unit or Unit()
         self.master = Master(problem, self.unit.fit_frames)
         # what duals are moved towards: a point in the interior of everything
@@ -230,7 +208,7 @@ class Driver(GenerationLoop):
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
         gap_before = self.dual_gap
-        due = schedule.is_due(number)
+        due = number & (number - 1) == 0  # at powers of two one is made anyway: a bracket exists at any time
         networks = ROUGH if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()

@@ -147,9 +147,8 @@ class Following:
             return None
         tangents = columns.tangents(dual, heights, chosen)
         scales = np.sqrt(masses[tangents.owner])
-        self.tangents, rows = (tangents, scales), np.empty((len(tangents), len(dual)))
-        columns.tangent_rows(tangents, scales, rows)
-        return Curvature(rows.T, dual[:, 0])
+        self.tangents = tangents, scales
+        return Curvature(columns.tangent_rows(tangents, scales).T, dual[:, 0])
 
 
 def _is_finite(master: NewtonPoint) -> bool:

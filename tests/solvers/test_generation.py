@@ -97,8 +97,7 @@ def test_products_by_groups_are_the_plain_ones(monkeypatch, r, seed):
     chosen = np.flatnonzero(columns.dims > 1)[::3]
     tangents = columns.tangents(dual, columns.atoms @ dual, chosen)
     scales = rng.uniform(size=len(tangents))
-    beside = np.empty((len(tangents), len(rows)))
-    columns.tangent_rows(tangents, scales, beside)
+    beside = columns.tangent_rows(tangents, scales)
     folding = Folding(columns.atoms, columns.neurons, rows, weights)
     x, y = rng.standard_normal((len(rows), 2)), rng.standard_normal((m, 2))
     assert np.allclose(folding.times(x), columns.atoms @ x, rtol=0, atol=1e-12)

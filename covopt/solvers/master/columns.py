@@ -181,7 +181,7 @@ class Columns:
             return Tangents(
                 directions, owner, outputs, np.zeros((len(owner), 1)), 1.0 / np.repeat(size, counts)
             )
-        # the tangents turn outputs as well: what is left of the curvature is c·I − G G'/c
+        # the tangents turn outputs as well (else fits end with gaps of 1e-4): the curvature is c·I − G G'/c
         seen = self._seen(dual, chosen)
         beside = seen - np.einsum("mbk,mk->mb", seen, outputs)[:, :, None] * outputs[:, None, :]
         beside[:, 0] = 0.0
@@ -199,15 +199,14 @@ class Columns:
         extra = np.einsum("tb,tbk->tk", mixed, beside[place]) / size[place, None]
         return Tangents(directions, owner, outputs[place], extra, (mixed**2).sum(axis=1))
 
-    def tangent_rows(self, tangents: Tangents, scales: np.ndarray, out: np.ndarray) -> None:
-        """Write scale·(1[a > 0]∘(Z t) ⊗ v + a ⊗ x) for every tangent, rows of length N·k, to ``out``."""
+    def tangent_rows(self, tangents: Tangents, scales: np.ndarray) -> np.ndarray:
+        """Return scale·(1[a > 0]∘(Z t) ⊗ v + a ⊗ x) for every tangent, shape (T, N·k)."""
         atoms = self.atoms[tangents.owner]
         heights = (tangents.directions * scales[:, None]) @ self.rows.T * (atoms > 0.0)
-        if not tangents.turns.any():
-            out[:] = (heights[:, :, None] * tangents.outputs[:, None, :]).reshape(out.shape)
-            return
-        turned = (scales[:, None] * atoms)[:, :, None] * tangents.turns[:, None, :]
-        out[:] = (heights[:, :, None] * tangents.outputs[:, None, :] + turned).reshape(out.shape)
+        rows = heights[:, :, None] * tangents.outputs[:, None, :]
+        if tangents.turns.any():
+            rows += (scales[:, None] * atoms)[:, :, None] * tangents.turns[:, None, :]
+        return rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
 
     def _seen(self, dual: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Moments of the faces in the coordinates of their frames, shape (m, r, k)."""

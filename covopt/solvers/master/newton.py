@@ -173,8 +173,7 @@ class Master:
         if not cones.sizes.max(initial=0.0) < UNBOUNDED:
             raise LinAlgError("the multipliers have run off")
         tangents, scales = self._tangents(u)
-        rows = np.empty((len(tangents), dual.size))
-        columns.tangent_rows(tangents, scales, rows)
+        rows = columns.tangent_rows(tangents, scales)
         accuracy = 1.0 if gap > ROUGH else 1e-8 if gap > 1e-5 else 1e-11
         hessian = cones.hessian()
         fold = Folding(atoms, columns.neurons, columns.rows, hessian[0])
