@@ -179,7 +179,7 @@ class Run:
             task.data, task.output_bias, task.potential, dataclasses.replace(network, scaling=task.scaling),
             *found[:3], task.tol, name, self.watch.history, now() - clock.began, task.random_state,
             lam=None if through else self.lam, loss=task.named_loss, sample_weight=task.sample_weight,
-            warm=None if through else point.warm, lambda_max=largest, dual_low=found.low,
+            lambda_max=largest, dual_low=found.low,
             held_out=task.held_out,
         )  # fmt: skip
 
@@ -303,19 +303,7 @@ class Run:
     # ------------------------------------------------------------------ where it begins
     def _warm(self, start: Solution) -> WarmStart:
         """Return where the solver begins, from a solution with another λ, loss or weights."""
-        problem, warm = self.problem, start.warm
-        if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
-            neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
-            dual = self.reduction.apply_dual(start.dual)
-            warm = WarmStart(neurons, weights, offset, dual)
-        if not problem.has_offset:  # the start may have had one
-            warm = dataclasses.replace(warm, offset=np.zeros(problem.n_outputs))
-        return warm
-
-    def _shares_units(self, start: Solution) -> bool:
-        """Whether the reduced rows and outputs of a start are those of the task."""
-        task = self.task
-        if start.loss is None or start.potential != task.potential:
-            return False
-        same_outputs = start.loss.name == task.loss.name or task.data.n_outputs == 1
-        return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, task.loss.weights[:, 0] > 0)
+        neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
+        if not self.problem.has_offset:  # the start may have had one
+            offset = np.zeros(self.problem.n_outputs)
+        return WarmStart(neurons, weights, offset, self.reduction.apply_dual(start.dual))

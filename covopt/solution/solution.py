@@ -82,7 +82,6 @@ class Solution(Predicts):
     sample_weight: np.ndarray | None = None
     lambda_max: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
-    warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
     dual_low: np.ndarray | None = None
     held_out: Any = field(default=None, repr=False)
 

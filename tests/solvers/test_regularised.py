@@ -185,7 +185,8 @@ def test_what_the_tolerance_just_allows_is_certified():
 def test_numbers_that_overflow_are_no_bounds(start):
     X, y = table("squared")
     first = covopt.fit(X, y, lam=1e-2)
-    first.warm.weights[:] = start
+    first.network.output_weights.setflags(write=True)
+    first.network.output_weights[:] = start
     with np.errstate(all="ignore"):
         found = covopt.fit(X, y, lam=5e-3, start=first)
     assert found.status.code == "certified"
