@@ -208,7 +208,8 @@ class Driver(GenerationLoop):
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
         gap_before = self.dual_gap
-        due = number & (number - 1) == 0  # at powers of two one is made anyway: a bracket exists at any time
+        # at powers of two from the fourth round on one is made anyway: a bracket exists at any time
+        due = number >= 4 and number & (number - 1) == 0
         networks = ROUGH if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()

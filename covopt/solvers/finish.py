@@ -13,6 +13,7 @@ import numpy as np
 from covopt.checks.speaking import stage
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR
 from covopt.problems.problem import PASSES, Problem
+from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
 from covopt.solvers.quick import round_seconds
@@ -84,7 +85,7 @@ def finish_network(
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
     """Whether a network interpolates at no higher cost; one that misses the points has none to be compared with."""
     residual, before = problem.missed(*candidate), problem.missed(*best)
-    ceiling = problem.network_value(*best[1:]) * (1 + ATOMS)
+    ceiling = problem.network_value(*best[1:]) * (1.0 + ON_PLANE)
     cheap = problem.network_value(*candidate[1:]) <= ceiling
     return residual <= ATOMS < before or (cheap and residual <= max(ATOMS, before))
 
@@ -202,7 +203,7 @@ def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) ->
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
-    ceiling = _value(problem, *best) * (1.0 + ATOMS)
+    ceiling = _value(problem, *best) * (1.0 + ON_PLANE)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (partial(_merged, unit), _sparsified):
         if len(best[0]):
