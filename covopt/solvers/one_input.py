@@ -73,39 +73,58 @@ class OneInput(GenerationLoop):
             found = self._solved()
             if found is None:
                 return
-            weights, offset, dual = found
-            unknowns = self.plane.balanced(dual) if self.problem.offset_cost == 0.0 else dual
-            gauge, fresh, values = self.plane.price(unknowns)
-            self._offer_dual(unknowns, max(gauge, 1.0))
-            entering = fresh.take(values > 1.0 + 0.1 * self.tol)
+            weights, offset, duals = found
+            entering = []
+            for dual in duals:
+                unknowns = self.plane.balanced(dual) if self.problem.offset_cost == 0.0 else dual
+                gauge, fresh, values = self.plane.price(unknowns)
+                self._offer_dual(unknowns, max(gauge, 1.0))
+                entering.append(fresh.take(values > 1.0 + 0.1 * self.tol))
             if self.point.lower_bound > 0.0:
                 self._offer_network(weights, offset)
-            if self.should_stop() or not len(entering):
+            if self.should_stop() or not any(map(len, entering)):
                 return
-            self.columns = Points.join(self.columns, entering)
+            self.columns = Points.join(self.columns, *entering)
             self.neurons = self.plane.neurons(self.columns)
 
     # ------------------------------------------------------------------ restricted problems
-    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return weights (m, k), offset (k,) and unknowns (N, k) of an optimal dual of the restricted problem.
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None:
+        """Return weights (m, k), offset (k,) and unknowns (N, k) of optimal duals of the restricted problem.
 
-        With one output and no price on the offset it is a vertex: a network of few neurons, a dual to the last digit.
+        With one output they are vertices: a network of few neurons, a dual to the last digit.
         """
-        priced = 0.0 < self.problem.offset_cost < np.inf
-        return self._linear() if self.problem.is_scalar and not priced else self._conic()
+        problem = self.problem
+        if problem.is_scalar and not 0.0 < problem.offset_cost < np.inf:
+            vertex = self._linear()
+            return None if vertex is None else (*vertex[:2], [vertex[2]])
+        amid = self._conic()
+        if amid is None:
+            return None
+        weights, offset, duals = *amid[:2], [amid[2]]
+        if problem.is_scalar:
+            # where the offset is known, what it costs is linear for the dual and constant for the network
+            vertex = self._linear(price=problem.offset_cost * float(offset[0]))
+            network = self._linear(fixed=offset)
+            if vertex is not None and network is not None:
+                weights, duals = network[0], [*duals, vertex[2]]
+        return weights, offset, duals
 
-    def _linear(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Solve by the simplex method, with one output."""
+    def _linear(
+        self, *, price: float = 0.0, fixed: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Solve by the simplex method, with one output; the offset is free at a price, or fixed."""
         matrix = self.plane.equations(self.columns).T
         m = matrix.shape[1]
         cost, right = np.ones(2 * m), self.plane.demands[:, 0]
         bounds: list[tuple[float | None, None]] = [(0.0, None)] * (2 * m)
         both, size = [matrix, -matrix], 1.0
-        if self.problem.has_offset:
+        if fixed is not None:
+            right = right - self.plane.offset_equation() * fixed[0]
+        elif self.problem.has_offset:
             column = self.plane.offset_equation()
             size = float(np.abs(column).max())
             both.append(sparse.csr_matrix(column[:, None] / size))
-            cost, bounds = np.append(cost, 0.0), [*bounds, (None, None)]
+            cost, bounds = np.append(cost, price / size), [*bounds, (None, None)]
         answer = linprog(
             cost, A_eq=sparse.hstack(both).tocsc(), b_eq=right / self.scale, bounds=bounds,
             method="highs-ds", options=self._options(),
