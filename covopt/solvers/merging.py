@@ -265,7 +265,7 @@ def polish(
         before, worst = worst, float(np.abs(left).max())
         if worst < best[2]:
             best = moved, offset, worst
-        if attempt > 1 and not worst <= HALF * before:
+        if attempt > 1 and not worst < HALF * before:
             break
     return best
 

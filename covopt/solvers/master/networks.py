@@ -170,9 +170,10 @@ def interpolate(
     while True:
         residual = targets - atoms.T @ weights - offset
         missed = float(np.abs(residual).max())
-        if missed <= COMPUTED or (accurate and not missed <= HALF * before):
+        falls = missed < HALF * before  # what is not finite does not
+        if missed <= COMPUTED or (accurate and not falls):
             return weights, offset
-        accurate, before = missed > HALF * before, missed
+        accurate, before = not falls, missed
         if correction is None:
             correction = _correction(metric, atoms, atoms[:0], lever)
         change = correction.solve(residual, accurate=accurate)
