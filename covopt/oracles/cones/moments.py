@@ -219,7 +219,7 @@ class MomentSearch:
                 aims = self.goal > 0.0 or self.by_signs
                 far = not aims or (self.by_signs and highest > SURE * best)
                 rounds = ROUNDS if far else ROUNDS_TO_GOAL
-                self._look([half for box in boxes for half in box.halves()], rounds, ROUNDS, rtol)
+                self._look([half for box in boxes for half in box.halves()], rounds, float(ROUNDS), rtol)
                 self.proved = min(self.proved, self.bound)
         finally:
             self.scalar.lift(self.proved)
