@@ -4,12 +4,16 @@ import json
 import os
 import shlex
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import typer.main
 from typer.testing import CliRunner
 
 from covopt.cli import app
+
+typer.main.get_group = cache(typer.main.get_group)  # of all commands, which each call would build again
 
 
 def run(*arguments, **options):
