@@ -1,27 +1,27 @@
 """Exact pricing in three dimensions: one walk along every great circle of the arrangement.
 
 On the sphere the faces are vertices, arcs and cells. Circle i is {w : z_i·w = 0}; its crossings with the other
-circles are sorted by angle once, when the sweep is made. One walk then carries the gradient g of F from arc to
-arc (Θ(1) per crossing) and sees
+circles are sorted by angle once, in the constructor. One walk then carries the gradient g of F from arc to
+arc (Θ(1) per crossing) and visits
 
 - every arc, where the maximum of ⟨g, w⟩ is in closed form,
 - every vertex, as the end of an arc,
 - the two cells beside every arc, where F has a local maximum only if the gradient of the cell lies in the cell. A
-  cell is asked for at its edge of least index; there the edge's own row and the six circles that cross next to it
+  cell is tested at its edge of least index; there the edge's own row and the six circles that cross next to it
   rule out nearly all cells before the full sign test.
 
-Nearly everything is ruled out for all arcs of a circle at once (:mod:`covopt.oracles.sphere_walk`). A walk for any
-dimension and boxes instead take .95 for .26 processor seconds (250 noisy points), 2.5 for .38 (smooth) and 2.8 for
-1.2 (500).
+Most arcs and cells are ruled out for all arcs of a circle at once (:mod:`covopt.oracles.sphere_walk`). This takes .26
+processor seconds, a walk for any dimension with boxes .95 (250 noisy points); .38 against 2.5 (smooth), 1.2 against
+2.8 (500).
 
 The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ − S, w⟩ with S = Σ_{j≠i} μ_j z_j.
 
 Maxima of F on circle i need μ_i ≤ 0 (a concave kink), minima μ_i ≥ 0, so each circle is searched for one sign;
 cells are searched for both.
 
-Rounding. The bound of a pricing adds 128u Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (u = 2⁻⁵³): a hint, good wherever crossings
-are told apart. :meth:`SphereSweep.prove` walks once more, looks at the cells beside every arc whatever their indices,
-and takes gradients for inside that a row z_l contradicts by at most T‖z_l‖. With q the largest height of a row over
+Rounding. The bound of a pricing adds 128u Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (u = 2⁻⁵³): not a proof, but good wherever
+crossings can be told apart. :meth:`SphereSweep.prove` walks again, tests the cells beside every arc whatever their
+indices, and accepts gradients that a row z_l contradicts by at most T‖z_l‖. With q the largest height of a row over
 its slope along another's circle, so that the sines of two circles are above 1/(1 + q), it shows
 
     h ≤ (1 + η²) · (largest length met + paid),    η = 400u n (1 + q),    where T ≥ 3.1 η h,
@@ -29,29 +29,29 @@ its slope along another's circle, so that the sines of two circles are above 1/(
 for rows in any position: collinear points, lattices, clusters. Let S be Σ|μ_i||z_i| + |g₀| entry by entry. Then
 paid = 64u max_i S·(|e₁| + |e₂|) + 4u Σ|μ_i|‖z_i‖κ_i + 16u‖S‖ with the κ_i below.
 
-- *On circles nothing is missed.* Circle i stands for the plane of e₁ and e₂ as they are: z_i is orthogonal to it to
-  4u‖z_i‖κ_i, κ_i the entries of e₁·z_i and e₂·z_i in absolute values, for unit z_i. Row j has coordinates x, y there
-  which are off by 3u(|z_j|·|e₁|), 3u(|z_j|·|e₂|), and the direction of its crossing by another 13u: it is that of a
-  row 16u |z_j|·(|e₁| + |e₂|) away. So the walk, in whatever order crossings are sorted, is the exact walk of nearby
-  rows. Their F differs by 16u S·(|e₁| + |e₂|), the gradients, which sum the given rows, by as much again; products
-  that are off by u, compensated sums, coordinates and lengths add less than half of that. Every crossing counts where
-  the circle is concave (μ_i ≤ 0 for maxima, so that silence only raises F), and every arc whose slopes at its ends
+- *On circles nothing is missed.* Circle i stands for the plane of the computed e₁ and e₂. z_i is orthogonal to it up
+  to 4u‖z_i‖κ_i, κ_i the entries of e₁·z_i and e₂·z_i in absolute values, for unit z_i. Row j has coordinates x, y
+  there with errors 3u(|z_j|·|e₁|), 3u(|z_j|·|e₂|), and the direction of its crossing another 13u: it is that of a
+  row 16u |z_j|·(|e₁| + |e₂|) away. So the walk, however crossings are sorted, is the exact walk of nearby rows. Their
+  F differs by 16u S·(|e₁| + |e₂|), the gradients, which sum the given rows, by as much again; products with error u,
+  compensated sums, coordinates and lengths add less than half of that. Every crossing counts where the circle is
+  concave (μ_i ≤ 0 for maxima, so that omitting the row only raises F), and every arc whose slopes at its ends
   have the right sign up to 128u Lip; an arc shorter than the blur, 64u(1 + q) ≤ η/4, is no better than its ends.
 - *Maxima near concave circles.* Let F have the maximum h of |F| at w*, in a closed cell of gradient e = h w*. On the
   way to a concave circle at a distance of at most η only convex ones are crossed, so F ≥ ⟨e, w⟩ where it is reached:
   a value of h cos η, less what concave rows may have at a point of the plane that stands for their circle.
 - *Others.* Else F is convex on the cap of radius η about w*, so D = F − ⟨e, ·⟩ ≥ 0 is at most h(1 − cos η) on it and
-  its gradients in the cap of half the radius are at most hη(1 + 2η). If no circle comes as near as η/4 let C be the
-  cell of w*: its circumference is at least 2π sin(η/4). Else let C be a cell beside a piece, between two crossings,
-  of the chord that such a circle cuts from the cap of radius η/2, .86η long at least. In both cases an edge of C is
-  as long as L = .86η/n > 340u(1 + q). Crossings are off by 32u(1 + q) < L/10, so the arc that is walked there is
+  its gradients in the cap of half the radius are at most hη(1 + 2η). If no circle is as near as η/4, let C be the
+  cell of w*: its circumference is at least 2π sin(η/4). Else such a circle cuts a chord of length at least .86η from
+  the cap of radius η/2; let C be a cell beside a piece of the chord between two crossings. In both cases an edge of C
+  is as long as L = .86η/n > 340u(1 + q). Crossings are off by 32u(1 + q) < L/10, so the arc that is walked there is
   longer than the blur, and at its middle every row is above 100u‖z_l‖ and has the sign that it has in C. The gradient
   of C is e + ∇D: its length is at least h cos(η/2), it is within 1.1η of w* and 1.6η of a point of C, so a row
   contradicts it by at most 1.7ηh‖z_l‖ < T‖z_l‖. It is met; gradients are off by 8u‖S‖.
 - *Nor by screening*, which allows twice as much: 2T(1 + q)² for signs of cells, where it adds q times a height to the
-  slope at a crossing, T(1 + q) of which is owed to T.
+  slope at a crossing, and T(1 + q) of that slope comes from T.
 
-What is accepted besides only raises the bound, hardly: by the square of T.
+Anything else that is accepted only raises the bound, by little: by the square of T.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ from covopt.limits import PIECE, in_pieces
 from covopt.oracles.base import ROUNDING
 from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
-ETA = 200 * EPS  # times n(1 + q): η of the head
-WIDEST = 1e-4  # angles up to which the head's expansions hold; flats further off say nothing
+ETA = 200 * EPS  # times n(1 + q): η of the module docstring
+WIDEST = 1e-4  # largest angles for which the expansions of the module docstring hold
 BEYOND = 3.2  # times ηh: T
-PER_CIRCLE = 4  # peaks that are reported, unless all are asked for
+PER_CIRCLE = 4  # peaks reported for each circle, unless all are asked for
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +89,7 @@ def _sort_some(
     after = np.where((angle >= 0) & (angle < np.pi), 1, -1).astype(np.int8)
     below = angle < 0
     angle[below] += np.pi
-    wrapped = angle >= np.pi  # a crossing at π is one at 0, seen from the antipode unless rounding moved it
+    wrapped = angle >= np.pi  # a crossing at π is one at 0 of the antipode, unless rounding moved it
     after[wrapped & below] = 1
     angle[wrapped] = 0.0
     angle[np.arange(len(circles)), circles] = np.inf
@@ -132,7 +132,7 @@ class SphereSweep:
             self.rows, self.norms, frames, order, cosine, sine, after, lean, lone, merged, tied
         )
         flat = np.abs(normals), np.abs(first)
-        # what e₁·z and e₂·z cancel from, e₂ = z × e₁
+        # the terms whose sums cancel in e₁·z and e₂·z, e₂ = z × e₁
         turned = flat[0][:, [1, 2, 0]] * flat[1][:, [2, 0, 1]] + flat[0][:, [2, 0, 1]] * flat[1][:, [1, 2, 0]]
         self._tilts = self.norms * (flat[0] * (flat[1] + turned)).sum(axis=1)  # ‖z‖κ
 
@@ -147,7 +147,7 @@ class SphereSweep:
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|.
 
-        Without ``complete`` only the :data:`PER_CIRCLE` best of each circle.
+        Without ``complete`` return only the :data:`PER_CIRCLE` best of each circle.
         """
         circle, found, value, best = self._walk(mu, linear, threshold, n_threads)
         order = np.lexsort((-np.abs(value), circle))
@@ -167,7 +167,7 @@ class SphereSweep:
     def _walk(
         self, mu: np.ndarray, linear: np.ndarray, threshold: float, n_threads: int, beyond: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Walk all circles: the peaks with their circles and values, and the largest |F|; ``beyond`` is T."""
+        """Walk all circles; return the peaks with circles and values, and the largest |F|. ``beyond`` is T."""
         n, circles = len(self.rows), self.circles
         if beyond:
             circles = replace(circles, tied=np.ones(n, dtype=bool))
@@ -201,7 +201,7 @@ class SphereSweep:
         return circle, neurons, value, best
 
     def prove(self, mu: np.ndarray, linear: np.ndarray, most: float, *, n_threads: int = 2) -> float | None:
-        """Return a bound on |F| that the head of this file proves; None where it would not be below ``most``.
+        """Return a bound on |F| proved as in the module docstring; None where it would not be below ``most``.
 
         Examples
         --------
@@ -218,7 +218,7 @@ class SphereSweep:
         if not eta <= WIDEST or most <= paid:
             return None
         bound = float(1.0 + 2.0 * EPS * (len(self.rows) + 8)) * lipschitz
-        for _ in range(2):  # the first bound says how far gradients may be beyond their cells in the second
+        for _ in range(2):  # the first bound determines the tolerance T of the second walk
             found = self._walk(mu, linear, np.inf, n_threads, BEYOND * eta * bound)[-1]
             bound = min(bound, float(np.nextafter((1.0 + eta * eta) * (found + paid), np.inf)))
             if bound <= most:

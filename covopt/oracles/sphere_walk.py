@@ -1,9 +1,9 @@
-"""The walk along great circles that :mod:`covopt.oracles.sphere` prices by: a compiled screen, and a look.
+"""The walk along great circles behind :mod:`covopt.oracles.sphere`: a compiled screen, then a close look.
 
-Two passes over every circle are compiled. The first sums the gradient from arc to arc. The second asks of all arcs at
-once, in straight-line code, whether they can hold anything above the level that matters: a few products in the
-coordinates of the circle. What remains is looked at closely, all at once (:func:`look`). What the screen rules out by
-signs it rules out by twice the slack that the look allows, so it decides nothing that rounding could turn.
+Two passes over every circle are compiled. The first sums the gradient from arc to arc. The second tests all arcs at
+once, in straight-line code, for values above the level that matters: a few products in the coordinates of the circle.
+The remaining arcs are examined closely, all at once (:func:`look`). Where the screen rules out by signs it uses twice
+the slack of the look, so its rounding decides nothing.
 
 The walk covers half a circle, ``half`` 0, where F(w) = ⟨u, w⟩; half 1 is its antipode, where F(−w) = ⟨u, w⟩ with the
 shifted u. All tests are made at w, and ``orient`` turns the result to its own half.
@@ -21,7 +21,7 @@ from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS
 
 SIGN_TOLERANCE = 16 * EPS
-FAST = {"nnan", "nsz", "contract"}  # of straight-line code: no sums are taken in another order
+FAST = {"nnan", "nsz", "contract"}  # for straight-line code: no flag that reorders sums
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class Circles:
     order : int32 ndarray of shape (n, m)
         Row that is crossed.
     cosine, sine : ndarray of shape (n, m)
-        Of the crossing's angle.
+        Of the angle of the crossing.
     after : int8 ndarray of shape (n, m)
         Sign of that row just behind the crossing.
     lean : ndarray of shape (n, m)
-        Height over slope of the row that is crossed: along the circle's normal, and along the circle.
+        Component of the crossed row along the circle's normal, divided by its slope along the circle.
     lone : ndarray of shape (n, m), bool
         Crossings that can be told from both their neighbours.
     merged : ndarray of shape (n, m), bool
-        Crossings that may as well be one with the next one: what is between them may not exist.
+        Crossings that may coincide with the next one, so that the arc between may not exist.
     tied : ndarray of shape (n,), bool
         Circles with crossings too close to tell apart.
     """
@@ -69,7 +69,7 @@ def find_leans(rows, norms, frames, order, cosine, sine, after):
     slope = after * np.maximum(np.abs(cosine * y - sine * x), EPS * norms[order])
     lean = height / slope
     turned = [np.concatenate([each[:, 1:], -each[:, :1]], axis=1) for each in (cosine, sine)]
-    # the angle that rounding can account for: 1/s ≤ 1 + |lean| for the sine s of two circles
+    # bound on the rounding error of the angle: 1/s ≤ 1 + |lean| for the sine s of two circles
     blur = SIGN_TOLERANCE * (2.0 + np.abs(lean) + np.abs(np.roll(lean, -1, axis=1)))
     gap, ahead = cosine * turned[1] - sine * turned[0], cosine * turned[0] + sine * turned[1] > 0.0
     clear = gap > np.maximum(COMPUTED, blur)
@@ -91,8 +91,8 @@ def sum_rows(linear, weighted):
 def _screen_edges(x, y, c, s, kink, tied, threshold, level, slack, marked):
     """Mark crossings that may be peaks above the threshold and arcs whose best point may be above the level.
 
-    x, y are coordinates of the gradient before and behind crossings. Returns the largest |F| at crossings where the
-    circle may hold a maximum.
+    x, y are the coordinates of the gradient before and behind crossings. Return the largest |F| at crossings where
+    the circle may hold a maximum.
     """
     squared, largest = level * level, 0.0
     rising, falling = kink <= 0.0, kink >= 0.0
@@ -115,11 +115,11 @@ def _screen_edges(x, y, c, s, kink, tied, threshold, level, slack, marked):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _screen_cells(x, y, z, c, s, lean, upper, lower, chosen, level, slack, marked):
-    """Mark chosen arcs beside which a cell may hold its own gradient, longer than the level.
+    """Mark chosen arcs beside which a cell may contain its own gradient, if that is longer than the level.
 
     Crossings k, k + 1, k + 2 of the lists come before arc k, the next three behind it. The height of a row at
     (x, y, z), divided by its slope along the circle where it is crossed, is the slope of (x, y, z) there plus
-    ``lean`` times z. ``upper`` and ``lower`` are what the circle's own row adds to z in the cells beside.
+    ``lean`` times z. ``upper`` and ``lower`` are added to z by the circle's own row in the two cells beside.
     """
     squared = level * level
     for k in range(len(marked)):
@@ -156,11 +156,11 @@ def screen(
     order, cosine, sine, after, lean, tied, frames, weighted, kinks, totals, rounding, threshold, running,
     start, stop, index, values,
 ):  # fmt: skip
-    """Walk circles ``start … stop - 1`` and note arcs that may hold a peak, with coordinates of the gradient there.
+    """Walk circles ``start … stop - 1`` and list arcs that may hold a peak, with coordinates of the gradient there.
 
     ``totals`` are the coordinates of Σ_{j≠i} μ_j z_j + 2 g₀ in each circle's frame. A line of ``index`` is a circle,
-    a crossing, a half and what to look at (1: on the circle, 2: beside it), one of ``values`` x and y before the
-    crossing and x, y, z behind it. Returns how many there are, and the largest |F| at crossings where a circle may
+    a crossing, a half and a code (1: test the circle, 2: the cells beside it), one of ``values`` x and y before the
+    crossing and x, y, z behind it. Return the number of lines, and the largest |F| at crossings where a circle may
     hold a maximum, or ``running``.
     """
     m, count, slack = order.shape[1], 0, 2.0 * rounding
@@ -179,7 +179,7 @@ def screen(
                 error += (total - (new - shift)) + (term - shift)
                 total = new
                 at[a, k + 1], lost[a, k + 1] = total, error
-        for k in range(-2, m + 3):  # two before and three behind from the opposite half
+        for k in range(-2, m + 3):  # pad with two crossings before and three behind, from the opposite half
             far = k < 0 or k >= m
             source, turn = max(m + k, 0) if k < 0 else min(k - m, m - 1) if far else k, -1.0 if far else 1.0
             c[k + 2], s[k + 2], leans[k + 2] = (
@@ -188,7 +188,7 @@ def screen(
                 turn * lean[i, source],
             )
         for k in range(m):
-            # a cell is looked at from its edge of least index: its neighbours on the circle bound the cell as well
+            # a cell is tested at its edge of least index: its neighbours on the circle bound the cell as well
             chosen[k] = tied[i] | ((i < order[i, k]) & (i < order[i, k + 1 if k + 1 < m else 0]))
         level, kink = min(running, threshold), kinks[i]
         for half in range(2):
@@ -199,7 +199,7 @@ def screen(
                     + (at[1, m] + lost[1, m]) * f[1]
                     + (at[2, m] + lost[2, m]) * f[2]
                 )
-                # half a circle further every other row has changed: the first and the last gradient sum to the total
+                # after half a circle every other row has changed sign: first and last gradient sum to the total
                 shift = (0.5 - half) * totals[i, a] - 0.5 * end
                 for k in range(m + 1):
                     out[k] = (
@@ -228,7 +228,7 @@ Peaks = tuple[
 
 
 class Arcs:
-    """Arcs that :func:`screen` has noted, with the crossings before and behind and coordinates of the gradient.
+    """Arcs listed by :func:`screen`, with the crossings before and behind and coordinates of the gradient.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class Arcs:
         along = np.einsum("ia,ia->i", along, self._vector(some, x, y, self.z[some]))
         along, bend = np.where(side < 0.0, -along, along), self.kink[some] * np.abs(side)
         room = rounding * np.maximum(1.0, circles.norms[j])
-        # what has no peak along circle j, where its own row is silent, is none
+        # a point with no peak along circle j, where row j itself is silent, is no peak
         peak = ~circles.lone[i, self.k[some]] | (
             (i < j) & (sign * self.mu[j] <= 0.0)
             & (sign * (yb * c - xb * s) >= -rounding) & (sign * (y * c - x * s) <= rounding)
@@ -300,7 +300,7 @@ class Arcs:
         return (self.i[some], point, sign * length), largest
 
     def cells(self, rounding: float, threshold: float, level: float) -> tuple[Peaks, float]:
-        """Return cells beside the arcs that hold their own gradient, and the longest of those."""
+        """Return the gradients that lie in their own cells beside the arcs, and the largest length of those."""
         n = len(self.i)
         # where z_i·w is positive (first) or negative
         heights = [self.z + np.where(self.half == side, self.orient * self.kink, 0.0) for side in range(2)]
@@ -318,13 +318,13 @@ class Arcs:
         sharp = SIGN_TOLERANCE * length
         slack = np.maximum(sharp, rounding)
         c, s, cn, sn = self.cosine[at], self.sine[at], self.cosine_next[at], self.sine_next[at]
-        # longer than a quarter of the circle: its ends do not cancel when turned by a quarter
+        # longer than a quarter circle: here the sum of the ends could cancel, so each is turned by a quarter first
         beyond = c * cn + s * sn < 0.0
         middle = self._vector(at, np.where(beyond, sn - s, c + cn), np.where(beyond, c - cn, s + sn))
         sign = np.where(across >= 0.0, 1.0, -1.0)
 
         def held(chosen, signs, slack):
-            """Those of the chosen whose rows, but their own, have the signs that the arc's middle has."""
+            """Return the chosen cells in which all rows but their own have the signs of the arc's middle."""
             vectors, there, own = signs[:, None] * gradient[chosen], middle[chosen], self.i[at[chosen]]
             for step in (math.isqrt(len(self.mu)), 1):  # a few rows rule out most
                 rows, norms = self.circles.rows[::step].T, self.circles.norms[::step]
@@ -337,7 +337,7 @@ class Arcs:
                 )
             return chosen
 
-        either = np.flatnonzero(np.abs(across) <= slack)  # on the circle to rounding either sign may be right
+        either = np.flatnonzero(np.abs(across) <= slack)  # on the circle, up to rounding: test both signs
         inside = held(np.arange(len(some)), sign, slack)
         both = np.concatenate([inside, held(either, -sign[either], slack[either])])
         largest = float(length[both].max(initial=0.0))
@@ -349,7 +349,7 @@ class Arcs:
 
 
 def look(circles: Circles, mu, index, values, rounding, threshold, running) -> tuple[list[Peaks], float]:
-    """Look at the vertices, arcs and cells that :func:`screen` has noted; return peaks and the largest |F| seen."""
+    """Examine the vertices, arcs and cells listed by :func:`screen`; return peaks and the largest |F| seen."""
     found: list[Peaks] = []
 
     def see(seen: tuple[Peaks, float]) -> None:

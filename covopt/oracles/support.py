@@ -1,20 +1,20 @@
-r"""A valid bound on h(Λ) = max over ‖w‖ ≤ 1 of ‖Λᵀσ(X̃w)‖ for rows and duals as they are, whatever their scale.
+r"""A valid upper bound on h(Λ) = max over ‖w‖ ≤ 1 of ‖Λᵀσ(X̃w)‖ for the given rows and duals, whatever their scale.
 
-This is what certificates divide by, so nothing here may be too small. The rows are brought to size one by powers of
-two, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the size moves from x_i to Λ_i); rows where
-Λ vanishes do not enter; coordinates and outputs that are not needed are dropped, and what that changes is paid by the
-transfer of :mod:`covopt.exact.rounding`. What is left goes to
+Certificates divide by this bound, so it must never be too small. Powers of two bring the rows to size
+one, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the size moves from x_i to Λ_i). Rows where
+Λ vanishes are dropped, and so are coordinates and outputs that are not needed; the error of this is added
+(:mod:`covopt.exact.rounding`). The reduced problem is bounded by
 
 - one coordinate or two: the arcs, in integers (:mod:`covopt.proofs.checker.faces`);
-- several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right,
+- several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has proved it right,
   else a fan of output directions (:mod:`covopt.oracles.cones.fan`), each of which is bounded like one output;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.sphere` has the proof;
-- faces in three dimensions in integers, of rows far from the origin and where nothing else ends, if they are not too
+- faces in three dimensions in integers, for rows far from the origin and where nothing else ends, if they are not too
   many;
 - signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
-- where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), of several outputs products of
+- where neither ends, quadratics on boxes (:mod:`covopt.oracles.cones.moments`), for several outputs products of
   activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
-  :func:`~covopt.oracles.bounds.gauge_bound`: valid, and not exact.
+  :func:`~covopt.oracles.bounds.gauge_bound`: valid, but not exact.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
-WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
-SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
-ATTAINED = 5e-8  # a bound this close to a value is the maximum
-CLOSE = HALF * ATTAINED  # what a search may leave
-FAN_SHARE = 24  # output directions whose search does not end, which take all of the effort
+WHOLE_CHECK_S = 15.0  # seconds that an effort of one takes at most, about
+SHOWN = 20  # factor on the number of boxes, of either kind, where a solve has already proved the goal
+ATTAINED = 5e-8  # a bound within this distance of a value counts as the maximum
+CLOSE = HALF * ATTAINED  # relative gap that a search may leave
+FAN_SHARE = 24  # this many output directions whose search does not end use up the effort
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -62,11 +62,11 @@ class GaugeBound(NamedTuple):
     Attributes
     ----------
     value : float
-        h(Λ) does not exceed it, in exact arithmetic for the rows and the dual as given.
+        An upper bound on h(Λ), in exact arithmetic for the rows and the dual as given.
     exact : bool
-        Whether it is the maximum itself, to rounding.
+        Whether it is the maximum itself, up to rounding.
     method : str
-        What it was computed by, in words.
+        The method that computed it, in words.
     """
 
     value: float
@@ -83,16 +83,16 @@ def bound_gauge(
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-        Of any rank and size; the user's lifted rows, say.
+        Of any rank and size, for example the user's lifted rows.
     dual : ndarray of shape (N,) or (N, k)
     effort : float
-        Work, in whole checks (:data:`WHOLE_CHECK_S`); at 0 nothing is searched. The faces, nodes and boxes that it
-        allows are numbers and no clock.
+        Work, in units of a full check (:data:`WHOLE_CHECK_S`); at 0 nothing is searched. It limits faces, nodes and
+        boxes by counts, not by time.
     goal : float, optional
-        What a solve has shown that h does not exceed: boxes get :data:`SHOWN` times the work to show it again.
+        An upper bound on h that a solve has proved: boxes get :data:`SHOWN` times the work to reach it again.
     low : ndarray of the dual's shape, optional
-        What the multipliers are beside their doubles, Λ = dual + low: exact where integers decide and in the sum of
-        rows far from the origin; else Σ‖low_i‖‖x_i‖ is paid for it.
+        Second doubles of the multipliers, Λ = dual + low. They are exact where integers decide and in the sum of
+        rows far from the origin; elsewhere the bound grows by Σ‖low_i‖‖x_i‖.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def bound_gauge(
     found = searched_gauge(rows, dual, effort, goal, low)
     if found.exact or effort >= 1.0 or low is not None:
         return found
-    # there is no time to prove it once more; a check that has time must come as close
+    # too little time to prove it again: use the bound proved in the solve, with room for a later full check
     proved = up(recall(rows, dual) * (1.0 + ATTAINED))
     by = BY_BOXES if rows.shape[1] > MOST_DIMENSIONS else BY_CHORDS
     return found if found.value <= proved else GaugeBound(proved, False, by)
@@ -122,7 +122,7 @@ def bound_gauge(
 def searched_gauge(
     rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None, low: np.ndarray | None = None
 ) -> GaugeBound:
-    """:func:`bound_gauge` by what is proved here and now."""
+    """Bound h as :func:`bound_gauge` does, without bounds from earlier proofs."""
     outputs = dual.reshape(len(dual), -1)
     rest = np.zeros_like(outputs) if low is None else low.reshape(outputs.shape)
     live = rows.any(axis=1) & (outputs.any(axis=1) | rest.any(axis=1))
@@ -145,7 +145,7 @@ def searched_gauge(
     if scaled is None:
         return GaugeBound(0.0, True, EXACT)
     units, weights, top, _ = scaled
-    # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and rows of which nothing is left
+    # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and so are rows with no other entries
     lost = 4.0 * dual.size * rows.shape[1] * TINY
     if goal is not None:
         goal = math.ldexp(goal, -top) if 0.0 < goal < math.inf and abs(top) < 900 else None
@@ -160,22 +160,22 @@ def searched_gauge(
 
 
 def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
-    """Whether all faces can be looked at in integers, which takes two seconds at most: in up to three dimensions."""
+    """Return whether all faces can be visited in integers, in two seconds at most: in up to three dimensions."""
     arcs = len(rows) * outputs.shape[1] * (len(rows) if rows.shape[1] == DIMENSION else 1)
     return rows.shape[1] <= DIMENSION and arcs <= affords(0.0)
 
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
-    """Look at all faces in integers: no choice of units and no rows that nearly depend on each other spoil them."""
+    """Visit all faces in integers: neither units nor nearly dependent rows can spoil the result."""
     return GaugeBound(root_up(square_above(rows, dual), 2), True, EXACT)
 
 
 def bound_far(
     far: FarRows, rows: np.ndarray, dual: np.ndarray, low: np.ndarray, effort: float, goal: float | None
 ) -> GaugeBound:
-    """Bound h of rows far from the origin by that of rows brought closer, and by the sum of all rows.
+    """Bound h of rows far from the origin by that of shifted rows near it, and by the sum of all rows.
 
-    Second doubles ``low`` of the multipliers count in the sum as they are, beside the rows brought closer by length.
+    The second doubles ``low`` of the multipliers enter the sum exactly, and by their sizes the shifted rows.
     """
     closer = bound_gauge(far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch)
     sizes = lengths_up(low)
@@ -187,7 +187,7 @@ def bound_far(
 
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
-    """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
+    """Bound h for rows and duals of size one: drop what is not needed, and add the error."""
     sizes, lengths = lengths_up(dual), lengths_up(rows)
     turn, outputs = narrow(dual, lengths)
     paid = transfer_up(dual, lengths, turn, outputs)
@@ -212,17 +212,17 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        # one takes some forty operations a number, and all together a twentieth of a check
+        # one round takes some forty operations per number; all rounds together a twentieth of a check
         rounds = min(ROOT_ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
         return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
 
 def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None) -> GaugeBound:
-    """One output: faces, signs, boxes or quadratics, by the sizes of the table."""
+    """Bound h of one output by faces, signs, boxes or quadratics, depending on the size of the table."""
     r, near = rows.shape[1], None
     goal = max(goal or 0.0, 0.0)
-    more, met = SHOWN if goal > 0.0 else 1, (1.0 + CLOSE) * goal  # all that a solve has shown
+    more, met = SHOWN if goal > 0.0 else 1, (1.0 + CLOSE) * goal  # met: as good as the goal of the solve
     if r <= MOST_FACED:
         with contextlib.suppress(BudgetError):
             oracle = oracle_for(rows, 0, effort)
@@ -243,7 +243,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
         known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
     if known.exact or known.value <= met:
         return known
-    if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several
+    if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several seconds
         return in_integers(rows, dual)
     limit = more * quadratic_limit(len(rows), r, effort)
     if limit == 0:
@@ -258,10 +258,10 @@ def _least(one: GaugeBound, other: GaugeBound) -> GaugeBound:
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
-    """Faces where their bound is proved, or in integers if they are few, else a fan of output directions."""
+    """Bound h of several outputs by faces if proved, by integers if there are few, else by a fan of directions."""
     with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, dual.shape[1], effort)
-        oracle.forget()  # a bound that is not the maximum depends on where the search began
+        oracle.forget()  # a bound that is not the maximum depends on the starting points
         if oracle.proved:
             pricing = oracle.price(dual, threshold=np.inf)
             return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
@@ -271,12 +271,12 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
 def fan_bound(
     rows: np.ndarray, dual: np.ndarray, effort: float = 1.0, goal: float | None = None
 ) -> GaugeBound:
-    """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is.
+    """Bound h of several outputs by the duals along a fan of output directions, each bounded like one output.
 
-    A direction whose search ends takes less than its share of the effort; :data:`FAN_SHARE` that do not end take all.
+    A direction whose search ends uses less than its share of the effort; :data:`FAN_SHARE` that do not end use it up.
     """
     more = 1 if goal is None else SHOWN
-    # what a solve has proved is recalled where there is little time
+    # where time is short, :func:`bound_gauge` recalls bounds proved in the solve
     relaxed = _relaxed(rows, dual, max(int(ROOT_ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
     calls = fan_limit(len(rows), rows.shape[1], more * effort)
     if calls < dual.shape[1] or relaxed <= (1.0 + CLOSE) * (goal or 0.0):
@@ -300,7 +300,7 @@ def fan_bound(
 
 
 def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Return about how many output directions an effort lets a fan ask.
+    """Return about how many output directions a fan can bound with an effort.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     calls = affords(32.0 * STARTS * (n_rows + rank) ** 2, effort)
     if rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank):
         return calls
-    # where quadratics bound each
+    # each direction is bounded by quadratics
     has_boxes = quadratic_limit(n_rows, rank, min(effort, 1.0) / FAN_SHARE) > 4 * rank
     return min(calls, int(FAN_SHARE * effort)) if has_boxes else 0
 
@@ -329,14 +329,14 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
 
 
 def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROOT_ROUNDS, goal: float = 0.0) -> float:
-    """Return the best of the bounds that need no search."""
+    """Return the best bound that needs no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
     return min(gauge_bound(rows, dual, n_rounds=n_rounds, goal=goal), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:
-    """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
-    if len(rows) ** 2 > PIECE:  # presorting takes much memory
+    """Return the exact oracle; cache the last one, since the points of a path and its checks share their rows."""
+    if len(rows) ** 2 > PIECE:  # presorting takes much memory: do not cache
         return exact_oracle(rows, n_outputs, budget=effort * DEFAULT_FACE_BUDGET)
     return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, effort)
 

@@ -1,4 +1,4 @@
-r"""A bound on max ‖Λᵀ σ(Z w)‖ over unit w by products of activations, an eigenvalue; several outputs, any rows.
+r"""An upper bound on max ‖Λᵀ σ(Z w)‖ by an eigenvalue: products of activations, several outputs, any rows.
 
 With p = σ(Zw), q = σ(−Zw) every product of two of the numbers p_i, q_i is nonnegative and p_i q_i = 0. So for all
 matrices A, B ≥ 0 with a row for each of the 2N numbers c = (p, q), and all d,
@@ -9,24 +9,24 @@ matrices A, B ≥ 0 with a row for each of the 2N numbers c = (p, q), and all d,
 p_i = (z_i·w + r_i)/2 and q_i = (r_i − z_i·w)/2 with r_i = |z_i·w|. So the right side is a quadratic form in
 x = (w, r), and ‖w‖² = xᵀSx with S = (I − ½ω ZᵀZ) ⊕ ½ω I because r_i² = (z_i·w)²: the bound is the top eigenvalue of
 the form in the metric S. Its minimum over A, B with as many columns as there are numbers is the dual of the doubly
-nonnegative relaxation (FL22 §3.2: the cone S, lifted); a few columns come close, and the form is then a diagonal, a
-block of the size of w and a matrix of low rank. A, B and d follow the gradient of a smoothed maximum (L-BFGS): all of
-them give a valid bound. On digits (1797 × 64, ten classes, λ_max/10) √Σ h_c² over the outputs is 2.93 of a dual with
-h = 1.01; this is 1.6 after three seconds.
+nonnegative relaxation (FL22 §3.2: the cone S, lifted). A few columns come close; then the form is the sum of a
+diagonal, a block of the size of w and a matrix of low rank. A, B and d are found by L-BFGS on a smoothed maximum;
+every choice gives a valid bound. On digits (1797 × 64, ten classes, λ_max/10) √Σ h_c² over the outputs is 2.93 for a
+dual with h = 1.01; this bound is 1.6 after three seconds.
 
-**Rounding.** Let w be a unit vector, ℓ_i ≥ ‖z_i‖, L = Σ‖Λ_i‖ℓ_i. Computed are the slots P, p ≈ Px, D = ΛᵀP and the
-matrices, with x = (t, ρ), w = Rt, and ρ_i such that its computed coefficient makes it r_i/2.
+**Rounding.** Let w be a unit vector, ℓ_i ≥ ‖z_i‖, L = Σ‖Λ_i‖ℓ_i. The slots P, p ≈ Px, D = ΛᵀP and the matrices are
+computed, with x = (t, ρ), w = Rt, and ρ_i such that its computed coefficient makes it r_i/2.
 
 - *Slots.* p_i and q_i differ from their row of P times x by at most ℓ_i γ(2D + 8)√D‖R‖_F‖x‖ = ℓ_i s‖x‖, so Λᵀp from
-  Dx by at most L(s + γ(N + 2)(1 + √D‖R‖_F))‖x‖: relative to L, which Λ may cancel, not to D.
-- *Products.* Slots of size l_i are divided by it: they are off by s_i = sℓ_i/l_i + γ(D + N + 8), and the products
-  of two of them by s_i + s_j + s_i s_j, paid for with the size of every multiplier: Σ A_ij B_kj is a product of sums.
+  Dx by at most L(s + γ(N + 2)(1 + √D‖R‖_F))‖x‖: relative to L, not to D, since Λ may cancel in D.
+- *Products.* Slots of size l_i are divided by it: their error is s_i = sℓ_i/l_i + γ(D + N + 8), that of the product
+  of two of them s_i + s_j + s_i s_j. It is added with the size of every multiplier: Σ A_ij B_kj is a product of sums.
 - *The metric.* G = 1 − ½ωUᵀU with the computed units U and the computed ω. From E = RᵀGR − 1 follows ‖t‖²(1 − ‖E‖) ≤
   wᵀGw = ‖w‖² − ½ω‖Uw‖². As |r_i/ℓ_i − |u_i·w|| ≤ d = γ(2D + 16)√D and ½ω‖Uw‖² ≤ ‖w‖², G being positive,
   ‖x‖² ≤ (1 + √(2ωN)d + ωNd²)(1 + γ(16))/(1 − ‖E‖).
-- *The eigenvalue* is proved by a factorisation, and the products that made its matrix are paid for entry by entry.
+- *The eigenvalue* is proved by a factorisation; the rounding of the products in its matrix is added entry by entry.
 
-With ν above the top eigenvalue, all products paid, ‖Λᵀp‖ ≤ (√ν + what Λᵀp differs by)‖x‖.
+With ν above the top eigenvalue and all these errors, ‖Λᵀp‖ ≤ (√ν + the error of Λᵀp)‖x‖.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from covopt.exact.definite import ROOM, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
 from covopt.limits import checkpoint, now
 
-PAIRS = 12  # columns of A and of B, and eigenvalues that the smoothed maximum sees
+PAIRS = 12  # columns of A and of B, and eigenvalues that enter the smoothed maximum
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
-SPREAD, FREE = 0.1, 0.2  # of A and B at first; of d for one step
-SMALL = 250  # up to which a matrix is decomposed as it is
+SPREAD, FREE = 0.1, 0.2  # scale of A and B at the start; scale of a step of d
+SMALL = 250  # matrices up to this size are decomposed directly
 
 
 class LiftedForm:
@@ -59,7 +59,7 @@ class LiftedForm:
     Attributes
     ----------
     top : float
-        The least top eigenvalue met, to rounding.
+        The smallest top eigenvalue found so far, up to rounding.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class LiftedForm:
         self.ask(dual)
 
     def ask(self, dual: np.ndarray) -> None:
-        """Ask about another dual of the same rows; the multipliers stay."""
+        """Set another dual on the same rows; the multipliers are kept as a warm start."""
         self.dual, self.top = dual, np.inf
         self.objective = np.hstack([dual.T @ self.half, dual.T * self.coefficients])
         self.scale = float(np.linalg.eigvalsh(self.objective @ self.objective.T)[-1])
@@ -98,7 +98,7 @@ class LiftedForm:
         self._allow()
 
     def _allow(self) -> None:
-        """Set what rounding does, as at the module's head: ``stretch`` ≥ ‖x‖, ``lost``, ``slips`` = s_i."""
+        """Set the rounding errors of the module docstring: ``stretch`` ≥ ‖x‖, ``lost``, ``slips`` = s_i."""
         n, dim = self.shape
         units, omega = self.units, self.omega
         lengths, wide, spread = lengths_up(self.rows), float(np.sqrt(dim)), float(np.linalg.norm(self.root))
@@ -117,17 +117,17 @@ class LiftedForm:
         error = error * ROOM
         self.stretch = np.inf
         if error < 0.5 and np.isfinite(square):
-            # what is above 1 is small: its rounding is paid apart
+            # the excess over 1 is small: its rounding is added apart
             self.stretch = float(np.sqrt(square / (1.0 - error)) * (1.0 + gamma(32)))
 
     def read(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return d (N,), A and B (2N, m) of what the gradient moves."""
+        """Return d (N,), A and B (2N, m) from the variables of the optimiser."""
         n = len(self.rows)
         free, pairs = multipliers[:n], self.typical * np.square(multipliers[n:]).reshape(2, 2 * n, PAIRS)
         return FREE * self.scale * free, pairs[0], pairs[1]
 
     def parts(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return d and the P for which the form is Pᵀ P, its rows for A and B swapped in one of the two, and d's."""
+        """Return d and P: the form is Pᵀ P', P' being P with its rows for A and B swapped, plus d's terms."""
         n = len(self.rows)
         free, *pairs = self.read(multipliers)
         turned = np.hstack([each[:n] - each[n:] for each in pairs])
@@ -136,7 +136,7 @@ class LiftedForm:
         return free, np.vstack([self.objective, products])
 
     def matrix(self, free: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """Write the form out."""
+        """Return the form as a dense matrix."""
         matrix = parts.T @ parts[self.swapped]
         matrix[: self.rank, : self.rank] -= (self.first * free[:, None]).T @ self.first
         diagonal = np.arange(self.rank, len(matrix))
@@ -144,7 +144,7 @@ class LiftedForm:
         return 0.5 * (matrix + matrix.T)
 
     def tops(self, free: np.ndarray, parts: np.ndarray, tol: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest eigenvalues, ascending, and their eigenvectors; big forms are not written out."""
+        """Return the largest eigenvalues, ascending, and their eigenvectors; big forms are applied, not formed."""
         size, rank = parts.shape[1], self.rank
         if size <= SMALL:
             return eigh(self.matrix(free, parts), subset_by_index=[max(size - PAIRS, 0), size - 1])
@@ -170,7 +170,7 @@ class LiftedForm:
         return values[order], vectors[:, order]
 
     def smoothed(self, multipliers: np.ndarray, temperature: float) -> tuple[float, np.ndarray]:
-        """Return the smoothed maximum and its slope, both of the form divided by its scale."""
+        """Return the smoothed maximum and its gradient, both divided by the form's scale."""
         checkpoint()
         n, rank, k = len(self.rows), self.rank, self.dual.shape[1]
         free, parts = self.parts(multipliers)
@@ -192,15 +192,15 @@ class LiftedForm:
         return float(value) / self.scale, np.concatenate([loose, slope]) / self.scale
 
     def improve(self, steps: int, *, seconds: float = np.inf, is_warm: bool = False) -> None:
-        """Follow the gradient; a deadline may end it anywhere, and the best multipliers are kept.
+        """Minimise the smoothed maximum; a deadline may end it at any point, and the best multipliers are kept.
 
         Parameters
         ----------
         steps : int
-            For each temperature.
+            Iterations for each temperature.
         seconds : float
         is_warm : bool
-            Whether the multipliers are good for a dual like this one: the last temperature will do.
+            Whether the multipliers come from a similar dual: then only the last temperature is used.
         """
         end = now() + seconds
 
@@ -216,11 +216,11 @@ class LiftedForm:
 
     @property
     def value(self) -> float:
-        """About the bound, which :meth:`proved` proves."""
+        """The bound, unproved and up to rounding; see :meth:`proved`."""
         return float(np.sqrt(max(self.top, 0.0)))
 
     def proved(self) -> float:
-        """Return what ‖Λᵀσ(Zw)‖ of no unit vector exceeds."""
+        """Return an upper bound on ‖Λᵀσ(Zw)‖ over unit vectors."""
         free, *pairs = self.read(self.best)
         slips = np.tile(self.slips, 2)
         plain, slipped = [each.sum(axis=0) for each in pairs], [slips @ each for each in pairs]
@@ -235,7 +235,7 @@ class LiftedForm:
         return up(up(up(np.sqrt(max(top, 0.0))) + self.lost) * self.stretch)
 
     def atom(self) -> np.ndarray:
-        """Return outputs (N, k) that the relaxation takes for those of a neuron: ⟨Λ, A⟩ is about the bound."""
+        """Return outputs A (N, k) of a relaxed neuron, scaled so that ⟨Λ, A⟩ is the bound."""
         seen = self.half @ self.seen[: self.rank] + self.coefficients[:, None] * self.seen[self.rank :]
         outputs = seen @ (seen.T @ self.dual)
         return outputs * (self.value / float(np.vdot(outputs, self.dual)))

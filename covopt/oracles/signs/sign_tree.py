@@ -1,7 +1,7 @@
 r"""Branch and bound for one output: best-first over the signs of the rows that make F convex.
 
-F(w) = Σ μ_i σ(z_i·w) is a minimum of linear functions in each row of negative weight, so only the others are branched
-on: at most 2^p nodes for p of them, whatever the dimension. A node is bounded by compiled code: tens of thousands of
+For a row of negative weight, μ_i σ(z_i·w) is a minimum of linear functions, so only the other rows are branched on:
+at most 2^p nodes for p of them, whatever the dimension. Compiled code bounds tens of thousands of
 nodes a second.
 
 **The bound of a node**, over a cone: a row of negative weight is a minimum of linear functions,
@@ -12,10 +12,10 @@ limits, τ > 0 and ν above the spectrum of Q = Σ_U μ_i z_i z_iᵀ/(4τ_i),
 .. math::
     \max_{\|w\| = 1} F(w) \le ν + \tfrac14 b^T (ν - Q)^{-1} b + \tfrac14 \sum_U μ_i τ_i, \qquad b = \sum_i c_i z_i
 
-with c_i = μ_i/2 on the undecided rows; what rounding does to it is paid (``share``, which is
-:func:`covopt.exact.definite.descent_share`). A node takes its parent's (c, τ, ν), descends by coordinates in c and
-updates τ, ν from the maximiser. When all is decided Q = 0 and the minimum over ν is ‖b‖: the projection of the
-gradient on the cone.
+with c_i = μ_i/2 on the undecided rows; the rounding error is added (``share``, which is
+:func:`covopt.exact.definite.descent_share`). A node starts from its parent's (c, τ, ν), descends by coordinates in c
+and updates τ, ν from the maximiser. When all rows are decided Q = 0 and the minimum over ν is ‖b‖: the norm of the
+projection of the gradient on the cone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SWEEPS = 3
 
 @njit(cache=True, nogil=True)
 def _limit(state, mu, low, high, coef):
-    """Write the limits of the weights, and move the weights between them; return how many rows are undecided."""
+    """Write the limits of the weights and clip the weights to them; return how many rows are undecided."""
     undecided = 0
     for i in range(len(mu)):
         low[i] = high[i] = 0.5 * mu[i]
@@ -53,7 +53,7 @@ def _limit(state, mu, low, high, coef):
 
 @njit(cache=True, nogil=True)
 def _factor(rows, mu, state, tau, nu, chol):
-    """Cholesky of ν − Q into the lower triangle; False when it is not safely positive."""
+    """Write the Cholesky factor of ν − Q to the lower triangle; return False when it is not safely positive."""
     n, r = rows.shape
     for a in range(r):
         for b in range(a + 1):
@@ -102,9 +102,9 @@ def _combine(rows, coef, ell):
 
 @njit(cache=True, nogil=True)
 def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
-    """Norm of the projection of the gradient on a decided cone, from above; the direction is left in ``ell``."""
+    """Bound the norm of the projection of the gradient on a decided cone; write the direction to ``ell``."""
     sweeps = np.int64(MOST_STEPS)  # a literal would compile the callee once more
-    for _ in range(2):  # the second time without the rounding of the first
+    for _ in range(2):  # the second pass removes the rounding of the first
         _combine(rows, coef, ell)
         least_norm(rows, squares, low, high, coef, ell, target, sweeps, newton)
     _combine(rows, coef, ell)
@@ -116,7 +116,7 @@ def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
 
 @njit(cache=True, nogil=True)
 def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, work):
-    """Bound one node, improving (coef, tau) in place; return bound, ν and the row to branch on (−1: none)."""
+    """Bound one node, improving (coef, tau) in place; return the bound, ν and the row to branch on (−1: none)."""
     n, r = rows.shape
     chol, moved, ell, best_w, gram, w, low, high, lengths, best_c, best_t, newton = work
     if _limit(state, mu, low, high, coef) == 0:
@@ -199,7 +199,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
 
 @njit(cache=True, nogil=True)
 def workspace(n, r):
-    """Arrays that :func:`bound_node` writes to; the fourth is left with the maximiser's direction."""
+    """Allocate the arrays that :func:`bound_node` writes to; the fourth then holds the maximiser's direction."""
     return (
         np.empty((r, r)), np.empty((n, r)), np.empty(r), np.empty(r), np.empty((2, r)), np.empty(r),
         np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((4, r, r)),
@@ -208,7 +208,7 @@ def workspace(n, r):
 
 @dataclass
 class Node:
-    """What is assumed of the rows' signs for one of the duals ±μ, the multipliers, and the row to branch on."""
+    """The assumed signs of the rows for one of the duals ±μ, the multipliers, and the row to branch on."""
 
     mu: np.ndarray
     state: np.ndarray
@@ -225,21 +225,21 @@ class Node:
 
 
 class SignTree:
-    """Open nodes of both signs of a dual, of which any may be branched on or given up at any time.
+    """Branch and bound over both signs of a dual; the search may stop after any node.
 
     Parameters
     ----------
     rows : ndarray of shape (n, r)
-        Of size one.
+        Scaled to size one.
     mu : ndarray of shape (n,)
-        Weights, zero ones too; the sum of |μ| should be neither tiny nor huge.
+        Weights, zeros allowed; the sum of |μ| should be neither tiny nor huge.
     best : float
-        A value of |F| that is known.
+        A known value of |F|.
 
     Attributes
     ----------
     best, point : float, ndarray of shape (r,)
-        The incumbent: |F(point / ‖point‖)| = best; zeros while there is none but the value that was known.
+        The incumbent: |F(point / ‖point‖)| = best; zeros while nothing better than the known value was found.
     n_nodes : int
         Nodes that were bounded.
 
@@ -259,7 +259,7 @@ class SignTree:
         self.share, self._work = descent_share(n, r), workspace(n, r)
         self.best, self.point, self.n_nodes = best, np.zeros(r), 0
         self.open: list[tuple[float, int, Node]] = []
-        self._settled = self._held = 0.0  # the largest bound given up; of a node that is being branched on
+        self._settled = self._held = 0.0  # largest bound pruned; bound of the node being branched on
         for side in (mu, -mu):
             convex = side > 0
             trivial = total_up(side[convex], lengths_up(self.rows[convex]))
@@ -270,7 +270,7 @@ class SignTree:
             )
 
     def _look(self, node: Node, above: float, level: float, rounds: int = ROUNDS) -> None:
-        """Bound a node whose parent's bound is known; give it up where that does not exceed a level."""
+        """Bound a node with a known bound of its parent; prune it if the bound is at most ``level``."""
         found, node.nu, node.row = bound_node(
             self.rows, node.mu, node.state, node.coef, node.tau, node.nu, self.squares, level, rounds, self.share,
             self._work,
@@ -293,11 +293,11 @@ class SignTree:
 
     @property
     def upper(self) -> float:
-        """What the maximum of |F| does not exceed, also after an interrupt."""
+        """Upper bound on the maximum of |F|, valid also after an interrupt."""
         return max(self.bound, self._held, self._settled, self.best)
 
     def branch(self, margin: float) -> None:
-        """Branch on the node of largest bound; its parts are given up at bounds up to ``best + margin``."""
+        """Branch on the node of largest bound; prune its children at bounds up to ``best + margin``."""
         self._held = self.bound
         node = heapq.heappop(self.open)[2]
         for state in (Sign.ON, Sign.OFF):
