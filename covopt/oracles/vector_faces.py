@@ -2,40 +2,40 @@ r"""The exact oracle for vector outputs: every face of the arrangement, priced b
 
 On the cell s, G(w) = Λᵀσ(Zw) is linear, G(w) = M_s w with M_s = L + Σ_{s_i = 1} μ_i z_iᵀ (rows on one line
 merged, see :mod:`covopt.oracles.base`; now μ_i ∈ ℝᵏ, L ∈ ℝ^{k×r}). A maximiser of ‖G‖ over the sphere lies in
-the relative interior of one face. There it is a local maximum of wᵀM_sᵀM_s w on the unit sphere of the face's
-span, hence a top eigenvector of the form restricted to the span, since on a sphere a quadratic form has no other
-local maxima, and it has the face's signs. So h(Λ)² is the largest top eigenvalue κ₁ of a face that holds its top
-eigenvector v. A face of a cell's face has a smaller κ₁: what is below the best so far is never looked at.
+the relative interior of one face and has the face's signs. There it is a local maximum of wᵀM_sᵀM_s w on the unit
+sphere of the face's span, hence a top eigenvector of the form restricted to the span: on a sphere a quadratic form
+has no other local maxima. So h(Λ)² is the largest top eigenvalue κ₁ of a face that contains its top
+eigenvector v. A face of a face has a smaller κ₁, so faces with κ₁ below the best value so far are pruned.
 
 **The bound.** Let S = \|L\| + Σ \|μ_i\|\|z_i\| (Frobenius), so that \|M_s\| ≤ S, and ρ the sine of a flat's error,
 measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides whether the faces are right (``proved``).
 
-1. *The face F of a maximiser w* is priced high enough.* p = G(w*)/h; the scalar function p·G has a maximum at w*, so
-   φ(u) = g₀·u + Σ κ_j σ(z_j·u) ≤ 0 for u ⊥ w*, where j runs over the rows that vanish there, κ_j = p·μ_j, and g₀ is
-   the gradient with these silent. The terms with κ_j > 0 only add to φ, so the concave rest is ≤ 0 as well, and
+1. *The face F of a maximiser w* gets a large enough bound.* p = G(w*)/h; the scalar function p·G has a maximum at w*,
+   so φ(u) = g₀·u + Σ κ_j σ(z_j·u) ≤ 0 for u ⊥ w*, where j runs over the rows that vanish there, κ_j = p·μ_j, and g₀
+   is the gradient without these rows. The terms with κ_j > 0 only add to φ, so the concave rest is ≤ 0 as well, and
    M_sᵀp = h w* + Σ c_j z_j with \|c_j\| ≤ \|μ_j\|. For the unit x in the computed flat next to w*,
 
    .. math::
        \|M_s x\| \ge h \, w^* \cdot x - \sum_j \|\mu_j\| |z_j \cdot x|
                  \ge h (1 - \rho^2) - \sum_j \|\mu_j\| \|z_j\| s_j,
 
-   with s_j the largest part that row j has in a flat where it vanishes. A computed map is off by the steps' rounding
-   u, a sum of n terms and a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S with room to spare. What the
-   eigenvalue is off by is inside the κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
+   with s_j the largest part that row j has in a flat where it vanishes. A computed map has the rounding error u of
+   the steps, of a sum of n terms and of a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S, with a margin. The
+   error of the eigenvalue is included in κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
    h ≤ (√κ₁ + a)/(1 − 2ρ²) + Σ \|μ_j\|\|z_j\| s_j.
-2. *No face is passed by wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
-   + δ)δ + 2·share·trace, δ = a + 2ρS. A face is passed by where κ₁ + e of it or of a face above is below the square
-   of a value. Davis and Kahan: its top eigenvector is off by at most 2e/γ where γ = κ₁ − κ₂ > 8e. It is given up only
-   when v and −v are outside by more than that times the row's part in the flat, plus 2ρ.
-3. *A face in doubt*, where v is outside by less, may count with its κ₁. Or: if it holds w*, all points of the circle
-   through w* in the plane of the two top eigenvectors have values² ≥ h² − γ; the circle goes to −w*, which is outside
-   since faces are pointed, so it meets a face of lower dimension. The best point of that closed face is the top
-   eigenvector of one of its own faces, which is not given up either. After at most r − 1 such descents one arrives at
-   a face that counts, or at a ray, which holds itself: h² ≤ (largest κ₁ of the faces that count) + (r − 1)(γ + 2e +
-   2e'), with the largest such gap that occurs and e' the e of the worst flat. The best choice is taken
-   (:func:`covopt.oracles.base.settle_doubts`); this settles ties, where eigenvectors mean nothing.
-4. μ_i and L are sums over the rows of one line, off by γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|, and a row that is only nearly a
-   multiple of its line is paid for by their distance.
+2. *No face is skipped wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
+   + δ)δ + 2·share·trace, δ = a + 2ρS. A face is skipped where κ₁ + e of it or of a face above is below the square
+   of a value. By Davis and Kahan its top eigenvector has an error of at most 2e/γ where γ = κ₁ − κ₂ > 8e. It is given
+   up only when v and −v are outside by more than that times the row's part in the flat, plus 2ρ.
+3. *A face in doubt*, where v is outside by less, may count with its κ₁. Or: if it contains w*, all points of the
+   circle through w* in the plane of the two top eigenvectors have values² ≥ h² − γ; the circle goes to −w*, which is
+   outside since faces are pointed, so it meets a face of lower dimension. The best point of that closed face is the
+   top eigenvector of one of its own faces, which is not given up either. At most r − 1 such descents lead to a face
+   that counts, or to a ray, which contains itself: h² ≤ (largest κ₁ of the faces that count) + (r − 1)(γ + 2e + 2e'),
+   with the largest such gap that occurs and e' the e of the worst flat. :func:`covopt.oracles.base.settle_doubts`
+   makes the best choice; this settles ties, where eigenvectors are arbitrary.
+4. μ_i and L are sums over the rows of one line, with an error γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|. If a row is only nearly a
+   multiple of its line, their distance is added.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ from covopt.oracles.vector.face_lattice import (
 )
 from covopt.oracles.vector.lattice_proof import prove_lattice
 
-SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
+SAME = 4 * EPS  # unit rows whose entries differ by at most this belong to the same table
 
 
 def count_vector_faces(n_lines: int, rank: int) -> float:
-    """Return what one vector pricing costs, in the unit of :func:`covopt.oracles.faces.count_faces`.
+    """Return the cost of one vector pricing, in the unit of :func:`covopt.oracles.faces.count_faces`.
 
-    Every face is looked at once, and costs about as much as passing by one face for every row.
+    Every face is visited once, and that costs about as much as skipping one face for every row.
 
     Examples
     --------
@@ -91,13 +91,13 @@ class VectorFaceOracle:
     Raises
     ------
     BudgetError
-        When the arrangement has more faces than ``budget`` allows, or rounding alone keeps rows from depending on
-        each other; nothing has been computed by then.
+        When the arrangement has more faces than ``budget`` allows, or rows are independent only by rounding; raised
+        before anything is computed.
 
     Attributes
     ----------
     proved : bool
-        Whether the bound is one in exact arithmetic; otherwise it is a hint.
+        Whether the bound holds in exact arithmetic; otherwise it is a hint.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class VectorFaceOracle:
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
         self._lengths = lengths_up(self.rows)
-        # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
+        # bound on the change of ‖G‖ by merging lines and by vanishing parts of rows, per unit of ‖Λ_i‖
         is_exact = np.abs(np.frexp(self._ratio)[0]) == 0.5  # a power of two
         self._slack = lengths_up(self.rows - self._ratio[:, None] * self.lines[self._line_of])
         self._slack += np.where(is_exact, 0.0, 2.0 * UNIT) * self._lengths
@@ -140,13 +140,13 @@ class VectorFaceOracle:
         if proof.proved:
             self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
             self.widest = 2.0 * proof.widest
-        else:  # as it would be for rows in general position: a hint
+        else:  # as for rows in general position: a hint
             self._slips = [32.0 * UNIT / level.conditioning for level in self._lattice.levels]
             self.widest = 0.0
         self.forget()
 
     def forget(self) -> None:
-        """Drop what earlier pricings found, so that the next answer depends on its question alone."""
+        """Drop the neurons of earlier pricings, so that the next answer depends on its dual alone."""
         self._warm = np.empty((0, self.rank))
 
     def price(
@@ -159,10 +159,10 @@ class VectorFaceOracle:
     ) -> Pricing:
         """Return the local maxima of ‖Λᵀσ(Zw)‖ above ``threshold`` and a valid bound on h(Λ).
 
-        Arguments as in :class:`covopt.oracles.base.Oracle`. All are returned, ``complete`` or not; values are not
-        negative. ``exact`` unless nearly equal lines leave the bound loose. ``upper_bound`` is proved where the
-        oracle is :attr:`proved`, and what certificates ask boxes about elsewhere. Where the rows are in special
-        position, some neurons may be a face's best point without being local maxima.
+        Arguments as in :class:`covopt.oracles.base.Oracle`; all maxima are returned with or without ``complete``.
+        Values are not negative. ``exact`` is False only where nearly equal lines leave the bound loose.
+        ``upper_bound`` is proved where :attr:`proved` is True; elsewhere it is a hint, and certificates use other
+        proofs. Where rows are dependent, some neurons may be the best of a face without being local maxima.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
         if dual.ndim != 2 or len(dual) != len(self.rows):
@@ -188,7 +188,7 @@ class VectorFaceOracle:
 
 
 class _Search:
-    """One pricing: the state that passes from dimension to dimension."""
+    """One pricing: the state passed from dimension to dimension."""
 
     def __init__(self, oracle: VectorFaceOracle, dual: np.ndarray, lipschitz: float, threshold: float):
         self.oracle, self.dual, self.lipschitz = oracle, dual, lipschitz
@@ -205,19 +205,19 @@ class _Search:
         )
         self.error = up(gamma(4 * (r + 2) ** 2 + 2 * (n + 2)) * self.size)  # of M_s on the basis of a flat
         self.worst = self.error + min(oracle.widest, 1.0) * self.size
-        # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
-        # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
+        # μ_i and L are plain sums. G with the computed sums is piecewise linear, too, and its maximum is bounded;
+        # the exact G differs from it by at most γ(n) Σ‖Λ_i‖‖z_i‖
         self.merged = 0.0
         if n < len(dual) or opposite.any():
             self.merged = up(gamma(2 * (len(dual) + 8)) * lipschitz)
-        self.settled = 0.0  # the largest κ₁ of a face that holds its v
-        self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the others
+        self.settled = 0.0  # the largest κ₁ of a face that contains its v
+        self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the faces in doubt
         self.best = 0.0
         self.best_neuron = np.eye(1, r)[0]
         self._climb()
 
     def _climb(self) -> None:
-        """Make a few power steps w ← M_sᵀM_s w, for a value to prune with: until one reaches the threshold."""
+        """Find a value for pruning by power steps w ← M_sᵀM_s w, until one reaches the threshold."""
         rows = self.oracle.rows
         w = self.oracle._warm
         if len(w):
@@ -241,18 +241,18 @@ class _Search:
 
     @property
     def floor(self) -> float:
-        """Square below which a face is of no interest; the best face itself is always looked at."""
+        """Square below which faces are pruned; the best face is never pruned."""
         return min(self.best * (1 - 1e-9), self.threshold) ** 2
 
     def bound(self) -> float:
-        """Combine the faces not in doubt with the cheaper treatment of each one in doubt."""
+        """Combine the faces not in doubt with the better treatment of each face in doubt."""
         oracle = self.oracle
         square = settle_doubts(max(self.settled, up(self.best**2)), self.doubts, oracle.rank - 1)
         seen = up(up(float(np.sqrt(square)) * (1.0 + 8.0 * UNIT)) + self.error)
         return up(seen * (1.0 + 2.0 * min(oracle.widest, 0.5) ** 2 + 8.0 * UNIT)) + self.merged
 
     def run(self) -> np.ndarray:
-        """Visit the faces from the cells down; return the points that are reported."""
+        """Visit the faces from the cells down; return the points to report."""
         oracle = self.oracle
         lattice = oracle._lattice
         steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(len(oracle.lines), -1)
@@ -271,7 +271,7 @@ class _Search:
         return np.concatenate([np.empty((0, self.oracle.rank)), *found])
 
     def _visit(self, level: FaceLevel, slips: np.ndarray, faces: np.ndarray, tops: np.ndarray) -> np.ndarray:
-        """Price faces of one dimension, lower their ``tops``; returns the points to report."""
+        """Price faces of one dimension and lower their ``tops``; return the points to report."""
         oracle, m = self.oracle, len(faces)
         face = np.empty(m, dtype=np.int64)
         neuron = np.empty((m, oracle.rank))
@@ -291,15 +291,15 @@ class _Search:
             self.settled = max(self.settled, float(top[settled].max()))
         gaps = top - second + 4.0 * error + 2.0 * (2.0 * np.sqrt(top) + self.worst) * self.worst
         self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
-        # a point on the boundary is reported by the face whose interior it is in, a zero of G by none
+        # a point on the boundary is reported by the face that has it in its interior, a zero of G by none
         good = (margin[:count] > COMPUTED) & (values >= self.threshold) & (values > 4.0 * self.error)
         w = w[good]
         return w[self._are_peaks(level, face[good], w)] if len(w) else w
 
     def _are_peaks(self, level: FaceLevel, faces: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Whether ‖G‖ does not ascend out of the face; not asked where rows are in special position.
+        """Return whether ‖G‖ does not ascend out of each face; True without a test where rows are dependent.
 
-        Without it 200 × 2 points of three outputs take twice as long: columns that are none.
+        Without this test 200 × 2 points with three outputs take twice as long, by columns that are no maxima.
 
         Along u the slope is p·M u without the face's normals z_j, plus Σ (p·μ_j) σ(z_j·u), p = G/‖G‖. For independent
         normals it is never positive if and only if the gradient is h w + Σ c_j z_j with c_j ≥ 0 ≥ c_j + p·μ_j.
@@ -326,13 +326,13 @@ class _Search:
         return (members > m) | ~ascends.any(axis=1)
 
 
-_LAST: list[tuple[np.ndarray, FaceLattice]] = []  # a solve and its certificate ask about the same directions
+_LAST: list[tuple[np.ndarray, FaceLattice]] = []  # a solve and its certificate use the same directions
 
 
 def _lattice_of(units: np.ndarray) -> FaceLattice:
-    """All faces of unit rows, those of the last rows where the directions are the same to rounding.
+    """Return all faces of unit rows; reuse those of the last rows if the directions are the same up to rounding.
 
-    Whether they are the faces of these rows is decided afterwards, on these rows.
+    Whether they are the faces of the given rows is decided afterwards.
     """
     for known, lattice in _LAST:
         if known.shape == units.shape and np.abs(known - units).max() <= SAME:

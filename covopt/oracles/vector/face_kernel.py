@@ -1,13 +1,13 @@
-r"""The compiled part of :mod:`covopt.oracles.vector_faces`: face after face.
+r"""The compiled part of :mod:`covopt.oracles.vector_faces`: visit face after face.
 
-**Jacobi's method, as far as it is believed.** A step on a symmetric A computes t from the entries, to \|η\| ≤ 8u; let
-(c, s) be the exact rotation of that t. On the diagonal a_pp − tb is off by 12u\|A\|; b' = 0 by 2η\|b\|, since b' has
+**Rounding in Jacobi's method.** A step on a symmetric A computes t from the entries, up to \|η\| ≤ 8u; let (c, s) be
+the exact rotation of that t. On the diagonal a_pp − tb has an error of 12u\|A\|; b' = 0 one of 2η\|b\|, since b' has
 the derivative 2R in the angle, R = √(b² + ¼(a_pp − a_qq)²), and R\|t\| ≤ \|b\|; the other entries of the two rows and
-columns by 9u\|A\|. So a step is that of A + E with \|E\| ≤ 35u\|A\| (Frobenius), and moves the vectors by at most 10u
+columns 9u\|A\|. So a step is that of A + E with \|E\| ≤ 35u\|A\| (Frobenius), and moves the vectors by at most 10u
 each off an exact rotation. With R steps: A + E = QDQᵀ for an exactly orthogonal Q, where \|E\|, \|V − Q\|\|A\| ≤
-40Ru\|A\|. What stands off the diagonal of D in the end is counted by Gershgorin's theorem. Steps that did not end
-count as many. A Gram matrix is off by γ(m), m the terms of its products. All of it is ``share`` of
-:func:`top_pair`, relative to the trace.
+40Ru\|A\|. Gershgorin's theorem bounds the effect of the off-diagonal entries of D at the end. If the method does not
+converge, UNENDED counts as the number of steps. A Gram matrix is off by γ(m), m the terms of its products. The sum of
+all this is ``share`` of :func:`top_pair`, relative to the trace.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numba import njit
 from covopt.exact.rounding import UNIT
 from covopt.oracles.ascent import MOST_STEPS, inner
 
-UNENDED = 1 << 40  # steps, where Jacobi's method did not end
+UNENDED = 1 << 40  # number of steps where Jacobi's method did not converge
 
 
 @njit(cache=True, nogil=True)
 def _diagonalise(form, vectors):
-    """Jacobi's method: ``form`` becomes diagonal, the columns of ``vectors`` its eigenvectors; returns the steps."""
+    """Diagonalise ``form`` by Jacobi's method, eigenvectors in the columns of ``vectors``; return the steps made."""
     d = len(form)
     steps = 0
     for p in range(d):
@@ -68,7 +68,7 @@ def _diagonalise(form, vectors):
 def top_pair(image, form, vectors, v):
     """Fill v with the top eigenvector of AᵀA, A = image of shape (k, d); return two eigenvalues and ``share``.
 
-    The first is an upper bound; the second and v are off by what a change of AᵀA by share · trace makes.
+    The first is an upper bound; the second and v are exact for AᵀA changed by at most share · trace.
     """
     k, d = image.shape
     size = min(k, d)
@@ -127,11 +127,11 @@ def visit(
     faces, flat, cell, cells, maps, bases, members, slips, units, tops, floor,
     map_error, size_of_maps, rounding, found, neuron, first, second, error, outside, margin,
 ):  # fmt: skip
-    """Price faces ``faces``: lower ``tops`` to each one's top eigenvalue, and note those that may hold its vector.
+    """Price ``faces``: lower ``tops`` to each one's top eigenvalue, and list those that may contain its eigenvector.
 
-    A face is given up when a row refutes v and a row refutes −v by more than rounding explains: ``rounding``, what
-    the flat's basis may be off by, and the turn of the eigenvector times the row's part in the flat. What is written
-    to ``tops`` is above κ₁ of the exact flat.
+    A face is given up when a row refutes v and a row refutes −v by more than rounding explains: ``rounding``, the
+    error of the flat's basis, and the turn of the eigenvector times the row's part in the flat. The numbers in
+    ``tops`` are upper bounds on κ₁ of the exact flat.
 
     Parameters
     ----------
@@ -142,21 +142,21 @@ def visit(
     bases : ndarray of shape (n_flats, r, d)
     members : uint64 ndarray of shape (n_flats, n_words)
     slips : ndarray of shape (n_flats,)
-        What unit vectors of a flat may be off by.
+        Bounds on the error of unit vectors of a flat.
     units : ndarray of shape (n, r)
     tops : ndarray of shape (n_faces,)
     floor : float
-        Faces whose top eigenvalue is not above it are passed by.
+        Faces whose top eigenvalue is at most this are skipped.
     map_error, size_of_maps, rounding : float
     found, neuron, first, second, error, outside, margin : ndarrays of first length m
-        Outputs: the face, the oriented v, κ₁ and κ₂ on the computed flat, what the form's eigenvalues may be off by
-        on the exact one, how far v is outside beyond the first two tolerances (0 if it is not), and the smallest
-        sign·(z_i·v).
+        Outputs: the face, the oriented v, κ₁ and κ₂ on the computed flat, a bound on the error of the eigenvalues
+        relative to the exact flat, how far v is outside beyond the first two tolerances (0 if it is not), and the
+        smallest sign·(z_i·v).
 
     Returns
     -------
     int
-        How many were noted.
+        The number of faces listed.
     """
     n, r = units.shape
     k = maps.shape[1]
@@ -238,6 +238,6 @@ def visit(
         second[count] = other
         error[count] = wrong
         margin[count] = least
-        outside[count] = max(0.0, -least - base) if d > 1 else 0.0  # a ray holds itself
+        outside[count] = max(0.0, -least - base) if d > 1 else 0.0  # a ray always contains itself
         count += 1
     return count

@@ -1,18 +1,18 @@
-r"""All faces of a central arrangement, once each, as sign vectors: what the vector oracle prices.
+r"""All faces of a central arrangement, once each, as sign vectors: the input of the vector oracle.
 
-From the top, flats: {w : z_i·w = 0, i ∈ C} for the closed sets C of rows, dimension by dimension; a row
-joins C when its part in the flat is shorter than a tolerance. From the bottom, faces: a ray at both
-ends of every line, and from dimension d to d + 1 each face F of a flat, seen from a flat one dimension
+Flats are found from the top: {w : z_i·w = 0, i ∈ C} for the closed sets C of rows, dimension by dimension; a row
+joins C when its part in the flat is shorter than a tolerance. Faces are found from the bottom: a ray at both
+ends of every line; then, from dimension d to d + 1, each face F of a flat, seen from a flat one dimension
 higher, is a facet of two faces there: the rows that vanish on F, but not on the higher flat, are
 multiples of each other on it, hence all their signs follow from the side. Every pointed cone of
 dimension d ≥ 2 has facets, so nothing is missed and no vertex, interior point or linear program is needed:
-the only decisions that rounding could get wrong are which parts of rows are zero and the signs at the rays,
-all of them parts longer than the tolerance. They are made in whitened coordinates (columns of Z
+rounding can only affect which parts of rows are zero and the signs at the rays, all of them parts longer than
+the tolerance. These are decided in whitened coordinates (columns of Z
 orthonormal, rows of length one), where the gap between zero and nonzero is widest.
 
-Faces that violate Euler's relation are refused. ``slack`` tells how far the rows as given are from rows that have
-exactly these faces. Nothing here is a proof; whether these are the faces of the rows as given is decided afterwards,
-by :mod:`covopt.oracles.vector.lattice_proof`.
+Faces that violate Euler's relation are rejected. ``slack`` bounds the distance of the given rows from rows that have
+exactly these faces. Nothing here is a proof: :mod:`covopt.oracles.vector.lattice_proof` decides afterwards whether
+these are the faces of the given rows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from covopt.errors import UnclearRanksError
 from covopt.exact.rank import FOUND
 from covopt.limits import PIECE
 
-BLOCK = 1 << 13  # faces that are priced at a time
-FACE_BYTES = 400.0  # of a face in a table
+BLOCK = 1 << 13  # faces priced at a time
+FACE_BYTES = 400.0  # per face of a table
 ASTRONOMICAL = 10**18
 
 
@@ -59,7 +59,7 @@ class SharedKinks:
     row : int ndarray of shape (m,)
         One of the rows.
     kink, positive : uint64 ndarray of shape (m, n_words)
-        All of them, and those that have the sign of ``row``.
+        All of them as bits, and those that have the sign of ``row``.
     """
 
     upper: np.ndarray
@@ -81,12 +81,12 @@ class FaceLevel:
     normals : int ndarray of shape (n_flats, r - d)
         Independent rows among them.
     conditioning : ndarray of shape (n_flats,)
-        The shortest part that one of the normals adds to those before it, in whitened coordinates: if ε is what the
-        normals miss on the computed flat, ε / conditioning is what other rows of length one notice.
+        The shortest part that one of the normals adds to those before it, in whitened coordinates: if the normals
+        have an error ε on the computed flat, other rows of length one have at most ε / conditioning.
     flat, cell, parent : int ndarray of shape (n_faces,)
-        The flat that each face spans, a cell that it bounds and a face one dimension higher.
+        The flat that each face spans, a cell that has it on its boundary and a face one dimension higher.
     shared : SharedKinks
-        Decisions about signs that the flats of this dimension took.
+        The decisions about signs on the flats of this dimension.
     """
 
     bases: np.ndarray
@@ -110,7 +110,7 @@ class FaceLattice:
     levels : tuple of FaceLevel
         Of dimensions 1 … r.
     slack : ndarray of shape (n,)
-        How far each row, scaled to length one, may be from vanishing where it is taken to vanish.
+        Largest component of each row, scaled to length one, in a flat on which it is taken to vanish.
     """
 
     cells: np.ndarray
@@ -141,7 +141,7 @@ def unpack(words: np.ndarray, n: int) -> np.ndarray:
 
 
 def sum_maps(cells: np.ndarray, steps: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Return linear + Σ of the ``steps`` of the rows that are positive, for every cell: off by γ(n + 1) Σ|steps|.
+    """Return linear + Σ of the ``steps`` of the positive rows, for every cell; error at most γ(n + 1) Σ|steps|.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def _distinct(label: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass
 class _Flats:
-    """Flats of one dimension: bases (f, d, r) as rows, members, and the pairs (flat, flat one lower)."""
+    """Flats of one dimension: bases (f, d, r) as rows, members, and the pairs (flat, flat one dimension lower)."""
 
     basis: np.ndarray
     members: np.ndarray
@@ -188,7 +188,7 @@ class _Flats:
 
 
 def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
-    """Find the flats of one dimension less, and note the pairs in ``flats``."""
+    """Find the flats one dimension lower, and store the pairs in ``flats``."""
     n = len(units)
     d = flats.basis.shape[1]
     step = max(1, PIECE // (n * n * d))
@@ -213,7 +213,7 @@ def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
         turned = np.einsum("cdr,cd->cr", basis[of], mirror)
         lower = basis[of][:, 1:] - 2.0 * mirror[:, 1:, None] * turned[:, None, :]
         members = pack(vanishing)
-        # one pair of flats shows up for every row that tells them apart
+        # every row that distinguishes two flats yields the pair once
         first, _ = _distinct(of, members)
         new = vanishing & ~inside[of]
         found.append(
@@ -233,15 +233,15 @@ def _descend(units: np.ndarray, flats: _Flats) -> _Flats:
 
 
 def _expand(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For groups of the given sizes: the group of each entry, and its place in the group."""
+    """Return the group of each entry and its place in the group, for groups of the given sizes."""
     group = np.repeat(np.arange(len(counts)), counts)
     return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _ascend(flats: _Flats, lower: _Flats, flat: np.ndarray, positive: np.ndarray):
-    """From the faces one dimension lower (sorted by flat) make those of ``flats``.
+    """Build the faces of ``flats`` from those one dimension lower (sorted by flat).
 
-    Returns flat and positive of the faces, and for each lower face one of them that it bounds.
+    Return flat and positive of the faces, and for each lower face one face that has it on its boundary.
     """
     assert flats.upper is not None and flats.lower is not None and flats.positive is not None
     begin = np.searchsorted(flat, np.arange(len(lower.members) + 1))
@@ -259,7 +259,7 @@ def _ascend(flats: _Flats, lower: _Flats, flat: np.ndarray, positive: np.ndarray
 
 
 def _shared(flats: _Flats, lower: _Flats | None) -> SharedKinks:
-    """Return the pairs where more than one row vanishes on the lower flat only."""
+    """Return the pairs where more than one row vanishes on the lower flat but not on the upper one."""
     words = flats.members.shape[1]
     if lower is None:
         none = np.empty(0, dtype=np.int64)
@@ -274,7 +274,7 @@ def _shared(flats: _Flats, lower: _Flats | None) -> SharedKinks:
 def _bases(
     lines: np.ndarray, units: np.ndarray, weights: np.ndarray, normals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal bases of the flats where the given rows vanish, and how independent these rows are."""
+    """Return orthonormal bases of the flats where the given rows vanish, and how independent these rows are."""
     n_flats, m = normals.shape
     r = lines.shape[1]
     if m == 0:

@@ -1,31 +1,31 @@
-r"""Whether computed faces are the faces of the rows as given: measured on the flats, decided by nothing else.
+r"""Proof that computed faces are the faces of the given rows, by bounds on the errors of the computed flats.
 
-:mod:`covopt.oracles.vector.face_lattice` takes three kinds of decisions by rounding: which rows vanish on a flat,
-which signs rows have on a ray, and, where several rows vanish together on a facet, whether they change sign alike.
-All else is combinatorial. Here each decision is checked in the coordinates of the rows, so that the faces are a
-theorem.
+:mod:`covopt.oracles.vector.face_lattice` makes three kinds of decisions in floating point: which rows vanish on a
+flat, which signs rows have on a ray, and, where several rows vanish together on a facet, whether they change sign
+alike. Everything else is combinatorial. Here each decision is checked in the coordinates of the rows, so that the
+faces are proved.
 
-**How far a computed flat is off.** Let Z be the unit rows of a flat X = {w : Zw = 0} of dimension d, B its computed
+**The error of a computed flat.** Let Z be the unit rows of a flat X = {w : Zw = 0} of dimension d, B its computed
 basis (r × d) and A any matrix (r × m; here a computed inverse of Z from the
 right). For w ∈ X,
 
 .. math::
     w - B B^T w = (I - B B^T - A Z) w, \qquad |w - B B^T w| \le \rho |w|, \quad \rho = |I - B B^T - A Z|_F .
 
-Where ρ < 1 no w ∈ X is orthogonal to the range of B, so the m rows are independent, X and the range have one
-dimension and their largest angle has a sine of at most ρ, seen from either. Products are off by γ(r + m + 4)(‖B‖² +
-‖A‖‖Z‖) (Frobenius), and unit rows, one division each, by u: that is what makes ρ grow as rows come close to
-dependent. Where the rows only stand for others, z_i for z'_i with ‖z_i − z'_i‖ ≤ ν_i, and X is a flat of those, Zw is
-off by ‖ν‖ and ρ grows by ‖A‖‖ν‖.
+Where ρ < 1 no w ∈ X is orthogonal to the range of B. So the m rows are independent, X and the range have the same
+dimension, and the sine of their largest angle is at most ρ, from either side. Products have an error γ(r + m +
+4)(‖B‖² + ‖A‖‖Z‖) (Frobenius), and unit rows, one division each, u: so ρ grows as rows come close to dependent. Where
+the rows represent others, z_i for z'_i with ‖z_i − z'_i‖ ≤ ν_i, and X is a flat of those, Zw is off by ‖ν‖ and ρ
+grows by ‖A‖‖ν‖.
 
 **Decisions.** The part of a unit row in X, as a functional, differs from that in the range of B by at most
 2ρ + ν + 4u.
 
-1. A row whose computed part exceeds SAFE·(ρ + ν) does not vanish on X. One that is taken to vanish is one of the m
+1. A row whose computed part exceeds SAFE·(ρ + ν) does not vanish on X. A row that is taken to vanish is one of the m
    normals, or depends on them exactly: their common rank is computed in rational arithmetic.
-2. A row on a ray whose height exceeds that has the height's sign.
-3. Rows that vanish together on a facet of X are multiples of each other on X, so parts above that which are nearly
-   parallel tell the sign of the factor.
+2. On a ray, a row whose height exceeds the same threshold has the sign of that height.
+3. Rows that vanish together on a facet of X are multiples of each other on X, so if their parts exceed the threshold
+   and are nearly parallel, they determine the sign of the factor.
 
 By induction on the dimension, from above, every flat is then found with all its rows (each flat arises from one above
 and a row that does not vanish there), and from below every face with all its signs. Bases are also orthonormal to
@@ -45,22 +45,22 @@ from covopt.oracles.sphere import WIDEST
 from covopt.oracles.vector.face_lattice import FaceLattice, FaceLevel, pack, unpack
 
 SAFE = 8.0
-DEFECT = 2.0**-44  # what bounds leave room for: no looser
-MOST_EXACT = 3000  # ranks in rational arithmetic, a fraction of a millisecond each
+DEFECT = 2.0**-44  # largest defect of orthonormality that the bounds allow for
+MOST_EXACT = 3000  # most ranks in rational arithmetic, a fraction of a millisecond each
 
 
 @dataclass(frozen=True)
 class LatticeProof:
-    """What was proved of a lattice.
+    """What was proved about a lattice.
 
     Attributes
     ----------
     proved : bool
         Whether its faces are those of the rows, no more and no fewer.
     off : tuple of ndarray
-        For every level the sines ρ of its flats; zero in the highest dimension.
+        For every level the bounds ρ of its flats; zero in the highest dimension.
     slack : ndarray of shape (n,)
-        How far each unit row may be from vanishing on the computed flats where it vanishes.
+        Largest component of each unit row in a computed flat on which it vanishes.
     """
 
     proved: bool
@@ -85,12 +85,12 @@ def prove_lattice(
     Parameters
     ----------
     rows : ndarray of shape (n, r)
-        What :func:`~covopt.oracles.vector.face_lattice.build_lattice` was given.
+        The argument of :func:`~covopt.oracles.vector.face_lattice.build_lattice`.
     lattice : FaceLattice
     unsure : ndarray of shape (n,), optional
-        ν, how far the rows may be from those the proof is about, at length one.
+        ν, bounds on the distance of the unit rows from the rows that the proof is about.
     given : ndarray of shape (n, D), optional
-        Rows from which those come by a linear map that is one to one: whose ranks are computed, by default ``rows``.
+        Rows that an injective linear map takes to those: their ranks are computed, by default those of ``rows``.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def prove_lattice(
 
 
 def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Bound ρ for every flat, and say whether all bases are orthonormal to DEFECT.
+    """Bound ρ for every flat, and return whether all bases are orthonormal to DEFECT.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
     Returns
     -------
     (ndarray of shape (n_flats,), bool)
-        One where nothing is proved.
+        The first is 1 where nothing is proved.
 
     Examples
     --------
@@ -164,12 +164,12 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
         flipped = chosen.transpose(0, 2, 1)
         try:
             inverse = flipped @ np.linalg.inv(chosen @ flipped)
-            # Newton's step: the Gram matrix squared the condition
+            # Newton's step, since the Gram matrix squares the condition number
             inverse = inverse @ (2.0 * np.eye(chosen.shape[1]) - chosen @ inverse)
         except np.linalg.LinAlgError:
             inverse = np.linalg.pinv(chosen)
         sines = _misses(bases, chosen, inverse, off)
-        doubtful = np.flatnonzero(~(sines < ATOMS))  # worth a better A
+        doubtful = np.flatnonzero(~(sines < ATOMS))  # compute a better A
         if len(doubtful):
             inverse = np.linalg.pinv(chosen[doubtful], rcond=0.0)
             sines[doubtful] = _misses(bases[doubtful], chosen[doubtful], inverse, off[doubtful])
@@ -188,7 +188,7 @@ def _misses(bases: np.ndarray, chosen: np.ndarray, inverse: np.ndarray, off: np.
 
 
 def _kinks_agree(units: np.ndarray, level: FaceLevel) -> bool:
-    """Whether rows that vanish together on facets change sign as the lattice says (decision 3)."""
+    """Return whether rows that vanish together on facets change sign as the lattice says (decision 3)."""
     n, r = units.shape
     shared = level.shared
     for start in range(0, len(shared.upper), step := max(1, PIECE // (n * r))):
@@ -205,7 +205,7 @@ def _kinks_agree(units: np.ndarray, level: FaceLevel) -> bool:
 
 
 def _rays_agree(units: np.ndarray, lattice: FaceLattice) -> bool:
-    """Whether the two rays of every line have opposite signs, those of its computed direction (decision 2)."""
+    """Return whether the two rays of every line have opposite signs, those of its computed direction (decision 2)."""
     rays = lattice.levels[0]
     n = len(units)
     inside = unpack(rays.members, n)
