@@ -2,9 +2,9 @@
 
 The directions u are covered by 2r charts u_a = ±1; each chart is a cube, cut in halves until a linear bound shows
 G(u) ≤ H‖u‖ on every box. One output: :mod:`.leaf` bounds a box, :mod:`.kernel` walks the tree of boxes,
-:mod:`.search` runs the roots in threads, :mod:`.scalar` pays for the coordinates, :mod:`.gauge` chooses H and prices.
-Several outputs: :mod:`.fan`. Many dimensions, and duals of many small rows in any: :mod:`.quadratic` bounds a box by
-an eigenvalue, :mod:`.moments` cuts the worst one.
+:mod:`.scalar` bounds the error of the coordinates, :mod:`.gauge` chooses H, runs the roots in threads and prices.
+Several outputs: :mod:`.fan`. Many dimensions, and duals of many small rows in any dimension: :mod:`.quadratic` bounds
+a box by an eigenvalue, :mod:`.moments` cuts the worst one.
 """
 
 from covopt.oracles.cones.gauge import BoxOracle, box_gauge

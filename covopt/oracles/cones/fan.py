@@ -4,12 +4,12 @@ r"""A certified upper bound on the gauge of a dual point with several outputs, b
     h(Λ) = \max_{\|w\| \le 1} \|Λ^⊤σ(Zw)\| = \max_{\|v\| = 1} h_+(Λv), \qquad h_+(λ) = \max_{\|w\| \le 1} λ·σ(Zw).
 
 h₊ is sublinear. On the cone of v₁, …, v_k it is therefore at most linear: where p·v_j ≥ h(Λv_j) for all j,
-h₊(Λv) ≤ p·v ≤ ‖p‖ for the unit vectors v of the cone. The least norm of such a p is the bound of a cone; the worst
-cone is cut in two through an edge, and each new direction asks the scalar oracle once. Cones cover the outputs up to
+h₊(Λv) ≤ p·v ≤ ‖p‖ for the unit vectors v of the cone. The least norm of such a p is the bound of a cone. The worst
+cone is bisected at an edge, and each new direction calls the scalar oracle once. Cones cover the outputs up to
 v → −v, under which h does not change.
 
-The v_j have integer entries, and sums of them are exact: the cover has no seams. p·v_j ≥ h_j is checked with its
-rounding, the rounding of Λv is paid for.
+The v_j have integer entries whose sums are exact, so the cones cover the outputs without gaps. p·v_j ≥ h_j is checked
+with its rounding, and the rounding of Λv is added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 from covopt.exact.rounding import EPS, lengths_up, total_up, up
 from covopt.oracles.base import MOST_DIMENSIONS
 
-LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and powers of two before them
+LARGEST = 2.0**48  # largest entry of a direction: sums of two, and powers of two before, are then exact
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def fan_gauge(
     max_calls: int = 100,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> float:
-    """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above, where the scalar bounds are right.
+    """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above, provided that the scalar bounds are valid.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ def fan_gauge(
     ask : callable
         Takes λ of shape (N,); returns an upper bound on max |λ·σ(Zw)| over ‖w‖ ≤ 1.
     best : float
-        The best value known, that of a neuron.
+        The best known value, that of a neuron.
     rtol : float
-        Distance of the bound to it that is good enough, relative.
+        Stop when the bound is within this relative distance of ``best``.
     goal : float
-        A bound that is good enough, whatever is known.
+        Stop when the bound is at most this.
     max_calls : int
-        Output directions, at least one for each output.
+        Most output directions; at least one for each output.
     goes_on : callable
-        Whether another may be asked about.
+        Whether another direction may be bounded.
 
     Examples
     --------
@@ -87,10 +87,10 @@ class _Fan:
         self.known: dict[bytes, float] = {}
         self.open: list[tuple[float, int, _Cone]] = []
         self.made, self.closed = 0, 0.0
-        self.highest = 0.0  # bound along one direction; it stays the corner of a cone, whatever is cut
+        self.highest = 0.0  # largest bound along one direction: no cut can lower it
 
     def run(self, level: float, rtol: float, max_calls: int, goes_on: Callable[[], bool]) -> float:
-        """Cut the worst cone until the bound is at a level, near a height that it cannot pass, or work is spent."""
+        """Cut the worst cone until the bound is at a level, near ``highest``, or the work is used up."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
         if k == 1 or k > MOST_DIMENSIONS:
@@ -111,7 +111,7 @@ class _Fan:
         return max([self.closed, *(cone.bound for _, _, cone in self.open)])
 
     def _height(self, direction: np.ndarray) -> float:
-        """Upper bound on h(Λv), rounding of Λv included."""
+        """Return an upper bound on h(Λv), with the rounding of Λv."""
         key = direction.tobytes()
         if key not in self.known:
             one = self.dual @ direction
@@ -133,20 +133,20 @@ class _Fan:
 
 
 def _even(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lengthen the shorter of two directions by a power of two, to about the other's length."""
+    """Scale the shorter of two directions by a power of two, to about the other's length."""
     power = round(float(np.log2(np.linalg.norm(first) / np.linalg.norm(second))))
     return (first, np.ldexp(second, power)) if power > 0 else (np.ldexp(first, -power), second)
 
 
 def _least_norm(directions: np.ndarray, heights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Bound the least ‖p‖ with p·v_j ≥ h_j from above; also how much each direction has to do with it."""
+    """Bound the least ‖p‖ with p·v_j ≥ h_j from above; also return the multiplier of each direction."""
     lengths = np.linalg.norm(directions, axis=1)
     units, wanted = directions / lengths[:, None], heights / lengths
     top = float(wanted.max())
     if top <= 0.0:
         return 0.0, np.ones(len(heights))
     k = len(heights)
-    # Lawson and Hanson's way from least distances to nonnegative least squares
+    # least distance problem as nonnegative least squares (Lawson and Hanson)
     system = np.vstack([units.T, wanted / top])
     shares, _ = nnls(system, np.eye(k + 1)[k])
     rest = np.eye(k + 1)[k] - system @ shares
@@ -163,7 +163,7 @@ def _least_norm(directions: np.ndarray, heights: np.ndarray) -> tuple[float, np.
 
 
 def _edge(directions: np.ndarray, shares: np.ndarray) -> tuple[int, int]:
-    """Return the ends of the edge to cut: long, between directions that hold the bound."""
+    """Return the ends of the edge to cut: a long edge between directions with large multipliers."""
     units = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     floor = 0.1 * float(shares.max(initial=0.0)) or 1.0
     weights = shares + floor

@@ -1,11 +1,11 @@
 r"""A certified upper bound on h(λ) = max over ‖w‖ ≤ 1 of |Σ λ_i σ(x_i·w)|, and neurons above a level, by boxes.
 
-The search decides G ≤ H for one H. The H asked for first is the best local maximum plus the tolerance, for a proof
-costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search goes on. Where that takes too many
-boxes, the geometric mean of the value and the bound is proved, again and again; the last one proved is the answer.
+The search decides whether G ≤ H for one H. The first H is the best local maximum plus the tolerance, since a proof
+costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search continues. If that takes too many
+boxes, the search proves the geometric mean of value and bound, repeatedly; the last bound proved is returned.
 
-All roots of the cover are walked in slices (:func:`search`), all unfinished roots one slice a round, and what a round
-does depends on the rounds before it only: the answer is the same for any number of threads.
+All roots of the cover are walked in slices (:func:`search`): each round walks one slice of every unfinished root. A
+round depends only on the rounds before it, so the answer is the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from covopt.oracles.cones.moments import MOST_QUADRATIC_DIMENSIONS
 from covopt.oracles.cones.narrowing import SURE
 from covopt.oracles.cones.scalar import TYPICAL, GaugeBound, Scalar
 
-SLICE = 4096  # boxes of a root between two looks at interrupts, deadlines and the other roots
-LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
+SLICE = 4096  # boxes of a root between two checks of interrupts, deadlines and the other roots
+LISTS = ("rows", "centre", "radius", "theta")  # lists of a stack: one entry per undecided row and level
 
 
 @dataclass
 class Search:
-    """What a search proved: σG(u) ≤ ``upper_bound``·‖u‖ for both signs σ, in exact arithmetic.
+    """Result of a search: σG(u) ≤ ``upper_bound``·‖u‖ for both signs σ, in exact arithmetic.
 
     Attributes
     ----------
     upper_bound : float
-        H, or what it had to be raised to.
+        H, or the value to which it was raised.
     nodes : int
-        Boxes looked at.
+        Boxes visited.
     finished : bool
-        False when boxes were left over at ``max_nodes``; they are in the bound all the same.
+        False when boxes were left over at ``max_nodes``; the bound includes them.
     points : ndarray of shape (m, r)
-        Unit vectors with |G(u)| above the H of the moment.
+        Unit vectors with |G(u)| above the current H.
     """
 
     upper_bound: float
@@ -55,26 +55,26 @@ class Search:
 
 @dataclass
 class Root:
-    """One root of a cover while it is walked: σ times the signs and the linear part of G, the path to its box."""
+    """One root of a cover and its walk: σ times the signs and the linear part of G, and the path to its box."""
 
     weights: np.ndarray
     linear: np.ndarray
     stack: Stack
     met: list[np.ndarray] = field(
         default_factory=list
-    )  # where climbs have ended from points above an H that grew
+    )  # end points of climbs from points above an H that was raised
 
     @property
     def done(self) -> bool:
-        """Whether every box has been looked at."""
+        """Whether every box has been visited."""
         return bool(self.stack.state[0] < 0)
 
     def stopped(self, growth: float) -> bool:
-        """No more to do, or no room for points of a search that collects them."""
+        """Return whether nothing is left to do, or no room for points in a search that collects them."""
         return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
 
     def walk(self, *, scalar: Scalar, sizes: np.ndarray, growth: float, budget: int) -> int:
-        """Walk on by at most ``budget`` boxes."""
+        """Continue the walk by at most ``budget`` boxes; return how many were visited."""
         used = 0
         while used < budget and not self.stopped(growth):
             used += explore(scalar.y, self.weights, self.linear, sizes, self.stack, growth, budget - used)
@@ -88,13 +88,13 @@ class Root:
 
     @property
     def points(self) -> np.ndarray:
-        """Points above the H of the moment."""
+        """Points above the current H."""
         return np.concatenate([*self.met, self.stack.points[: self.stack.state[1]]])
 
     def pending(self) -> float:
-        """Largest bound of a box that was not looked at."""
+        """Return the largest bound of a box that was not visited."""
         level = int(self.stack.state[0])
-        if level <= 0:  # done, or not even the root was looked at
+        if level <= 0:  # done, or not even the root was visited
             return 0.0 if self.done else np.inf
         waiting = self.stack.stage[:level] == 1
         waiting[-1:] = True
@@ -102,7 +102,7 @@ class Root:
 
 
 def make_stack(n: int, r: int) -> Stack:
-    """Return room for the path to a box of n rows in dimension r, and for points."""
+    """Allocate the path to a box of n rows in dimension r, and the points."""
     depth = LEVELS * (r - 1) + 2
     capacity = 8 * n + 64
     return Stack(
@@ -125,7 +125,7 @@ def make_stack(n: int, r: int) -> Stack:
 
 
 def longer(stack: Stack) -> Stack:
-    """Double the list of rows."""
+    """Return the stack with lists of twice the length."""
     lists = {
         name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
     }
@@ -148,15 +148,15 @@ def search(
     scalar : Scalar
         G, of rows in at least one dimension.
     H : float
-        Positive; what is to be proved.
+        Positive; the bound to prove.
     max_nodes : int
-        Boxes, in all roots together; each root gets one at least.
+        Most boxes, in all roots together; each root gets at least one.
     growth : float
-        At 0 a point above H is recorded and its box is closed with its own bound, and a root with
-        :data:`MOST_KEPT` of them stops. Otherwise H becomes the value at the local maximum above the point, times
-        ``growth``, and the search goes on.
+        At 0 a point above H is recorded and its box is closed with its own bound; a root with
+        :data:`MOST_KEPT` points stops. Otherwise H is raised to the value at the local maximum above the point, times
+        ``growth``, and the search continues.
     stops : bool
-        End after the first round of slices that has met a point: what is above H matters, not how far H is off.
+        End after the first round of slices that finds a point: any point above H is enough.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def search(
 
 
 def box_limit(rank: int, effort: float = 1.0) -> int:
-    """Return how many boxes an effort pays for: they are compiled, and few rows of a box that matters are undecided.
+    """Return the box limit for an effort: boxes are compiled, and those that matter have few undecided rows.
 
     Examples
     --------
@@ -232,9 +232,9 @@ def box_gauge(
 ) -> GaugeBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above.
 
-    The bound holds in exact arithmetic for the rows and the dual as given: the coordinates and every rounding are
-    paid for (:mod:`covopt.oracles.cones.scalar`, :mod:`covopt.oracles.cones.kernel`), about 10⁻¹⁴ Σ|λ_i|‖x_i‖ in
-    all. It is valid whatever the number of boxes; that number, at 1–2 µs a box, decides how tight it is.
+    The bound holds in exact arithmetic for the rows and the dual as given: the error of the coordinates and all
+    rounding are added (:mod:`covopt.oracles.cones.scalar`, :mod:`covopt.oracles.cones.kernel`), about 10⁻¹⁴
+    Σ|λ_i|‖x_i‖ in all. It is valid for any number of boxes; more boxes, at 1–2 µs each, make it tighter.
 
     Parameters
     ----------
@@ -243,18 +243,18 @@ def box_gauge(
     dual : ndarray of shape (N,)
         λ.
     neurons : ndarray of shape (m, D), optional
-        Directions to try beside those of a local search.
+        Starting directions in addition to those of a local search.
     rtol : float
-        Wanted distance of the bound to the largest |F| met, relative. Where the maximum is one point, the bound comes
-        closer (:data:`COMPUTED`), with no more boxes.
+        Relative tolerance between the bound and the largest |F| found. Where the maximum is one point, the bound
+        comes closer (:data:`COMPUTED`), with no more boxes.
     max_nodes : int, optional
-        Boxes; :func:`box_limit` by default.
+        Most boxes; :func:`box_limit` by default.
     n_threads : int
-        Changes nothing in the answer.
+        Does not change the answer.
     random_state : int
         For the local search.
     goal : float
-        A bound that is enough.
+        A bound at most this is good enough.
 
     Raises
     ------
@@ -290,7 +290,7 @@ def box_gauge(
         return found.finished
 
     few = scalar.V.shape[1] <= MOST_QUADRATIC_DIMENSIONS
-    # half of the boxes for the H that is wanted
+    # spend half of the boxes on the H that is wanted
     if few and not ask(wanted, max(max_nodes // 2, 1), min(rtol, COMPUTED)):
         while nodes < max_nodes:
             base = max(scalar.best, wanted)
@@ -303,15 +303,15 @@ def box_gauge(
 class BoxOracle:
     """Pricing by boxes, for scalar outputs in any dimension.
 
-    With a threshold H the answer are the maxima that the boxes above H lead to, or, when there are none, a bound of
-    about H, proved. Without a threshold it is :func:`box_gauge`.
+    With a threshold H the answer contains the maxima that climbs from boxes above H reach. If there are none it is a
+    proved bound of about H. Without a threshold it is that of :func:`box_gauge`.
 
     Parameters
     ----------
     rows : ndarray of shape (N, D)
         Any rows; dependent, repeated and zero ones included.
     max_nodes : int, optional
-        Boxes per pricing, :func:`box_limit` by default. Where they run out the bound is weaker, and still valid.
+        Most boxes per pricing, :func:`box_limit` by default. At the limit the bound is weaker, but still valid.
     rtol : float
         Tolerance of a pricing without a threshold.
     n_threads : int
@@ -345,11 +345,11 @@ class BoxOracle:
         complete: bool = False,
         max_nodes: int | None = None,
     ) -> Pricing:
-        """Return maxima of |F| above ``threshold``, the best one that is known always, and a valid bound on h(λ).
+        """Return maxima of |F| above ``threshold``, always the best one known, and a valid bound on h(λ).
 
-        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold it goes on until every
-        root has been walked, not only until a few points are found. Maxima that share a box above the threshold with
-        a better one can still be missing. ``max_nodes`` boxes are looked at, at most the oracle's own.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold the search ends when
+        every root has been walked, not when a few points are found. Maxima that share a box above the threshold with
+        a better one may still be missing. ``max_nodes`` boxes are visited, at most the oracle's own limit.
         """
         most = self.max_nodes if max_nodes is None else min(max_nodes, self.max_nodes)
         scalar = Scalar(self.rows, dual)

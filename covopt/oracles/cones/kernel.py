@@ -1,8 +1,8 @@
-r"""Depth first through the boxes of one root.
+r"""Depth-first search through the boxes of one root.
 
-The undecided rows of a box are a stretch of one long list; the children's stretch begins where the box's own ends, so
-the whole path from the root lies in one stack. A child drops the rows that it decides; those with y_i·u ≥ 0 on it go
-to the gradient g, which is kept as an unevaluated sum of two doubles.
+The undecided rows of a box are a stretch of one long list; the stretch of a child begins where that of its parent
+ends, so the whole path from the root is one stack. A child drops the rows that it decides; those with y_i·u ≥ 0 on it
+are added to the gradient g, which is kept as an unevaluated sum of two doubles.
 
 Rounding
 --------
@@ -10,20 +10,20 @@ Let ε = 2⁻⁵², m the number of undecided rows, A_j = Σ_i |y_ij| + |linear_
 s_j) and B = Σ_j A_j (|u⁰_j| + s_j), so that Σ β_i ≤ B. Centres and half-widths are exact: a box is not cut further
 once the centre of its half would need more than 53 bits. In units of ε/2:
 
-- c_i and r_i are sums of r products, off by e_i ≤ rβ_i. A row that is decided wrongly therefore changes F by at most
-  2e_i. The chord of the computed interval lies above σ up to 2e_i, its centre is off by another e_i, its slope and
-  value by 4β_i; −θ_i c_i by e_i + 2β_i. In all (3r + 4)β_i.
-- g_j is off by 2A_j: the second double takes every rounding of the sum, and rounds itself by O(N²ε²)A_j ≤ A_j.
+- c_i and r_i are sums of r products, with an error e_i ≤ rβ_i. A row that is decided wrongly therefore changes F by
+  at most 2e_i. The chord of the computed interval lies above σ up to 2e_i; its centre has another error e_i, its
+  slope and value 4β_i, and −θ_i c_i has e_i + 2β_i. In all (3r + 4)β_i.
+- g_j has an error 2A_j: the second double takes every rounding of the sum, and rounds itself by O(N²ε²)A_j ≤ A_j.
 - f is a sum of m + r products, q_j one of m + 1, in partial sums below B and A_j: (2m + 2r + 3)B.
 - the last line, 3r terms below B + rH: (8r + 8)(B + rH); and ‖p‖ ≤ 1 + (r + 3)ε/2 where ‖u‖ ≤ √r: (r + 3)√r H.
 
 Together less than ε [(m + 7r + 12) B + (5r² + 8r) H] =: ``margin``, with more than the second-order terms to spare
-while N ≤ 10⁶. A box counts as closed when its computed bound plus the margin is ≤ 0; then it is closed in exact
-arithmetic. A box that is too small to be cut, or not reached, has F ≤ H‖u‖ + b ≤ (H + b)‖u‖ because ‖u‖ ≥ 1, b being
-the computed bound plus the margin, of the box or of the box around it. Rows and H are assumed to be of size about 1,
-so that nothing here underflows (:mod:`.scalar` scales).
+while N ≤ 10⁶. A box is closed when its computed bound plus the margin is ≤ 0; then it is closed in exact arithmetic.
+A box that is too small to be cut, or not visited, has F ≤ H‖u‖ + b ≤ (H + b)‖u‖ because ‖u‖ ≥ 1, where b is the
+computed bound plus the margin, of this box or of a box around it. Rows and H are assumed to be of size about 1, so
+that nothing here underflows (:mod:`.scalar` scales).
 
-No flag of fast arithmetic is set: the same tree comes out on every processor.
+No fast-math flag is set, so that the tree is the same on every processor.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import height, inner, make_room, settle
 from covopt.oracles.cones.leaf import affine_bound, gather, relax, tighten, touch
 
-LEVELS = 100  # halvings of one axis, near 0
+LEVELS = 100  # most halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS
 PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
-FEW = 8  # undecided rows up to which θ is found by least norm, which takes longer the more they are
+FEW = 8  # most undecided rows for which θ is found by least norm, whose time grows with their number
 
 
 class Stack(NamedTuple):
-    """The path from the root to the current box, and what has been found. One per root; a walk can be resumed."""
+    """The path from the root to the current box, and the points found. One per root; a walk can be resumed."""
 
     rows: np.ndarray  # (capacity,) undecided rows, level after level
     centre: np.ndarray
@@ -56,16 +56,16 @@ class Stack(NamedTuple):
     g: np.ndarray
     g_low: np.ndarray
     axis: np.ndarray  # (depth,) where the box is cut
-    stage: np.ndarray  # 1 while the lower half is looked at, 2 for the upper one
+    stage: np.ndarray  # 1 while the lower half is visited, 2 for the upper one
     bound: np.ndarray  # b of the box
     points: np.ndarray  # (cap, r) unit vectors u with G(u) > H
     state: np.ndarray  # level (−1 when done), points found, chart axis
-    level: np.ndarray  # H, the largest b of a box closed by force
+    level: np.ndarray  # H, the largest b of a box that was given up
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def margin(m, sizes, u0, s, H):
-    """Return the rounding allowance of one box: see the head of this file. ``sizes`` are the A_j."""
+    """Return the rounding allowance of one box: see the module docstring. ``sizes`` are the A_j."""
     r = len(sizes)
     scale = 0.0
     for j in range(r):
@@ -75,7 +75,7 @@ def margin(m, sizes, u0, s, H):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def enter(rows, weights, stack, parent, level):
-    """Sort the parent's rows into level ``level``, whose box is already written; parent −1 stands for all rows."""
+    """Sort the parent's rows into level ``level``, whose box is already written; parent −1 means all rows."""
     r = rows.shape[1]
     u0, s, g, g_low = stack.u0[level], stack.s[level], stack.g[level], stack.g_low[level]
     begin = 0 if parent < 0 else stack.first[parent]
@@ -126,7 +126,7 @@ def plant(rows, weights, linear, stack, a, side, H):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cut(rows, weights, stack, level, upper):
-    """Make one half of the box at ``level`` the box at ``level + 1``."""
+    """Write one half of the box at ``level`` as the box at ``level + 1``."""
     for j in range(rows.shape[1]):
         stack.u0[level + 1, j] = stack.u0[level, j]
         stack.s[level + 1, j] = stack.s[level, j]
@@ -142,7 +142,7 @@ def cut(rows, weights, stack, level, upper):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gaps(rows, weights, index, centre, radius, theta, u, score):
-    """Return what θ and the chords lose at u; ``score`` says how much each axis's width has to do with it."""
+    """Return what θ and the chords lose at u; ``score`` is the share of each axis's width in the loss."""
     r = rows.shape[1]
     by_theta, by_chords = 0.0, 0.0
     for j in range(r):
@@ -163,7 +163,7 @@ def gaps(rows, weights, index, centre, radius, theta, u, score):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def average(rows, weights, index, theta, u):
-    """Move θ towards the answer to u: cheaper than the least norm where many rows are undecided."""
+    """Move θ towards the best response to u: cheaper than the least norm where many rows are undecided."""
     for k in range(len(index)):
         i = index[k]
         if weights[i] < 0.0:
@@ -173,7 +173,7 @@ def average(rows, weights, index, theta, u):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def at_rest(sizes, u0, s):
-    """Return whether cuts can lower the allowance by a factor of two at most."""
+    """Return whether cuts can lower the allowance by at most a factor of two."""
     change = 0.0
     for j in range(len(sizes)):
         change += sizes[j] * (s[j] - abs(u0[j]))
@@ -182,7 +182,7 @@ def at_rest(sizes, u0, s):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def record(stack, u):
-    """Keep a point above H."""
+    """Store a point above H."""
     place = min(stack.state[1], len(stack.points) - 1)
     stack.state[1] = place + 1
     size = np.sqrt(inner(u, u))
@@ -250,9 +250,9 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def explore(rows, weights, linear, sizes, stack, growth, budget):
-    r"""Look at up to ``budget`` boxes, and return at how many.
+    r"""Visit up to ``budget`` boxes; return how many.
 
-    Fewer than that and not done means that a point was met above an H that may grow, that ``points`` is full, or that
+    If there are fewer and the root is not done, a point was found above an H that may grow, ``points`` is full, or
     the stack needs a longer list.
 
     Parameters
@@ -262,12 +262,12 @@ def explore(rows, weights, linear, sizes, stack, growth, budget):
         +1.0 or −1.0.
     linear : ndarray of shape (r,)
     sizes : ndarray of shape (r,)
-        The A_j of the head of this file, rounded up.
+        The A_j of the module docstring, rounded up.
     stack : Stack
-        Where the walk stands; changed in place, ``stack.state[0]`` is −1 when the root is done.
+        State of the walk, changed in place; ``stack.state[0]`` is −1 when the root is done.
     growth : float
-        At 0 a point u with G(u) > H‖u‖ closes its box by force, and the walk goes on; otherwise it stops for H to
-        grow.
+        At 0 a box with a point u, G(u) > H‖u‖, is given up with its own bound and the walk continues; otherwise the
+        walk stops for H to grow.
     budget : int
     """
     r = rows.shape[1]

@@ -13,8 +13,8 @@ and r_i = Σ_j |y_ij| s_j, so that y_i·u lies in [c_i − r_i, c_i + r_i]:
 - −H‖u‖ ≤ −H p·u for every ‖p‖ ≤ 1.
 
 The sum f + q·δ − H p·u of these is affine, and its maximum over the box is f − H p·u⁰ + Σ_j s_j |q_j − H p_j|. Every
-θ and p gives a valid bound. The smallest over θ and p is, by minimax, the maximum over the box of the concave
-C(u) = chords(u) − Σ_{w_i<0} σ(y_i·u) − H‖u‖: so a point u with C(u) > 0 says that no θ and no p closes this box.
+θ and p gives a valid bound. By minimax, the smallest one is the maximum over the box of the concave function
+C(u) = chords(u) − Σ_{w_i<0} σ(y_i·u) − H‖u‖. So a point u with C(u) > 0 shows that no θ and p close this box.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from covopt.exact.rank import NEAR
 from covopt.oracles.ascent import inner, least_norm, put_column
 
 CYCLES = 20  # sweeps over θ
-SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
+SWEEPS = 6  # sweeps of the coordinate ascent for p; every tangent is valid
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -87,7 +87,7 @@ def touch(q, u0, s, H, u):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def affine_bound(f, q, u0, s, H, u, norm):
-    """Maximum over the box of the affine bound with the tangent p = u/norm."""
+    """Return the maximum over the box of the affine bound with the tangent p = u/norm."""
     k = H / norm
     bound = f
     for j in range(len(q)):

@@ -1,9 +1,9 @@
 r"""A certified upper bound on h(λ) by quadratics on boxes of directions: the worst box first.
 
-:mod:`.quadratic` bounds one box. In nine dimensions and more, and for duals of many small rows in any, it closes
-boxes that are many orders of magnitude larger than what :mod:`.kernel` closes; near neurons that attain h it is
-slower. The bound B falls with every box, like B − h ~ n⁻ᵖ with n boxes, p between 0.2 and 0.5 on tables of noise, and
-the search can be stopped at any time.
+:mod:`.quadratic` bounds one box. In nine or more dimensions, and for duals of many small rows in any dimension, it
+closes boxes that are many orders of magnitude larger than those that :mod:`.kernel` closes; near neurons that attain
+h it is slower. The bound B falls with every box, like B − h ~ n⁻ᵖ with n boxes, p between 0.2 and 0.5 on tables of
+noise, and the search can be stopped at any time.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.scalar import GaugeBound, Scalar
 
 ROOT_ROUNDS = 60
-BATCH = 16  # boxes that are cut at a time, whatever the number of threads
-ROUNDS = 12  # and the moments of the box around a box count for as many
-ROUNDS_TO_GOAL = 24  # near the goal: they end early for most boxes
+BATCH = 16  # boxes cut at a time, for any number of threads
+ROUNDS = 12  # rounds of a box, and the weight in rounds of its parent's moments
+ROUNDS_TO_GOAL = 24  # near the goal: most boxes need fewer
 MEMORY = 2**29  # bytes of open boxes
-MOST_QUADRATIC_DIMENSIONS = 64  # beyond, norms prove as much
+MOST_QUADRATIC_DIMENSIONS = 64  # in more, norms prove as much
 
 
 def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
-    """Return how many boxes with quadratic bounds an effort pays for.
+    """Return the limit on boxes with quadratic bounds for an effort.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
 
 @dataclass
 class Box:
-    """An open box: its bound, chart, place, assumed signs of rows, and the moments that its halves begin with."""
+    """An open box: its bound, chart, place, assumed signs of rows, and the moments at which its halves start."""
 
     bound: float
     sign: float
@@ -64,9 +64,9 @@ class Box:
     is_narrower: bool = False
 
     def halves(self) -> Iterator[Box]:
-        """Both halves along the cut, of an axis or of the sign of a row, with copies of the multipliers.
+        """Yield both halves along the cut, of an axis or of the sign of a row, with copies of the multipliers.
 
-        A box that has just become smaller is one half, and there is no other.
+        If the box has just become smaller, yield only the box itself.
         """
         if self.is_narrower:
             yield self
@@ -96,7 +96,7 @@ def bound_all(
     narrows: bool = False,
     n_threads: int = 1,
 ) -> None:
-    """Bound boxes, each from the multipliers that it has: its ``bound`` only falls, its multipliers and cut are new.
+    """Bound boxes, starting from their multipliers; set ``bound`` (never higher), multipliers and cut of each box.
 
     Parameters
     ----------
@@ -106,16 +106,16 @@ def bound_all(
     rounds : int
         ``ROOT_ROUNDS`` where the boxes have no multipliers yet.
     first : float
-        Rounds that the moments count for.
+        Weight of the given moments, in rounds.
     level : float
-        Rounds end once a bound is at most this.
+        Stop the rounds once a bound is at most this.
     by_signs : float
-        A box is cut along a row, not an axis, where what is not known of its sign costs more than this share of the
+        Cut a box along a row, not an axis, where the unknown sign of the row costs more than this share of the
         distance to ``level``.
     narrows : bool
-        Leave out of the boxes what does not exceed ``level``; twice in a row only where nothing was left out before.
+        Leave out of the boxes the part that does not exceed ``level``, but not twice in a row for one box.
     n_threads : int
-        Changes nothing in the answer.
+        Does not change the answer.
     """
     sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * EPS)
     sides = {sign: (sign * scalar.signs, sign * scalar.linear) for sign in (1.0, -1.0)}
@@ -136,7 +136,7 @@ def bound_all(
 
 
 def roots(n_rows: int, rank: int) -> Iterator[Box]:
-    """All directions, with both signs of G: what a search begins with."""
+    """Yield all directions, with both signs of G: the root boxes of a search."""
     for sign in (1.0, -1.0):
         for chart in range(rank):
             for side in (1.0, -1.0):
@@ -155,21 +155,21 @@ class MomentSearch:
     Parameters
     ----------
     scalar : Scalar
-        It keeps the best point met.
+        It stores the best point found.
     n_threads : int
-        Changes nothing in the answer.
+        Does not change the answer.
     goal : float
-        Boxes with a bound up to it are closed, and few rounds are spent on them.
+        Boxes with a bound of at most this are closed, and few rounds are spent on them.
     by_signs : bool
-        Cut along signs of rows too, from the beginning: that is better where the bound comes near the value, and
-        far worse where it does not. Without it the search begins once the bound is near.
+        Cut along signs of rows, too, from the beginning. This is better where the bound comes near the value, and
+        far worse where it does not. Otherwise such cuts begin once the bound is near.
 
     Attributes
     ----------
     nodes : int
-        Boxes looked at.
+        Boxes visited.
     proved : float
-        Upper bound on |G(u)|/‖u‖, whenever the search is cut.
+        Upper bound on |G(u)|/‖u‖, valid whenever the search stops.
     """
 
     def __init__(self, scalar: Scalar, *, n_threads: int = 1, goal: float = 0.0, by_signs: bool = False):
@@ -181,7 +181,7 @@ class MomentSearch:
 
     @property
     def _share(self) -> float:
-        """Share of what is missing that the sign of a row has to cost."""
+        """Share of the distance to the level that the sign of a row must cost before a cut along it."""
         near = self.by_signs or 0.0 < self.bound <= SURE * self.scalar.best
         return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
 
@@ -192,7 +192,7 @@ class MomentSearch:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open boxes take the memory that is meant for them."""
+        """Whether the open boxes use up the memory reserved for them."""
         n, r = self.scalar.y.shape
         return len(self._open) * (8 * (r * r + 6 * r + 32) + (OPTIONS + 1) * n + OBJECT_BYTES) >= self._room
 
@@ -205,7 +205,7 @@ class MomentSearch:
     ) -> float:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached.
 
-        Between two batches of boxes ``goes_on`` is asked. What cuts the search leaves what is proved.
+        ``goes_on`` is called between two batches of boxes. After an interrupt ``proved`` is still valid.
         """
         try:
             if not self._made:
@@ -226,14 +226,14 @@ class MomentSearch:
         return self.proved
 
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
-        """Bound boxes; keep those that stay open."""
+        """Bound boxes; keep those that remain open."""
         level, share = self._level(rtol), self._share
         bound_all(
             self.scalar, boxes, rounds=rounds, first=first, level=level, by_signs=share,
             narrows=math.isfinite(share), n_threads=self.n_threads,
         )  # fmt: skip
         if math.isfinite(share):
-            self._closed = max(self._closed, level)  # what was left out does not exceed it
+            self._closed = max(self._closed, level)  # the parts left out do not exceed it
         self.nodes += len(boxes)
         self.scalar.offer(np.array([box.x for box in boxes]))
         level = self._level(rtol)
@@ -260,7 +260,7 @@ def quadratic_gauge(
 ) -> GaugeBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above by quadratics on boxes.
 
-    Valid in exact arithmetic for the rows and the dual as given, whatever the number of boxes.
+    The bound is valid in exact arithmetic for the rows and the dual as given, for any number of boxes.
 
     Parameters
     ----------
@@ -269,19 +269,19 @@ def quadratic_gauge(
     dual : ndarray of shape (N,)
         λ.
     neurons : ndarray of shape (m, D), optional
-        Directions to try beside those of a local search.
+        Starting directions in addition to those of a local search.
     rtol : float
-        Wanted distance of the bound to the largest |F| met, relative.
+        Relative tolerance between the bound and the largest |F| found.
     max_nodes : int
-        Boxes; each costs about 30 N D² operations.
+        Most boxes; each costs about 30 N D² operations.
     goal : float
-        A bound that is good enough: what a search has shown before takes no more boxes to show again.
+        A bound at most this is good enough: reaching a goal that a search has proved takes no more boxes than then.
     by_signs : bool
         Whether boxes are cut along signs of rows from the beginning.
     n_threads : int
-        Changes nothing in the answer.
+        Does not change the answer.
     goes_on : callable
-        Sees the search after every few boxes; a false answer ends it.
+        Called with the search after every few boxes; a false result ends it.
 
     Raises
     ------

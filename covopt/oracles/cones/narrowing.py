@@ -1,13 +1,13 @@
-r"""What of a box can be left out, because its bound says so.
+r"""The parts of a box that can be left out because its bound excludes them.
 
 A quadratic bound says F(w) ≤ wᵀMw + b·w + c = B − Q(w) with Q(w) ≥ 0 on the sphere. Where F exceeds a level H,
 Q(w) < B − H: an ellipsoid around ŵ = ½(ν − M)⁻¹b. A half-space y·w ≤ 0 misses it when (y·ŵ)² > (B − H) yᵀ(ν − M)⁻¹y
 and y·ŵ > 0. Then the sign of a row is known, or half of the box is not needed.
 
-That is found in plain floating point, and shown: where y·w ≤ 0, F(w) ≤ wᵀMw + (b − κy)·w + c for every κ ≥ 0, and
-a Cholesky factorisation bounds this as it does the whole box. Half-spaces are given by rows, or by one axis of the
-box whose centre is exact; b − κy is off by 2ε(|b_j| + |κy_j|) in a coordinate, which counts as :mod:`.quadratic`
-counts everything else.
+Such half-spaces are found in floating point and then proved: where y·w ≤ 0, F(w) ≤ wᵀMw + (b − κy)·w + c for every κ
+≥ 0, and a Cholesky factorisation bounds this as it does the whole box. Half-spaces are given by rows, or by one axis
+of the box, whose centre is exact; b − κy has an error of 2ε(|b_j| + |κy_j|) in a coordinate, which is added as in
+:mod:`.quadratic`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from covopt.exact.rank import COMPUTED
 from covopt.oracles.ascent import inner
 from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
 
-SURE = 1.02  # times: less is no miss of the ellipsoid that is worth showing, and no value worth a search
+SURE = 1.02  # factor by which the ellipsoid must be missed before a proof is tried, or a value exceeded for a search
 
 
 class Sign(IntEnum):
-    """What is assumed of the sign of a row: nothing, t ≥ 0, t ≤ 0, or that it needs no decision."""
+    """Assumed sign of a row: none, t ≥ 0, t ≤ 0, or a row that needs no decision."""
 
     FREE = 0
     ON = 1
@@ -35,18 +35,18 @@ class Sign(IntEnum):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch):
-    """Return 1 where F ≤ H is shown for all w with y·w ≤ 0, −1 for y·w ≥ 0, 0 for neither.
+    """Return 1 where F ≤ H is proved for all w with y·w ≤ 0, −1 for y·w ≥ 0, 0 for neither.
 
     Parameters
     ----------
     M, b, nu, mu, rest : ndarray, ndarray, float, float, float
-        F is at most wᵀMw + b·w + rest, and that at most ν + μ + rest.
+        F is at most wᵀMw + b·w + rest, and that is at most ν + μ + rest.
     H : float
     w, A : ndarray of shape (r,), (r, r)
         Centre of the ellipsoid, and the factor of ν − M.
     y : ndarray of shape (r,)
     units : float
-        Rounding for each unit of the size of the terms.
+        Rounding error relative to the size of the terms.
     tilted, z, scratch : ndarray
         Scratch.
     """
@@ -69,9 +69,9 @@ def missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, s):
-    """Fix signs of rows that count positively and halve the box, where F ≤ H is shown for what is left out.
+    """Fix signs of rows of positive weight and halve the box, where F ≤ H is proved for the part left out.
 
-    The signs of other rows stay free: what bounds those from below is lost where one is assumed.
+    The signs of other rows stay free: assuming one would lose the bounds on that row from below.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, 
     Returns
     -------
     int
-        Axes along which the box is half as wide.
+        Number of axes along which the box was halved.
     """
     r = len(b)
     A, scratch = np.empty((r, r)), np.empty((r + 1, r + 1))

@@ -1,39 +1,39 @@
 r"""Quadratic bounds on boxes of directions, for functions that are sums of many small rows in any dimension.
 
-A box is the cone of all w with |w_j − u_j w_0| ≤ s_j w_0, where w_0 = ±w_a > 0 for its chart axis a. On the unit
-vectors w of the cone we bound F(w) = g·w + Σ ±σ(t_i), t_i = y_i·w, where g holds the rows that are positive on the
-whole box. Let t_i/w_0 lie in [L, R], L < 0 < R, W be the largest and W' the smallest w_0. A row that counts
-positively has
+A box is the cone of all w with |w_j − u_j w_0| ≤ s_j w_0, where w_0 = ±w_a > 0 for its chart axis a. The bound is on
+F(w) = g·w + Σ ±σ(t_i), t_i = y_i·w, for unit vectors w of the cone, where g holds the rows that are positive on the
+whole box. Let t_i/w_0 lie in [L, R], L < 0 < R, W be the largest and W' the smallest w_0. A row of positive weight
+has
 
     σ(t) ≤ t/2 + t²/4τ + τ/4                               for every τ > 0,
     σ(t) ≤ a(t − Lw_0) − k(t − Lw_0)(Rw_0 − t)             a = R/(R − L), k = min(R, −L)/((R − L)² W);
 
-one that counts negatively
+one of negative weight
 
     σ(t) ≥ 0,   σ(t) ≥ t,   σ(t) ≥ t(t − Lw_0)/((R − L)W),
     σ(t) ≥ t/2 + t (ℓ·w)/2                                 for every ℓ with |ℓ·w| ≤ 1 on the box,
 
-or any average of these. A box may be cut along the sign of a row as well (``fixed``): where the row is on, σ(t) = t,
-where it is off, σ(t) = 0, and the two parts are the box. The last line of the list is what makes the bound good where
-many rows are undecided: given the second moments X of w the best ℓ is the direction of X y_i. On the box also
+or any average of these. A box may be cut along the sign of a row as well (``fixed``): σ(t) = t where the row is on,
+σ(t) = 0 where it is off, and the two parts make up the box. The last line of the list makes the bound good where
+many rows are undecided: given the second moments X of w, the best ℓ is the direction of X y_i. On the box also
 
     0 ≤ s_j² w_0² − (w_j − u_j w_0)²,   0 ≤ (W − w_0)(w_0 − W').
 
-Multiplied by d_j ≥ 0 and e ≥ 0 and added up, F(w) ≤ wᵀMw + b·w + c, and with ν + μ as small as
-[[νI − M, −b/2], [−bᵀ/2, μ]] ⪰ 0 allows, F(w) ≤ ν + μ + c. All multipliers come from a game: the rows answer the
-average moments (x, X) of the maximisers so far, the sphere answers the rows. Every move gives a valid bound.
+Multiplied by d_j ≥ 0 and e ≥ 0 and added up, F(w) ≤ wᵀMw + b·w + c. For the smallest ν + μ with
+[[νI − M, −b/2], [−bᵀ/2, μ]] ⪰ 0, F(w) ≤ ν + μ + c. All multipliers come from a game: the rows respond to the
+average moments (x, X) of the maximisers so far, the sphere responds to the rows. Every move gives a valid bound.
 
 Rounding
 --------
-The bound is computed with the multipliers as they are, so only these count. Let ε = 2⁻⁵², m the number of undecided
-rows, p the number of rounds. Centres and half-widths are exact and |u_j| + s_j ≤ 1, so |L|, |R| ≤ ‖y‖₁.
+The bound is computed from the multipliers as stored, so how they arose does not matter. Let ε = 2⁻⁵², m the number of
+undecided rows, p the number of rounds. Centres and half-widths are exact and |u_j| + s_j ≤ 1, so |L|, |R| ≤ ‖y‖₁.
 
-- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly, a part of a box taken for empty (the other part holds it) and
-  the inequalities between ends that are off change by less than eight times that. Coefficients of the inequalities
-  are off by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is divided by a length that is rounded up.
-- Averages of p rounds are off by 4pε times the largest that was averaged, Σ_i ‖y_i‖ max‖ℓ_i‖ in all.
+- L and R err by (r + 1)ε‖y‖₁. A row decided wrongly, a part of a box taken for empty (the other part contains it) and
+  the inequalities between ends with errors change by less than eight times that. Coefficients of the inequalities
+  have errors of a few ε, at sizes of at most 4‖y‖₁ each. ℓ is divided by a length that is rounded up.
+- Averages of p rounds have an error of 4pε times the largest term, Σ_i ‖y_i‖ max‖ℓ_i‖ in all.
 - M, b, c are sums of at most n + r + 8 terms: (n + r + 8)ε times the sum of the sizes of the terms.
-- The matrix is shown to be positive semidefinite by a Cholesky factorisation that ran to its end: then its lowest
+- A Cholesky factorisation that runs to its end proves the matrix positive semidefinite up to rounding: its lowest
   eigenvalue is at least −(r + 4)ε times its trace, and (w, 1) has length √2.
 
 Together less than ε(2n + 8p + 16r + 64) times the ``size`` of all terms, plus 2(r + 6)ε times the trace.
@@ -50,11 +50,11 @@ from covopt.oracles.cones.kernel import PRECISE, SMALLEST
 from covopt.oracles.cones.narrowing import Sign, narrow
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 
-DELAY = 4.0  # of averages of multipliers
+DELAY = 4.0  # delay of the averages of multipliers, in rounds
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
-OPTIONS = 4  # t and the last two lines of the list, beside zero
-GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
-UNSET = 255  # in the shares of a box that has no parent
+OPTIONS = 4  # t and the last two lines of the list, in addition to zero
+GROWTH, STEEPEST = 0.25, 8.0  # growth of multipliers: thin boxes need large ones
+UNSET = 255  # shares of a box without a parent
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -77,20 +77,20 @@ def bound_box(
     u0, s : ndarray of shape (r,)
         u0[a] = side and s[a] = 0.
     x, X, d, e : ndarray of shape (r,), (r, r), (r,), (1,)
-        Moments and multipliers to begin with; changed in place.
+        Initial moments and multipliers; changed in place.
     shares : ndarray of shape (n, 4), uint8
-        How much of each option the answers of the rows begin with, of 254; all UNSET at the roots.
+        Initial share of each option in the response of each row, of 254; all UNSET at the roots.
     fixed : ndarray of shape (n,), uint8
-        :class:`~covopt.oracles.cones.narrowing.Sign`: only directions of the box where these signs hold are bounded.
+        :class:`~covopt.oracles.cones.narrowing.Sign`: the bound is over directions of the box with these signs.
     rounds : int
     first : float
-        How many rounds the moments and the shares that are given count for.
+        Weight of the given moments and shares, in rounds.
     H : float
-        The rounds end once the bound is at most H.
+        Stop the rounds once the bound is at most H.
     by_signs : float
-        A row is cut along where what its sign would say costs more than this share of bound − H.
+        Cut along a row whose unknown sign costs more than this share of bound − H.
     narrows : bool
-        Where the bound is above H, leave out of the box, in place, what has F ≤ H (:mod:`.narrowing`).
+        Where the bound is above H, leave out of the box, in place, the part with F ≤ H (:mod:`.narrowing`).
 
     Returns
     -------
@@ -98,7 +98,7 @@ def bound_box(
     axis : int
         Where to cut: an axis, r + i for the sign of row i, −1 where the box is too small or empty.
     is_narrower : bool
-        Whether so much was left out that another look pays.
+        Whether the box was halved, so that bounding it again is worthwhile.
     """
     n, r = rows.shape
     near, far = 1.0, 1.0
@@ -143,7 +143,7 @@ def bound_box(
     lengths, peak = np.zeros(m), np.zeros(m)
     for q in range(m):
         lengths[q] = np.sqrt(inner(Y[q], Y[q]))
-    share, slope = np.zeros((m, r)), np.zeros(m)  # of the rows that count negatively: averages
+    share, slope = np.zeros((m, r)), np.zeros(m)  # averages, for the rows of negative weight
     mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
     T = np.empty((m, r))
     doubts = np.zeros(m)
@@ -260,7 +260,7 @@ def bound_box(
                 put(M[j], best_M[j])
         if best <= H:
             break
-        # the moments of this round's maximiser join the average, the multipliers follow its violations
+        # add the moments of this round's maximiser to the average; update the multipliers by its violations
         step = 1.0 / (turn + first)
         for j in range(r):
             x[j] += step * (w[j] - x[j])

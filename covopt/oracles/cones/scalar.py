@@ -1,4 +1,4 @@
-r"""One output in few coordinates of size one, the price of every rounding on the way there, and the best point met.
+r"""One output in few coordinates of size one: the change of coordinates, a bound on its error, and the best point.
 
 For ‖w‖ ≤ 1 put u = Vᵀw. The rows are brought to size one by powers of two, x_i of weight λ_i, and row i is replaced,
 x_i ≈ V f_i c_g(i): V has r ≤ D nearly orthonormal columns, rows on one line share c and have a factor f_i each,
@@ -15,7 +15,7 @@ the ``residual``, and
 
 .. math:: h(\lambda) \le 2^{e} (\lVert V \rVert \max_{\lVert u \rVert \le 1} |G(u)| + \text{residual}).
 
-Dropped directions, rounded rows, rows nearly on one line: all of it is in this sum, so the choices may be careless.
+The sum contains the error of dropped directions, rounded rows and rows nearly on one line, so any choice is valid.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from covopt.oracles.local_search import STARTS, climb
 from covopt.oracles.remembered import remember
 
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
-TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
+TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding allows
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ class GaugeBound:
     Attributes
     ----------
     upper_bound : float
-        h(λ) does not exceed it, in exact arithmetic for the floats given.
+        Upper bound on h(λ), in exact arithmetic for the floats given.
     best_neuron : ndarray of shape (D,)
-        Unit direction with the largest |F| met; zeros when none was looked at.
+        Unit direction with the largest |F| found; zeros when there is none.
     best_value : float
         F there, signed, in floating point.
     nodes : int
-        Boxes looked at.
+        Boxes visited.
     closed : bool
         True when the bound is within ``rtol`` of the best value.
     basis : ndarray of shape (D, r)
-        V, the coordinates in which the boxes are.
+        V, the coordinates of the boxes.
     """
 
     upper_bound: float
@@ -79,7 +79,7 @@ class GaugeBound:
 
 
 class Scalar:
-    """The function G on R^r that stands for F on R^D, with the rows that count.
+    """The function G on R^r that replaces F on R^D, with the rows that count.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ class Scalar:
     norm : float
         Upper bound on ‖V‖₂.
     residual : float
-        Upper bound on what the replacement changes F by, for ‖w‖ ≤ 1.
+        Upper bound on the change of F by the replacement, for ‖w‖ ≤ 1.
     best, point : float, ndarray of shape (r,) or None
-        Largest |G(u)|/‖u‖ met, and where.
+        Largest |G(u)|/‖u‖ found, and its u.
 
     Raises
     ------
@@ -139,7 +139,7 @@ class Scalar:
         self.sizes = np.abs(self.y).sum(axis=0) + np.abs(self.linear)
 
     def _reduce(self, units: np.ndarray, weights: np.ndarray) -> None:
-        """Choose V and the lines, and bound what they cost."""
+        """Choose V and the lines, and bound the error."""
         sizes = np.abs(weights)
         counts = sizes > NEGLIGIBLE * sizes.max()
         # entries below 2⁻¹⁰⁷⁴ of the largest are lost
@@ -157,11 +157,11 @@ class Scalar:
         self.y, self.signs = np.ascontiguousarray(y[signs != 0.0]), signs[signs != 0.0]
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """G at each point."""
+        """Return G at each point."""
         return np.maximum(points @ self.y.T, 0.0) @ self.signs + points @ self.linear
 
     def lift(self, bound: float) -> float:
-        """Bound on h(λ) in the user's units, rounded up, when |G(u)| ≤ bound·‖u‖; and remember it."""
+        """Return and remember the bound on h(λ) in the user's units, rounded up, if |G(u)| ≤ bound·‖u‖."""
         total = Fraction(bound) * Fraction(self.norm) + Fraction(self.residual)
         found = above(total * Fraction(2) ** self.exponent)
         if found < self.proved:
@@ -170,13 +170,13 @@ class Scalar:
         return found
 
     def lower(self, level: float) -> float:
-        """Return about the largest H for which :meth:`lift` gives a level, between what a search can be asked for."""
+        """Return about the largest H for which :meth:`lift` gives a level, clipped to what a search can prove."""
         fraction, power = frexp(level)
         reduced = ldexp(fraction, min(power - self.exponent, 1000)) / self.norm * (1.0 - 4.0 * EPS)
         return min(max(reduced - self.residual, SLIP * self.norms()), 2.0 * self.norms())
 
     def rounding(self, H: float) -> float:
-        """Distance to the maximum, at the best point, at which a search can end; anywhere without one."""
+        """Return the distance to the maximum that rounding allows a search, at the best point if there is one."""
         u = np.ones(len(self.sizes)) if self.point is None else self.point / np.abs(self.point).max()
         return 2.0 * float(margin(TYPICAL, self.sizes, u, np.zeros(len(u)), H))
 
@@ -187,7 +187,7 @@ class Scalar:
         return (max(sums) + float(np.linalg.norm(self.linear))) * (1.0 + (len(lengths) + 16) * EPS)
 
     def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
-        """Climb on |G| from the rows that weigh most, random directions, those where the rows are round, neurons."""
+        """Climb on |G| from the heaviest rows, random directions, such in scaled coordinates, and neurons."""
         r, random = self.y.shape[1], np.random.default_rng(random_state)
         heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 8]]
         normal = random.standard_normal((STARTS // 8, r))
@@ -199,7 +199,7 @@ class Scalar:
         self.offer(self.ascend(np.concatenate([given, starts, -starts])))
 
     def ascend(self, starts: np.ndarray) -> np.ndarray:
-        """Climb on |G| from points, each with the sign that G has there; return unit points."""
+        """Climb on |G| from points, each with the sign of G there; return unit points."""
         norms = np.linalg.norm(starts, axis=1)
         starts = starts[norms > 0.0] / norms[norms > 0.0, None]
         own = self(starts) >= 0.0
@@ -210,7 +210,7 @@ class Scalar:
         return np.concatenate(ends)
 
     def offer(self, points: np.ndarray) -> None:
-        """Keep the best of some points."""
+        """Store the best of some points if it improves."""
         lengths = np.linalg.norm(points, axis=1)
         points = points[lengths > 0.0] / lengths[lengths > 0.0, None]
         if len(points):
@@ -220,7 +220,7 @@ class Scalar:
                 self.best, self.point = float(values[top]), points[top]
 
     def answer(self, bound: float, nodes: int, rtol: float) -> GaugeBound:
-        """State a bound on |G(u)|/‖u‖ and the best point in the user's terms."""
+        """Return a bound on |G(u)|/‖u‖ and the best point in the user's coordinates and units."""
         upper, neuron, value = self.lift(bound), np.zeros(len(self.V)), 0.0
         if self.point is not None:
             neuron = self.V @ self.point
@@ -233,7 +233,7 @@ class Scalar:
 
 
 def principal_axes(rows: np.ndarray) -> np.ndarray:
-    """Right singular vectors, without those along which all rows together are rounding noise."""
+    """Return right singular vectors, without those along which all rows together are rounding noise."""
     V = np.linalg.svd(rows, full_matrices=False)[2].T
     total = float(np.linalg.norm(rows, axis=1).sum())
     lengths = np.sqrt(np.cumsum((rows @ V[:, ::-1]) ** 2, axis=1)).sum(axis=0)
@@ -244,7 +244,7 @@ def principal_axes(rows: np.ndarray) -> np.ndarray:
 def merge(
     lines: np.ndarray, own: np.ndarray, factor: np.ndarray, signs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Sum rows on lines: y and a sign for each line, zero where they cancel, the linear part, and what that costs.
+    """Sum rows on lines; return y, a sign per line (zero where they cancel), the linear part and an error bound.
 
     Parameters
     ----------
@@ -252,9 +252,9 @@ def merge(
     own : ndarray of shape (N,)
         The line of each row.
     factor : ndarray of shape (N,)
-        Row = factor · line, where one rounding is allowed for.
+        Row = factor · line, up to one rounding.
     signs : ndarray of shape (N,)
-        Of the rows' weights.
+        Signs of the rows' weights.
 
     Examples
     --------

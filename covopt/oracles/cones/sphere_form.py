@@ -1,9 +1,9 @@
 """The largest value of wᵀMw + b·w over unit vectors w: dual multipliers, a maximiser, and a proof.
 
-With ν above the spectrum of M it is at most ν + ¼ bᵀ(ν − M)⁻¹b, convex in ν; the best ν makes s = (ν − M)⁻¹b/2 a unit
-vector, or is the top eigenvalue where s stays shorter: then an eigenvector fills up. No eigenvalue is computed: ν is
-moved by Newton's method on ‖s‖, and by inverse iteration towards the top eigenvalue, with a Cholesky factor each. For
-ten coordinates that is three times as fast, and it is most of the work where rows are few.
+With ν above the spectrum of M it is at most ν + ¼ bᵀ(ν − M)⁻¹b, convex in ν. The best ν makes s = (ν − M)⁻¹b/2 a unit
+vector; if s is always shorter, it is the top eigenvalue, and a multiple of its eigenvector is added to s. No
+eigenvalue is computed: ν moves by Newton's method on ‖s‖ and by inverse iteration towards the top eigenvalue, with a
+Cholesky factor each. For ten coordinates that is three times as fast, and it is most of the work where rows are few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from covopt.oracles.ascent import MOST_STEPS, inner, put
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def factor(M, nu, least, A):
-    """Cholesky factor of ν − M into the lower triangle, with inverse pivots; whether all of them exceed ``least``."""
+    """Write the Cholesky factor of ν − M, with inverse pivots; return whether all pivots exceed ``least``."""
     for j in range(len(M)):
         for k in range(j):
             t = -M[j, k]
@@ -36,7 +36,7 @@ def factor(M, nu, least, A):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward(A, x):
-    """Multiply x by the inverse of the factor in place: half of the way to (ν − M)⁻¹x."""
+    """Multiply x by the inverse of the factor in place: the first half of x ↦ (ν − M)⁻¹x."""
     for j in range(len(A)):
         t = x[j]
         for i in range(j):
@@ -73,11 +73,11 @@ def on_sphere(M, b, w, v, z, start, A, y):
     ----------
     M, b : ndarray of shape (r, r), (r,)
     w, v : ndarray of shape (r,)
-        Written.
+        Outputs.
     z : ndarray of shape (r,)
-        A unit vector, about the top eigenvector where that is known; changed in place.
+        A unit vector, near the top eigenvector if that is known; changed in place.
     start : float
-        Guess of ν.
+        Starting value of ν.
     A, y : ndarray of shape (r, r), (r,)
         Scratch.
     """
@@ -119,7 +119,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
             put(z, y)
             solve(A, y)
             square = inner(y, y)
-            low = max(low, nu - inner(y, z) / square)  # a value of zᵀMz, none above the top eigenvalue
+            low = max(low, nu - inner(y, z) / square)  # a value of zᵀMz: at most the top eigenvalue
             square = 1.0 / np.sqrt(square)
             for j in range(r):
                 z[j] = y[j] * square
@@ -144,7 +144,7 @@ def on_sphere(M, b, w, v, z, start, A, y):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def proved_on_sphere(M, b, nu, mu, A):
-    """Return what wᵀMw + b·w does not exceed on the sphere, about ν + μ; infinity where nothing was shown."""
+    """Return an upper bound on wᵀMw + b·w on the sphere, about ν + μ; infinity if the proof fails."""
     r = len(b)
     for _ in range(6):
         trace = abs(mu)
