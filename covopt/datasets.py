@@ -30,10 +30,10 @@ def load_diabetes_table(
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """Read the diabetes table of Efron, Hastie, Johnstone and Tibshirani (2004), as scikit-learn scales it.
 
-    The features most correlated with progression, distinct rows.
+    The features are those most correlated with progression.
 
     Patients with identical values in the chosen features are merged into one row with the mean of their
-    targets (the same as ``duplicates="mean"``), because one function cannot take two values at one point.
+    targets (the same as ``duplicates="mean"``), because a function takes one value at one point.
 
     Parameters
     ----------
@@ -136,24 +136,24 @@ def load_digit_images(
     Parameters
     ----------
     digits : sequence of int
-        Which of 0 … 9.
+        A selection of 0 … 9.
     n_per_digit : int, optional
-        How many of each, drawn at random without replacement; all by default.
+        Number of images of each digit, drawn at random without replacement; all by default.
     source : {"digits", "mnist"}
         scikit-learn's own digits: 8 × 8 pixels, at least 174 images of each. Or MNIST: 28 × 28 pixels, some
-        thousands of each, fetched once from OpenML (``mnist_784``) and kept by scikit-learn.
+        thousands of each, fetched once from OpenML (``mnist_784``) and cached by scikit-learn.
     random_state : int, optional
 
     Returns
     -------
     X : (N, 64) or (N, 784) array
-        Rows of all the digits mixed.
+        Images of all the digits in random order.
     labels : (N,) array of int
 
     Raises
     ------
     InputError
-        For something that is no digit, more images than there are, and MNIST without a network.
+        For anything that is not a digit, more images than there are, and MNIST without a network connection.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _fetch_mnist() -> tuple[np.ndarray, np.ndarray]:
     sets = required("sklearn.datasets", "load_digit_images", "sklearn")
     try:
         pixels, labels = sets.fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
-    except Exception as error:  # network, proxy, server and cache each have their own
+    except Exception as error:  # network, proxy, server and cache each raise their own
         first = str(error).strip().split("\n", 1)[0] or type(error).__name__
         raise InputError(
             f"MNIST could not be fetched from OpenML ({first}); connect to a network once, or use source='digits'."
@@ -215,9 +215,9 @@ def make_teacher_student(
     widths : sequence of int
         Inputs, hidden layers, outputs; FL22's by default, which makes depth 3.
     random_state : int, optional
-        Of points and teacher. The first rows of a longer table are those of a shorter one.
+        Seed of points and teacher. The first rows of a longer table are those of a shorter one.
     return_weights : bool
-        Whether to return the teacher too.
+        Whether to return the teacher as well.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Limits that hold: deadlines and interrupts that reach every loop, and work cut into pieces short enough for them.
+"""Time limits: deadlines and interrupts that reach every loop, and work cut into pieces that are short enough.
 
-A deadline raises :class:`TimeUp` where the main thread is (by a timer signal, so that loops and libraries in Python
-need not ask), or at the next :func:`checkpoint` where there are no signals: other threads, other systems. Compiled
-code hears neither; it is called in pieces by :func:`in_pieces`. Solvers catch both and return the best so far.
+In the main thread a timer signal raises :class:`TimeUp` at a deadline, so that loops and libraries in Python need no
+checks. In other threads, and on systems without signals, the next :func:`checkpoint` raises it. Compiled code sees
+neither and is called in pieces by :func:`in_pieces`. Solvers catch both and return the best result so far.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from covopt.errors import CovoptError
 
 logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
-HALF = 0.5  # of the time that is left goes to a step that others follow
-PIECE = 1 << 20  # numbers that are worked on between two looks at deadlines
-# seconds that a piece of compiled work is made to take; what was swallowed meanwhile is raised again
+HALF = 0.5  # share of the time left for a step that others follow
+PIECE = 1 << 20  # numbers processed between two checks of deadlines
+# target duration of a piece of compiled work; also the interval at which the timer raises TimeUp again
 PIECE_S = 0.1
-LONGEST_S = 1e9  # that a timer of the system counts
-PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
-HURRY_S = 1.2  # seconds that are left after an interrupt; after another one none
-WEAK = ("weakref.py", "_weakrefset.py")  # files whose callbacks are of weak references
+LONGEST_S = 1e9  # longest time that a system timer accepts
+PATIENCE = 2  # signals that are only noted while results are being finished; the next one is raised
+HURRY_S = 1.2  # seconds left after a first interrupt; after the second there are none
+WEAK = ("weakref.py", "_weakrefset.py")  # files of the callbacks of weak references
 _state = threading.local()
 
 
 class TimeUp(BaseException):
-    """The time is up; like KeyboardInterrupt no error, and caught where the best so far is returned."""
+    """The time is up. Like KeyboardInterrupt it is no error; solvers catch it and return the best so far."""
 
 
 class Compiling:
-    """Time that numba spends compiling: it comes once per installation, and no limit or timing counts it."""
+    """Time that numba spends compiling: it is spent once per installation, and no limit or timing counts it."""
 
     def __init__(self) -> None:
         self.spent, self.depth, self.since = 0.0, 0, 0.0
-        self.spells: list[tuple[float, float]] = []  # what now() said during each one, and its seconds
+        self.spells: list[tuple[float, float]] = []  # now() during each compilation, and its seconds
         self.listening = self.announced = False
         self.announce: Callable[[str], None] = logger.info
 
     def listen(self) -> None:
-        """Hear of every compilation from now on."""
+        """Register a listener for every compilation from now on."""
         if self.listening:
             return
         self.listening = True
@@ -65,7 +65,7 @@ class Compiling:
         event.register("numba:compile", Listener())
 
     def start(self) -> None:
-        """Note that compiling begins; it may begin inside of itself."""
+        """Record that a compilation begins; compilations may be nested."""
         self.depth += 1
         if self.depth == 1:
             self.since = time.perf_counter()
@@ -74,7 +74,7 @@ class Compiling:
                 self.announce(COMPILING)
 
     def end(self) -> None:
-        """Note that it ends."""
+        """Record that it ends."""
         self.depth -= 1
         if self.depth == 0:
             end = time.perf_counter()
@@ -82,7 +82,7 @@ class Compiling:
             self.spells.append((end - self.spent, end - self.since))
 
     def after(self, reading: float) -> float:
-        """Return the seconds spent since ``now()`` said ``reading``."""
+        """Return the seconds spent compiling since ``now()`` returned ``reading``."""
         return sum(took for said, took in self.spells if said >= reading)
 
 
@@ -90,7 +90,7 @@ compiling = Compiling()
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:
-    """Call ``say`` with a sentence when something is compiled, once."""
+    """Call ``say`` with a message at the first compilation."""
     compiling.announce = say
 
 
@@ -131,19 +131,19 @@ def seconds_left() -> float:
 
 
 def checkpoint() -> None:
-    """Raise :class:`TimeUp` where a deadline of this thread is over."""
+    """Raise :class:`TimeUp` if a deadline of this thread has passed."""
     if seconds_left() <= 0.0:
         raise TimeUp
 
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Raise :class:`TimeUp` in the block after so many seconds, or at an earlier deadline around it.
+    """Raise :class:`TimeUp` in the block after this many seconds, or at an earlier deadline around it.
 
     Parameters
     ----------
     seconds : float or None
-        None for no deadline of its own.
+        None sets no deadline.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def limited(seconds: float | None) -> Iterator[None]:
         try:
             if timed:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
-        finally:  # the alarm may have come just now, and raised
+        finally:  # the alarm may have been raised just now
             del deadlines[outer:]
             if timed:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -184,14 +184,14 @@ def limited(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def _unmasked() -> Iterator[None]:
-    """Raise what a signal has raised where compiled code has put an error of its own in its place, as NumPy may."""
+    """Raise the exception of a signal again if compiled code, such as NumPy, has replaced it by its own error."""
     _state.raised = None
     try:
         yield
     except CovoptError:
         raise
     except Exception as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):  # of a handler that is not ours
+        if isinstance(error.__cause__, KeyboardInterrupt):  # from a handler that is not covopt's
             raise KeyboardInterrupt from error
         if _state.raised is None:
             raise
@@ -203,7 +203,7 @@ def _unmasked() -> Iterator[None]:
 def _has_timer() -> bool:
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return False
-    return signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, on_alarm)  # else it is somebody else's
+    return signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, on_alarm)  # else other code uses it
 
 
 def _set_timer() -> None:
@@ -211,16 +211,16 @@ def _set_timer() -> None:
 
 
 def on_alarm(number: int, frame: FrameType | None) -> None:
-    """Raise TimeUp where a deadline is over, but not within an import."""
+    """Raise TimeUp if a deadline has passed, but not within an import."""
     if seconds_left() <= 0.0 and not is_loading(frame):
         _state.raised = TimeUp
         raise TimeUp
 
 
 def is_loading(frame: FrameType | None) -> bool:
-    """Whether what is at work ends first: imports and numba, half of which is worse than none, or a weak reference.
+    """Return whether the frame must finish first: an import, numba or the callback of a weak reference.
 
-    Of what is raised where a weak reference is dropped Python tells nobody but the standard error.
+    A half-finished import is worse than none, and Python only prints what such a callback raises.
     """
     while frame is not None:
         name = frame.f_code.co_filename
@@ -234,7 +234,7 @@ def is_loading(frame: FrameType | None) -> bool:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Let no deadline around the block be raised in it."""
+    """Suspend the deadlines around the block while it runs."""
     kept = _deadlines()
     _state.deadlines = []
     try:
@@ -249,12 +249,12 @@ def in_pieces(work: Callable[[int, int], None], count: int, *, first: int = 16, 
     Parameters
     ----------
     work : callable
-        Of a half-open range; releases the interpreter's lock where threads are to help.
+        Called with a half-open range; must release the GIL for threads to help.
     count : int
     first : int
-        Length of the first piece; the others follow from what it took.
+        Length of the first piece; later lengths follow from the time taken.
     n_threads : int
-        Pieces at a time. What is running when an interrupt or a deadline comes is waited for, the rest is not begun.
+        Pieces at a time. At an interrupt or a deadline the running pieces are finished and no other one begins.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def in_pieces(work: Callable[[int, int], None], count: int, *, first: int = 16, 
                 list(pool.map(work, cuts[:-1], cuts[1:]))
             took = time.perf_counter() - began
             start = cuts[-1]
-            # no more than four times as long at once: the first pieces may have been cheap
+            # grow by at most a factor of four: the first pieces may have been cheap
             length = max(1, int(length * min(4.0, max(0.1, PIECE_S / max(took, 1e-9)))))
     finally:
         if pool is not None:
@@ -284,7 +284,7 @@ def in_pieces(work: Callable[[int, int], None], count: int, *, first: int = 16, 
 
 
 def hasten(seconds: float) -> None:
-    """Bring all deadlines around the caller so near.
+    """Move all deadlines around the caller to at most this many seconds from now.
 
     Examples
     --------
@@ -301,19 +301,19 @@ def hasten(seconds: float) -> None:
 
 @contextmanager
 def patiently(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C and the end that a batch system asks for instead of raising them, while results are finished.
+    """Record SIGINT and SIGTERM, the signals of Ctrl-C and batch systems, without raising them, in the block.
 
-    Deadlines within the block come near: the first signal leaves :data:`HURRY_S` seconds, the second none.
+    Deadlines within the block are shortened: the first signal leaves :data:`HURRY_S` seconds, the second none.
 
     Parameters
     ----------
     hurried : bool
-        Whether an interrupt came before, so that the first signal is the second one.
+        Whether an interrupt came before the block, so that the first signal counts as the second.
 
     Yields
     ------
     callable
-        Whether a signal has come. The third one is raised: somebody means it.
+        Returns whether a signal has arrived. The third one raises KeyboardInterrupt.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def patiently(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; where an import or numba is at work, when that has ended."""
+    """Raise KeyboardInterrupt; during an import or in numba, wait until that has finished."""
     if not is_loading(frame):
         _state.raised = KeyboardInterrupt
         signal.default_int_handler(number, frame)
@@ -359,7 +359,7 @@ INTERRUPTS = (signal.default_int_handler, interrupt)
 
 @contextmanager
 def ends_like_an_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, which batch systems send, as Ctrl-C in the block, and let neither break what numba loads."""
+    """Treat SIGTERM, which batch systems send, as Ctrl-C in the block; neither interrupts numba while it loads."""
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):

@@ -1,4 +1,4 @@
-"""Independent tasks on one machine or on a cluster: the same call, through joblib; and BLAS on one thread."""
+"""Independent tasks through joblib, on one machine or a cluster with the same call; and BLAS on one thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def available_threads() -> int:
-    """Return how many processors this process may use, at most ``OMP_NUM_THREADS`` where that is set.
+    """Return the number of processors that this process may use, at most ``OMP_NUM_THREADS`` if that is set.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def map_tasks(
 ) -> Iterator[Any]:
     """Yield ``function(*shared, *task)`` for every task, in the order of the tasks.
 
-    Results are handed over as they come, so that at most a few of them are held at a time. Inside
+    Results are yielded as they arrive, so that only a few of them are in memory at a time. Inside
     ``joblib.parallel_config(backend="dask")`` joblib sends the tasks to the Dask cluster.
 
     Parameters
@@ -58,7 +58,7 @@ def map_tasks(
     tasks : iterable of tuple
         Positional arguments of each call.
     n_jobs : int
-        1 runs in this process; otherwise joblib's meaning.
+        1 runs in this process; otherwise as in joblib.
     shared : tuple of ndarray
         First arguments of every call.
 
@@ -84,13 +84,13 @@ def map_tasks(
         return
     from joblib import Parallel, delayed
 
-    # pre_dispatch bounds the results in flight, which is what keeps a streaming caller's memory bounded
+    # pre_dispatch bounds the results in flight, and with them the memory
     run = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
     yield from run(delayed(function)(*shared, *task) for task in tasks)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread in the block; looking for libraries, a millisecond or two, is done once.
+    """Limit BLAS to one thread in the block; libraries are searched for once, which takes a millisecond or two.
 
     Examples
     --------
@@ -102,5 +102,5 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Libraries come with modules: where none has been imported since, they are the same."""
+    """Return the controller of the loaded libraries; cached until another module is imported."""
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-r"""What a neuron costs: the potentials V(w, v) = ‖v‖ ω(w), ω positively homogeneous of degree one.
+r"""The cost of a neuron: the potentials V(w, v) = ‖v‖ ω(w), ω positively homogeneous of degree one.
 
 =====================  ==========================================================================================
 name                   ω(w), means over the rows x̃_i of the table
@@ -15,22 +15,22 @@ of the mean squared gradient of the network (SP20 eq. 10, after Blanc et al.). A
     \widetilde V(w, c) = \mathbb{E}\bigl[\sigma(w\cdot\tilde x)^2 + c^2 |\tilde x|^2 \chi(w\cdot\tilde x > 0)\bigr]
                        = S + c^2 M, \qquad S = \mathbb{E}\,\sigma^2,\; M = \mathbb{E}\,|\tilde x|^2\chi .
 
-The neurons (tw, c/t) are one function for all t > 0. Their contributions t²S + c²M/t² are least at t⁴ = c²M/S, where
-both terms equal |c| sqrt(S M): the minimum is 2 |c| sqrt(S) sqrt(M). Eq. (13) prints |c| sqrt(S):
+The neurons (tw, c/t) are one function for all t > 0. The minimum of their contributions t²S + c²M/t² is at
+t⁴ = c²M/S, where both terms equal |c| sqrt(S M), so it is 2 |c| sqrt(S) sqrt(M). Eq. (13) prints |c| sqrt(S):
 it drops sqrt(M), which is constant on each open cell but not from cell to cell. The two potentials have different
-minimisers: the printed one charges a neuron that sees few small inputs as much as one that sees many large ones.
+minimisers: the printed one charges a neuron active on few small inputs as much as one active on many large ones.
 
-**χ on the hinge.** Eq. (12) prints χ(≥ 0). Then ω jumps UP where a row comes to lie on the hinge, infima need not
+**χ on the hinge.** Eq. (12) prints χ(≥ 0). Then ω jumps UP where a row comes to lie on the hinge, and infima need not
 be attained (x = y = (0, 1, 2), β = 1: the infimum (2/3)√35 of 2|c|ω is approached by neurons whose hinge tends to 0
-from the right and attained by none). With χ(> 0) it jumps down there, ω is lower semicontinuous and minimisers exist.
-This is what is computed; rows within 1e-10 of the hinge, relative to the neuron's largest distance x̃·w/‖x̃‖ from a
-row, or within rounding of it, count as on it (see :func:`on_hinge`).
+from the right and attained by none). With χ(> 0) ω jumps down there, is lower semicontinuous, and minimisers exist.
+covopt computes this version; rows within 1e-10 of the hinge, relative to the neuron's largest distance x̃·w/‖x̃‖ from
+a row, or within rounding of it, count as on it (see :func:`on_hinge`).
 
-**Invariances.** ω_b depends on the activations σ(w·x̃_i) only, so with a bias the minimal cost does not change under
-x ↦ Mx + t for any invertible M, nor with β. The exact potential sees |x̃|: rotations leave it, translations do not.
+**Invariances.** ω_b depends only on the activations σ(w·x̃_i), so with a bias the minimal cost does not change under
+x ↦ Mx + t for any invertible M, nor with β. The exact potential depends on |x̃|: rotations keep it, not translations.
 
-**Undetermined parameters.** Both see a neuron only through its activations. Where the active rows have rank below D,
-many w have the same ones; :meth:`LabelNoise.undetermined` says how many dimensions of them there are.
+**Undetermined parameters.** Both depend on a neuron only through its activations. Where the active rows have rank
+below D, many w have the same activations; :meth:`LabelNoise.undetermined` returns the dimension of that set.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from scipy.optimize import linprog
 from covopt.checks.validation import check_choice
 from covopt.exact.rank import FOUND, null_space, row_span
 
-HINGE = 1e-10  # |x̃·w|/‖x̃‖, relative to its largest, below which a row counts as lying on the hinge
+HINGE = 1e-10  # a row with |x̃·w|/‖x̃‖ below this, relative to the largest, counts as lying on the hinge
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -75,10 +75,10 @@ class VariationNorm:
         -------
         ndarray of shape (m,)
         """
-        return np.hypot.reduce(neurons, axis=1)  # squares of 1e-170 would vanish
+        return np.hypot.reduce(neurons, axis=1)  # squares of 1e-170 would underflow
 
     def undetermined(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """Return zeros: the norm singles one parameter out."""
+        """Return zeros: the norm determines the parameter."""
         return np.zeros(len(neurons), dtype=int)
 
 
@@ -90,7 +90,7 @@ class LabelNoise:
         \omega_b(w) = \Bigl(\tfrac1N \sum_i \sigma(w\cdot\tilde x_i)^2\Bigr)^{1/2}, \qquad
         \omega(w) = \omega_b(w)\, \Bigl(\tfrac1N \sum_i |\tilde x_i|^2\, \chi(w\cdot\tilde x_i > 0)\Bigr)^{1/2}.
 
-    The derivation is at the head of this module: minimising eq. (12) over the rescaling (tw, c/t) gives 2|c|ω(w)
+    The module docstring has the derivation: minimising eq. (12) over the rescaling (tw, c/t) gives 2|c|ω(w)
     with the second one.
 
     Parameters
@@ -116,7 +116,7 @@ class LabelNoise:
 
     @property
     def degree(self) -> int:
-        """How ω grows with the size of the rows: as its first power, or its second."""
+        """The power of the size of the rows with which ω grows: 1 or 2."""
         return 2 if self.exact else 1
 
     def weigh(
@@ -144,7 +144,7 @@ class LabelNoise:
         """
         weights = np.full(len(rows), 1.0 / len(rows)) if sample_weight is None else sample_weight
         heights = neurons @ rows.T
-        # the root of sums of squares, each neuron in its own units: 1e-170 squared would vanish
+        # the root of sums of squares, scaled for each neuron: 1e-170 squared would underflow
         top = heights.max(axis=1, initial=0.0)
         unit = np.maximum(heights, 0.0) / np.where(top > 0, top, 1.0)[:, None]
         value = top * np.sqrt(np.square(unit) @ weights)
@@ -155,11 +155,11 @@ class LabelNoise:
         return value
 
     def undetermined(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-        """Return for each neuron the dimension of the set of parameters with the same activations.
+        """Return, for each neuron, the dimension of the set of parameters with the same activations.
 
-        These are {w' : x̃_i·w' = x̃_i·w for the active rows, x̃_i·w' ≤ 0 for the others}, a polyhedron; no cost that
-        depends on activations and active rows tells them apart. Its dimension is D minus the rank of the active rows,
-        less where inactive rows that lie on the hinge hold directions fixed (found by a linear program).
+        These are {w' : x̃_i·w' = x̃_i·w for the active rows, x̃_i·w' ≤ 0 for the others}, a polyhedron; a cost that
+        depends on activations and active rows is constant on it. Its dimension is D minus the rank of the active
+        rows, less the directions that inactive rows on the hinge hold fixed (found by a linear program).
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ def make_potential(name: str) -> Potential:
 
 
 def _free_dimension(active: np.ndarray, silent: np.ndarray) -> int:
-    """Dimension of the cone {v : active v = 0, silent v ≤ 0}."""
+    """Return the dimension of the cone {v : active v = 0, silent v ≤ 0}."""
     dim = silent.shape[1]
     kernel = np.eye(dim)
     if len(active):
@@ -237,7 +237,7 @@ def _free_dimension(active: np.ndarray, silent: np.ndarray) -> int:
     fixing = fixing[np.linalg.norm(fixing, axis=1) > FOUND]
     if not free or not len(fixing):
         return free
-    # the largest sum of slacks t ≤ 1 makes every slack positive that can be: the others are equations
+    # maximising the sum of slacks t ≤ 1 makes every slack positive that can be; the others are equations
     m = len(fixing)
     result = linprog(
         np.concatenate([np.zeros(free), -np.ones(m)]),

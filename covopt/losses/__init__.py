@@ -49,7 +49,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def make_loss(loss: str | Loss) -> Loss:
-    """Return a fresh loss, not bound to targets yet.
+    """Return a new loss that is not bound to targets yet.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make_loss(loss: str | Loss) -> Loss:
 
 
 def loss_from_dict(content: dict[str, Any]) -> Loss:
-    """Make the loss that :meth:`Loss.parameters` described.
+    """Return the loss described by :meth:`Loss.parameters`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all losses share: targets and weights, and the functions that each of them fills in."""
+"""Base class of all losses: targets, weights, and the functions that each loss implements."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Loss:
     Attributes
     ----------
     targets : ndarray of shape (N, k)
-        As the loss uses them: numbers, ±1, or one-hot rows.
+        In the form the loss uses: numbers, ±1, or one-hot rows.
     weights : ndarray of shape (N, 1)
-        s, summing to one; to N for a sum over the samples.
+        s; the sum is one, or N for a sum over the samples.
     classes : tuple or None
         Labels in the order of their codes: (label of −1, label of +1), or one for each output.
     """
@@ -36,20 +36,20 @@ class Loss:
     name: ClassVar[str] = ""
     interpolates: ClassVar[bool] = False  # infinite away from the targets
     is_classification: ClassVar[bool] = False
-    is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
-    is_steep: ClassVar[bool] = False  # C* is at the edge of its domain
+    is_strictly_convex: ClassVar[bool] = False  # the second derivative is positive everywhere
+    is_steep: ClassVar[bool] = False  # the slope of C* is infinite at the edge of its domain
     # the same number added to all outputs changes nothing, and −∇C + s·targets is in the simplex of each row
     is_level: ClassVar[bool] = False
     is_quadratic: ClassVar[bool] = False  # ‖f − y‖² up to a factor: rotating the outputs rotates the problem
     targets: np.ndarray
     weights: np.ndarray
     classes: tuple[Any, ...] | None = None
-    column: str | None = None  # name of the column of labels, where they had one
-    floor: float = TINY  # below it chances are not resolved: the conjugate's logarithm goes on as its tangent
+    column: str | None = None  # name of the column of labels, if it had one
+    floor: float = TINY  # smallest probability resolved: below it the conjugate's logarithm is its tangent
 
     # ------------------------------------------------------------------ binding
     def encode_targets(self, Y: Any, sample_weight: Any = None) -> np.ndarray:
-        """Check the targets, remember them with their weights, and return them with shape (N, k).
+        """Check the targets, store them with their weights, and return them with shape (N, k).
 
         Parameters
         ----------
@@ -76,13 +76,13 @@ class Loss:
         return targets
 
     def take(self, rows: np.ndarray) -> Loss:
-        """Return the loss on some of the samples, with the weights that they have in the whole."""
+        """Return the loss on some of the samples, with their weights in the whole table."""
         part = copy.copy(self)
         part.targets, part.weights = self.targets[rows], self.weights[rows]
         return part
 
     def parameters(self) -> dict[str, Any]:
-        """Return what a file needs to make the loss again (see :func:`loss_from_dict`)."""
+        """Return the parameters from which :func:`loss_from_dict` makes the loss again."""
         found: dict[str, Any] = {"name": self.name}
         if self.classes is not None:
             found["classes"] = list(self.classes)
@@ -92,7 +92,7 @@ class Loss:
 
     @property
     def title(self) -> str:
-        """The name, and what parameters change about it."""
+        """The name, with any parameters that change it."""
         return self.name
 
     def __repr__(self) -> str:
@@ -100,15 +100,15 @@ class Loss:
 
     # ------------------------------------------------------------------ the loss
     def value(self, F: np.ndarray) -> float:
-        """C(F)."""
+        """Return C(F)."""
         return float((self.weights[:, 0] * self.samples(as_columns(F))).sum())
 
     def samples(self, F: np.ndarray) -> np.ndarray:
-        """ℓ(f_i, y_i), shape (N,)."""
+        """Return ℓ(f_i, y_i), shape (N,)."""
         raise NotImplementedError
 
     def gradient(self, F: np.ndarray) -> np.ndarray:
-        """∇C(F), of the shape of F; a subgradient where C has a kink."""
+        """Return ∇C(F), of the shape of F; a subgradient where C has a kink."""
         F = np.asarray(F, dtype=float)
         return (self.weights * self._slope(as_columns(F))).reshape(F.shape)
 
@@ -116,7 +116,7 @@ class Loss:
         raise NotImplementedError
 
     def hessian(self, F: np.ndarray) -> np.ndarray:
-        """Second derivatives of C (generalised at kinks): (N, 1) multiples of I, (N, k) or blocks (N, k, k)."""
+        """Return second derivatives of C, generalised at kinks: (N, 1) multiples of I, (N, k) or (N, k, k) blocks."""
         raise NotImplementedError
 
     def smoothed(self, width: float) -> Loss:
@@ -131,7 +131,7 @@ class Loss:
         ----------
         price : float
         outputs : ndarray of shape (k, q), optional
-            Orthonormal columns E; then B is of shape (q,), and EB is meant.
+            Orthonormal columns E; then B has shape (q,), and the minimisation is over EB.
         """
         n, k = self.targets.shape
         basis = np.eye(k) if outputs is None else outputs
@@ -162,36 +162,36 @@ class Loss:
         return B
 
     def gradient_at_constant(self, B: np.ndarray, price: float) -> np.ndarray:
-        """∇C at the outputs 1Bᵀ, shape (N, k); of subgradients the one that makes B of :meth:`constant` optimal."""
+        """Return ∇C at the outputs 1Bᵀ, shape (N, k): the subgradient that makes B of :meth:`constant` optimal."""
         return self.gradient(np.tile(B, (len(self.targets), 1)))
 
     def output_basis(self) -> np.ndarray | None:
-        """Orthonormal columns (k, q) of the outputs that the loss depends on; None where it depends on all."""
+        """Return orthonormal columns (k, q) of the outputs on which the loss depends; None if it depends on all."""
         if not self.is_level:
             return None
         k = self.targets.shape[1]
         return np.linalg.qr(np.column_stack([np.ones(k), np.eye(k)[:, : k - 1]]))[0][:, 1:]
 
     def probabilities(self, F: np.ndarray) -> np.ndarray | None:
-        """Return the probability of each class, shape (N, number of classes); None where the loss has none."""
+        """Return the probability of each class, shape (N, number of classes); None if the loss defines none."""
         return None
 
     # ------------------------------------------------------------------ its conjugate
     def conjugate(self, U: np.ndarray) -> float:
-        """C*(U) = max over F of ⟨U, F⟩ − C(F); inf outside the domain."""
+        """Return C*(U) = max over F of ⟨U, F⟩ − C(F); inf outside the domain."""
         U = as_columns(U)
         return self.conjugate_terms(U)[0] if self.contains(U) else np.inf
 
     def conjugate_terms(self, U: np.ndarray) -> tuple[float, float]:
-        """C*(U) for U in the domain, and the sum of the sizes of its terms: what rounding is relative to."""
+        """Return C*(U) for U in the domain, and the sum of the absolute terms, which scales the rounding error."""
         raise NotImplementedError
 
     def conjugate_gradient(self, U: np.ndarray) -> np.ndarray:
-        """∇C*(U), without the part that :meth:`box` accounts for."""
+        """Return ∇C*(U), without the part that :meth:`box` accounts for."""
         raise NotImplementedError
 
     def conjugate_hessian(self, U: np.ndarray) -> np.ndarray:
-        """Second derivatives of C*: (N, 1) multiples of the identity, or (N, k) diagonals."""
+        """Return second derivatives of C*: (N, 1) multiples of the identity, or (N, k) diagonals."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the domain of the conjugate
@@ -201,32 +201,32 @@ class Loss:
         return -whole, whole
 
     def domain_box(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds (N, k) on U, infinite where there is none; with ``is_level`` rows sum to zero besides."""
+        """Return bounds (N, k) on U, infinite where there is none; with ``is_level`` rows also sum to zero."""
         with np.errstate(invalid="ignore"):  # of rows of weight zero
             low, high = (np.where(np.isinf(edge), edge, edge * self.weights) for edge in self.slopes())
         return low, high
 
     def box(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the bounds on U where C* is smooth up to them; None where it is steep there, or has none."""
+        """Return the bounds on U if C* is smooth up to them; None if it is steep there or there are no bounds."""
         low, high = self.domain_box()
         return None if self.is_steep or np.isinf([low, high]).all() else (low, high)
 
     def contains(self, U: np.ndarray) -> bool:
-        """Whether C*(U) is finite."""
+        """Return whether C*(U) is finite."""
         low, high = self.domain_box()
         return bool(((low <= U) & (high >= U)).all())
 
     def project(self, U: np.ndarray) -> np.ndarray:
-        """Return a point of the domain: U itself for U inside."""
+        """Return a point of the domain: U itself if it is inside."""
         return U if self.contains(U) else np.clip(U, *self.domain_box())
 
     def room(self, U: np.ndarray) -> np.ndarray:
-        """How far U may move without leaving the domain, up to a factor; (N, k), positive inside."""
+        """Return how far U may move without leaving the domain, up to a factor; (N, k), positive inside."""
         low, high = self.domain_box()
         return np.minimum(np.maximum(np.minimum(U - low, high - U), 0.0), self.weights)
 
     def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
-        """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
+        """Return the largest t with U + t·step in the domain, if C* is steep at its edge; inf otherwise."""
         if not self.is_steep:
             return np.inf
         low, high = self.domain_box()
@@ -236,7 +236,7 @@ class Loss:
         return float(t.min(initial=np.inf))
 
     def reach(self, U: np.ndarray) -> float:
-        """Return a t ≥ 1 such that tU is in the domain when U is; a little less than the largest."""
+        """Return a t ≥ 1 such that tU is in the domain if U is; slightly less than the largest."""
         low, high = self.domain_box()
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(U > 0, high / U, np.where(U < 0, low / U, np.inf))
@@ -244,14 +244,14 @@ class Loss:
         return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
 
     def best_multiple(self, U: np.ndarray, longest: float, bend: float = 0.0) -> float:
-        """Return the t at which −C*(tU) − ½ bend t² is largest, nearly: any t in the domain gives a bound.
+        """Return nearly the t that maximises −C*(tU) − ½ bend t²: any t in the domain gives a bound.
 
         Parameters
         ----------
         U : ndarray of shape (N, k)
             In the domain.
         longest : float
-            What t may be.
+            Largest t allowed.
         bend : float
 
         Examples
@@ -263,7 +263,7 @@ class Loss:
         >>> [round(loss.best_multiple(U, end), 9) for end in (3.0, 0.5, 1e300)]
         [2.0, 0.5, 2.0]
         """
-        if longest > 1.0:  # beyond 1 the domain may end
+        if longest > 1.0:  # the domain may end beyond 1
             longest = min(longest, self.reach(U))
 
         def rise(t: float) -> float:
@@ -272,7 +272,7 @@ class Loss:
         with np.errstate(over="ignore", invalid="ignore"):
             while (
                 not (end := rise(longest)) >= 0.0 and longest > 0.0
-            ):  # infinite or NaN where a gauge is nothing
+            ):  # infinite or NaN where a gauge vanishes
                 least = EPS * longest
                 if np.isfinite(end) and rise(least) > 0.0:
                     return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS, disp=False))
@@ -281,9 +281,9 @@ class Loss:
 
 
 class PiecewiseQuadratic(Loss):
-    r"""ℓ(f, y) = max over slopes u of u r − ½ bend u², r = f − y: a parabola r²/(2 bend) with a line at either side.
+    r"""ℓ(f, y) = max over slopes u of u r − ½ bend u², r = f − y: a parabola r²/(2 bend) with a line on either side.
 
-    Where ``bend`` is zero there are the lines alone. Value, derivatives and conjugate follow from the slopes of the
+    If ``bend`` is zero only the lines remain. Value, derivatives and conjugate follow from the slopes of the
     lines (:meth:`Loss.slopes`): C*(U) = Σ u·y + bend u²/(2s) between them.
     """
 
@@ -318,7 +318,7 @@ class PiecewiseQuadratic(Loss):
         return self.targets + self._bent(U)
 
     def _bent(self, U):
-        # of rows of weight zero lines alone say something
+        # bend 0 needs no division, and so allows rows of weight zero
         return self.bend * U / self.weights if self.bend > 0.0 else np.zeros_like(U)
 
     def conjugate_hessian(self, U):
@@ -326,7 +326,7 @@ class PiecewiseQuadratic(Loss):
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Return the weights with sum one, shape (N,); equal ones for None.
+    """Return the weights scaled to sum one, shape (N,); equal weights for None.
 
     Raises
     ------

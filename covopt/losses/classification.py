@@ -1,6 +1,6 @@
-"""Losses for classes: logistic, hinge, squared hinge and softmax with cross-entropy; and how labels become targets.
+"""Losses for classification: logistic, hinge, squared hinge and softmax cross-entropy; encoding of labels as targets.
 
-Two classes are ±1, several are one-hot rows.
+Two classes are encoded as ±1, several as one-hot rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INFINITE = (np.inf, -np.inf)
 
 
 def codes_of(scores: np.ndarray) -> np.ndarray:
-    """Return the class of each row of scores, or of encoded targets, counted from 0.
+    """Return the class of each row of scores, or of encoded targets, numbered from 0.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def codes_of(scores: np.ndarray) -> np.ndarray:
 
 
 def _as_labels(Y: Any) -> tuple[np.ndarray, list[Any]]:
-    """Return the labels as given, of one dimension or a matrix for one-hot rows, and their distinct values."""
+    """Return the labels as given, a vector or a matrix of one-hot rows, and their distinct values."""
     labels = np.asarray(Y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -64,11 +64,11 @@ def encode_binary(
     Parameters
     ----------
     loss : str
-        For messages.
+        Used in messages.
     Y : array_like of shape (N,) or (N, 1)
         −1 and 1, 0 and 1, booleans, or two strings (in alphabetical order).
     known : tuple, optional
-        Labels found before, of −1 and 1.
+        Labels of −1 and 1 that were found before.
 
     Raises
     ------
@@ -108,11 +108,11 @@ def encode_classes(
     Parameters
     ----------
     loss : str
-        For messages.
+        Used in messages.
     Y : array_like of shape (N,) or (N, k)
         Integers, booleans or strings; or rows with a single one and zeros.
     known : tuple, optional
-        Labels found before.
+        Labels that were found before.
 
     Raises
     ------
@@ -226,18 +226,18 @@ class Hinge(PiecewiseQuadratic, _Binary):
     name = "hinge"
 
     def smoothed(self, width):
-        """See the base class; a parabola of this width takes the place of the corner, below a margin of one."""
+        """See the base class; a parabola of this width replaces the corner, below a margin of one."""
         rounded = copy.copy(self)
         rounded.bend = width
         return rounded
 
     def constant(self, price, outputs=None):
-        """See the base class; between the kinks at −1 and 1, where the minimum is, the loss is linear."""
+        """See the base class; the minimum is between the kinks at −1 and 1, where the loss is linear."""
         pull = float((self.weights * self.targets).sum())
         return np.clip(np.array([pull / price if price > 0 else np.copysign(np.inf, pull)]), -1.0, 1.0)
 
     def gradient_at_constant(self, B, price):
-        """See the base class; at a kink all samples of that class get equal shares of what optimality asks for."""
+        """See the base class; at a kink all samples of its class get equal shares of the required subgradient."""
         if abs(B[0]) < 1.0:
             return super().gradient_at_constant(B, price)
         own = self.targets * B[0] > 0

@@ -1,4 +1,4 @@
-"""Losses for numbers: interpolation, the squared error and Huber's."""
+"""Losses for regression: interpolation, the squared error and Huber's loss."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.losses.base import PiecewiseQuadratic, as_columns
 
-INTERPOLATES = FOUND  # of max|y|: a network that misses the points by no more counts as one through them
+INTERPOLATES = FOUND  # largest error, relative to max|y|, of a network that counts as interpolating
 
 
 class Interpolation(PiecewiseQuadratic):
     """C(F) = 0 where F = Y, to 1e-9 of max|Y|, and ∞ elsewhere; C*(U) = ⟨U, Y⟩ for every U.
 
-    It is no choice for ``covopt.fit``: no λ weighs it, and ``covopt.min_norm`` is the question.
+    It cannot be used in ``covopt.fit``, since no λ weighs it: use ``covopt.min_norm`` instead.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Interpolation(PiecewiseQuadratic):
 
     @classmethod
     def of(cls, targets: np.ndarray) -> Interpolation:
-        """Bind it to numbers that were checked, of shape (N,) or (N, k); N may be 0."""
+        """Return the loss bound to validated targets of shape (N,) or (N, k); N may be 0."""
         loss = cls()
         loss.targets = as_columns(targets)
         loss.weights = np.full((len(targets), 1), 1.0 / max(len(targets), 1))
@@ -40,11 +40,11 @@ class Interpolation(PiecewiseQuadratic):
         return 0.0 if self.residual(F) <= INTERPOLATES else np.inf
 
     def residual(self, F: np.ndarray) -> float:
-        """max|F − Y| / max|Y|."""
+        """Return max|F − Y| / max|Y|."""
         return relative_residual(as_columns(F), self.targets)
 
     def room(self, U):
-        """See the base class: rows of zeros stay, unless the others are equal numbers."""
+        """See the base class: rows of zeros stay zero, unless all other rows are equal."""
         some = U.any(axis=1, keepdims=True)
         apart = np.abs(U - U.mean(axis=0, where=some)).max(initial=0.0, where=some) if some.any() else 0.0
         is_flat = apart <= COMPUTED * np.abs(U).max(initial=0.0)
@@ -52,7 +52,7 @@ class Interpolation(PiecewiseQuadratic):
 
 
 def relative_residual(F: np.ndarray, Y: np.ndarray) -> float:
-    """max|F − Y| / max|Y|, absolute when all targets vanish.
+    """Return max|F − Y| / max|Y|, or the absolute error when all targets vanish.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class SquaredError(PiecewiseQuadratic):
     Parameters
     ----------
     total : bool
-        Add the samples up instead of taking their mean: the weights sum to N.
+        Sum over the samples instead of averaging: the weights sum to N.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class SquaredError(PiecewiseQuadratic):
 
 
 class Huber(PiecewiseQuadratic):
-    """½r² up to |r| = δ, then δ(|r| − δ/2), of every output by itself.
+    """½r² up to |r| = δ, then δ(|r| − δ/2), separately for every output.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ class Huber(PiecewiseQuadratic):
         return f"Huber(delta={self.delta:g})"
 
     def constant(self, price, outputs=None):
-        """See the base class; the derivative is piecewise linear, and Newton would stop where all are in a tail."""
+        """See the base class; the derivative is piecewise linear: Newton's method fails where all are in a tail."""
         return np.array([self._root(price, column) for column in range(self.targets.shape[1])])
 
     def _root(self, price: float, column: int) -> float:
-        """Root of the nondecreasing derivative of one output: a bisection over its knots, exact."""
+        """Return the exact root of the nondecreasing derivative of one output, by bisection over its knots."""
         targets, delta = self.targets[:, column], self.delta
         weights = np.broadcast_to(self.weights, self.targets.shape)[:, column]
         knots = np.unique(np.concatenate([targets - delta, targets + delta]))
@@ -155,7 +155,7 @@ class Huber(PiecewiseQuadratic):
         low, high = 0, len(knots) - 1
         for end, beyond in ((low, 1.0), (high, -1.0)):
             rest = slope(knots[end])
-            if rest * beyond >= 0.0:  # the root is in the tail, where only the price of the offset grows
+            if rest * beyond >= 0.0:  # the root is in the tail, where only the price term grows
                 return float(knots[end] - rest / price) if price > 0 else float(knots[end])
         while high - low > 1:
             middle = (low + high) // 2

@@ -148,7 +148,7 @@ class Relaxation:
         else:
             self.form.ask(dual)
         form = self.form
-        # what was found is a bound; whoever set the deadline hears of it again
+        # the bound found so far is valid; the deadline raises TimeUp again outside
         with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
             for _ in range(GOAL_ROUNDS):
