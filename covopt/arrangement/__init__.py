@@ -1,4 +1,4 @@
-"""Activation cells of a table of points: counting, enumerating, naming them."""
+"""Activation cells of a table of points: count, enumerate and find interior points."""
 
 from covopt.arrangement.counting import count_cells
 from covopt.arrangement.enumeration import Arrangement, Separation, enumerate_cells, iter_cells

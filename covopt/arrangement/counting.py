@@ -1,4 +1,4 @@
-"""The number of cells, without listing them."""
+"""Counting cells without enumerating them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covopt.limits import PIECE, checkpoint
 
 @njit(cache=True)
 def _times(a, b, p, inverse_p):
-    # exact for p < 2⁵⁰: the quotient is off by at most one, and the product is needed only modulo 2⁶⁴
+    # exact for p < 2⁵⁰: the error of the quotient is at most one, and the product is needed only modulo 2⁶⁴
     q = np.int64(np.float64(a) * np.float64(b) * inverse_p)
     r = a * b - q * p
     if r < 0:
@@ -39,7 +39,7 @@ def _inverse(a, p):
 
 @njit(cache=True)
 def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):
-    """Restrict the rows before ``i`` to the hyperplane of row ``i``; write one row a line, return how many.
+    """Restrict the rows before ``i`` to the hyperplane of row ``i``; write one row per line, return their number.
 
     Rows on one line agree in (u·y)/(v·y) for the two probes u, v; others agree with probability 2/p.
     """
@@ -93,11 +93,11 @@ def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):
 
 @njit(cache=True)
 def _count(held, number, following, total, state, p, probe, table, stamps, keys, until):
-    """Count the cells of distinct hyperplanes modulo p until the row operations pass ``until``; return whether done.
+    """Count the cells of distinct hyperplanes modulo p until the row operations exceed ``until``; return if done.
 
     One arrangement per dimension: rows ``held``, their ``number``, the next row to restrict to, the ``total`` so far.
-    ``state`` is the dimension in hand, the stamp of the hash table and the operations so far: called again, the
-    count goes on.
+    ``state`` holds the current dimension, the stamp of the hash table and the operations so far; another call
+    continues the count.
     """
     r = held.shape[0] - 1
     c, stamp, work = state
@@ -129,7 +129,7 @@ def _count(held, number, following, total, state, p, probe, table, stamps, keys,
 
 
 def _count_modulo(rows: np.ndarray, p: int, probe: np.ndarray, budget: float) -> tuple[int, int]:
-    """Return the number of cells modulo p and the row operations it took; −1 when they pass the budget."""
+    """Return the number of cells modulo p and the row operations used; −1 if they exceed the budget."""
     n, r = rows.shape
     size = 1 << max(2, (2 * n - 1).bit_length())
     held = np.empty((r + 1, n, r), dtype=np.int64)
@@ -160,7 +160,7 @@ def _count_exactly(reduced: Reduced, budget: float) -> int:
                 f"counting the cells of {n} distinct hyperplanes of rank {r} takes more than {budget:.2g} "
                 f"row operations; there are at most {bound:.4g} cells, with equality in general position"
             )
-        # a prime can only make rows look more dependent, and that only lowers the count
+        # a prime can only make rows look more dependent, which only lowers the count
         best = max(best, int(count))
         if work > PIECE:
             break
@@ -168,16 +168,16 @@ def _count_exactly(reduced: Reduced, budget: float) -> int:
 
 
 def count_cells(X: Any, *, bias: float = 0.0, budget: float = 3e9) -> int:
-    r"""Count the activation patterns of a table of points without listing them.
+    r"""Count the activation patterns of a table of points without enumerating them.
 
     Columns of integers or short decimals are counted by deletion and restriction,
 
     .. math:: r(A) = 1 + \sum_i r(A_{<i} \text{ restricted to } H_i),
 
-    modulo a 50-bit prime; where that takes a tenth of a second at most, twice, with different primes. A prime takes
-    two different lines for one with a chance of about 10⁻¹⁵, which lowers the count: the larger count is returned.
-    Other floating-point tables are swept as in :func:`~covopt.arrangement.enumeration.enumerate_cells`, storing
-    nothing.
+    modulo a 50-bit prime; if that takes at most a tenth of a second, again with a second prime. With probability
+    about 10⁻¹⁵ a prime identifies two different lines, which lowers the count: the larger count is returned.
+    Other floating-point tables are swept as in :func:`~covopt.arrangement.enumeration.enumerate_cells`, without
+    storing the cells.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = 3e9) -> int:
         β, appended to every row when it is not 0.
     budget : float
         Most row operations, or vertices of a floating-point table. For n distinct hyperplanes of rank D the
-        cost is at most :math:`\binom{n}{D-1}` operations of D multiplications each, about 10⁷ a second,
+        cost is at most :math:`\binom{n}{D-1}` operations of D multiplications each, about 10⁷ per second,
         and far less on degenerate tables.
 
     Returns
@@ -197,14 +197,14 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = 3e9) -> int:
     Raises
     ------
     InputError
-        If X is not a finite table with at least one row, or ``bias`` is not usable.
+        If X is not a finite table with at least one row, or ``bias`` is invalid.
     BudgetError
         If the count would take more than ``budget`` operations.
 
     Warns
     -----
     PrecisionWarning
-        As :func:`~covopt.arrangement.enumeration.enumerate_cells`.
+        As in :func:`~covopt.arrangement.enumeration.enumerate_cells`.
 
     Notes
     -----

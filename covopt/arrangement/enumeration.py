@@ -1,4 +1,4 @@
-"""Every activation pattern of a table of points, exactly once."""
+"""Enumeration of the activation patterns of a table of points, each exactly once."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Arrangement:
 
 
 class Run:
-    """A reduced arrangement on its flag, and the record of the zero tests made so far."""
+    """A reduced arrangement in flag coordinates, and the record of the zero tests made so far."""
 
     def __init__(self, reduced: Reduced):
         self.reduced = reduced
@@ -94,12 +94,12 @@ class Run:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """The arguments of :func:`run_task` that all parts share."""
+        """The arguments of :func:`run_task` shared by all parts."""
         r = self.reduced
         return self.rows, self.masks, r.base, r.residues, r.primes
 
     def record(self, stats: np.ndarray) -> None:
-        """Take in the record of one part."""
+        """Add the record of one part."""
         self.largest_zero = max(self.largest_zero, float(stats[Stat.LARGEST_ZERO]))
         self.smallest_nonzero = min(self.smallest_nonzero, float(stats[Stat.SMALLEST_NONZERO]))
         self.unresolved += float(stats[Stat.UNRESOLVED])
@@ -110,7 +110,7 @@ class Run:
         return Separation(self.largest_zero, self.smallest_nonzero)
 
     def warn(self) -> None:
-        """Warn where float data leave no clear gap."""
+        """Warn if float data leave no clear gap."""
         if self.reduced.exact:
             return
         if self.largest_zero > COMPUTED or self.smallest_nonzero < FOUND or self.unresolved:
@@ -144,9 +144,9 @@ def run_task(
 
 
 def tasks(n: int, rank: int, size: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-    """Split a sweep over n rows (and one at infinity) into parts of about ``size`` half-cells or fewer.
+    """Split a sweep over n rows (and one at infinity) into parts of at most about ``size`` half-cells.
 
-    A part is a range of levels with no prefix, or one level with the first rows of the bases.
+    A part is a range of levels without a prefix, or one level with the first rows of the bases as prefix.
     """
 
     def split(level: int, prefix: tuple[int, ...]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
@@ -180,7 +180,7 @@ def _trim(words: np.ndarray, reduced: Reduced) -> np.ndarray:
     n_bytes, size = -(-reduced.n_samples // 8), 8 * words.shape[1]
     if n_bytes == size:
         return np.ascontiguousarray(words).view(np.uint8)
-    # a row's bytes as one element: copied whole, not byte by byte
+    # the bytes of a row as one element: copied whole, not byte by byte
     rows = np.dtype({"names": ["row"], "formats": [f"V{n_bytes}"], "offsets": [0], "itemsize": size})
     kept = np.ascontiguousarray(np.ascontiguousarray(words).view(rows)["row"][:, 0])
     return kept.view(np.uint8).reshape(len(words), n_bytes)
@@ -191,17 +191,17 @@ def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
 
 
 def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield words of half-cells and their number; the record goes to ``run``.
+    """Yield words of half-cells and their number; add the record to ``run``.
 
     Raises
     ------
     InputError
-        For integers that double precision cannot tell apart.
+        For integers that double precision cannot distinguish.
     """
     calls = ((*part, keep) for part in tasks(run.rows.shape[1], run.reduced.rank, size))
     found = 0
     for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays)):
-        checkpoint()  # compiled code hears no alarm
+        checkpoint()  # alarms do not reach compiled code
         run.record(stats)
         if run.reduced.exact and run.unresolved:
             raise InputError(_TOO_LARGE)
@@ -211,7 +211,7 @@ def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tup
 
 
 def cell_bytes(n_cells: int, n_samples: int) -> float:
-    """Return how many bytes it takes to make that many cells in memory: words of the halves twice, packed bytes.
+    """Return the bytes needed to build that many cells in memory: words of the halves twice, packed bytes.
 
     Examples
     --------
@@ -226,48 +226,48 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
 
     The patterns are the sign vectors :math:`s_i = [\tilde x_i \cdot w > 0]` of the points w that lie on none
     of the hyperplanes :math:`\tilde x_i \cdot w = 0`, with :math:`\tilde x = (x, \beta)` (the bias is dropped
-    when it is 0): one for each full-dimensional cell of the arrangement. Each comes out exactly once, on
+    when it is 0): one for each full-dimensional cell of the arrangement. Each is returned exactly once, on
     degenerate data as on generic data, and without linear programs.
 
     Parameters
     ----------
     X : array of shape (N, d)
         One point per row. Zero rows (after lifting) are False in every pattern; parallel and antiparallel
-        rows are welcome.
+        rows are allowed.
     bias : float
         β.
     n_jobs : int
         Workers, through joblib (-1: all cores); parts of the sweep are independent. Within
-        ``joblib.parallel_config(backend="dask")`` those of the cluster.
+        ``joblib.parallel_config(backend="dask")`` they are those of the cluster.
 
     Returns
     -------
     Arrangement
-        Patterns come in no particular order.
+        Patterns are in no particular order.
 
     Raises
     ------
     InputError
-        If X is not a finite table with at least one row, ``bias`` or ``n_jobs`` is not usable, the cells would take
-        more memory than there may be (four fifths of what is free), or integers have so many digits that double
-        precision cannot tell signs.
+        If X is not a finite table with at least one row, ``bias`` or ``n_jobs`` is invalid, the cells need more
+        memory than the limit (four fifths of what is free), or integers have so many digits that double
+        precision cannot determine signs.
 
     Warns
     -----
     PrecisionWarning
         If the gap between what counted as zero and as nonzero is too small to trust, or rows on different lines were
-        taken for one. Columns of integers or short decimals are tested exactly and never warn; in other tables a
-        dependence to 1e-12 counts as one without a word, as rounding leaves such.
+        merged. Columns of integers or short decimals are tested exactly and never warn. In other tables a dependence
+        up to 1e-12 counts as exact without a warning, since rounding causes such.
 
     See Also
     --------
-    iter_cells : the same in blocks, in bounded memory.
-    covopt.arrangement.counting.count_cells : their number.
+    iter_cells : The same in blocks, in bounded memory.
+    covopt.arrangement.counting.count_cells : Their number.
 
     Notes
     -----
     For points in general position there are :math:`2 \sum_{i<D} \binom{N-1}{i}` cells; see "Sparsest
-    interpolating shallow networks" (2020), section 4, for what they are good for.
+    interpolating shallow networks" (2020), section 4, for their use.
 
     Examples
     --------
@@ -283,12 +283,12 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
         none = Separation(0.0, np.inf)
         return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
-    shared = n_jobs != 1  # then each gets several parts
+    shared = n_jobs != 1  # then each worker gets several parts
     size = max(1 << 12, min(half_cells // 16, PIECE)) if shared else 2 * half_cells
     needed = cell_bytes(2 * half_cells, reduced.n_samples)
     limit = memory_left(needed)
     if needed > limit:
-        if not reduced.exact:  # in general position, as a rule; integers may have far fewer
+        if not reduced.exact:  # usually in general position; integers may have far fewer cells
             plan(needed, limit, _STREAM)
         size = min(size, PIECE)
     run, blocks, found = Run(reduced), [], 0
@@ -311,7 +311,7 @@ def iter_cells(
     X, bias, n_jobs
         As in :func:`enumerate_cells`.
     chunk_size : int
-        Most patterns in a block; also the scale of the working memory.
+        Most patterns in a block; working memory is proportional to it.
 
     Yields
     ------
@@ -321,7 +321,7 @@ def iter_cells(
     Raises
     ------
     InputError
-        As :func:`enumerate_cells`; at once, not at the first block, but for integers of too many digits.
+        As in :func:`enumerate_cells`; raised at once, not at the first block, except for integers of too many digits.
 
     Examples
     --------

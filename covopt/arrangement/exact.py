@@ -1,4 +1,4 @@
-"""Exact tests on integer rows: linear dependence modulo enough primes to decide it for certain."""
+"""Exact tests on integer rows: linear dependence modulo enough primes to decide it with certainty."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def primes_below(start: int, count: int) -> list[int]:
 
 
 def as_integers(X: Any) -> np.ndarray | None:
-    """Return the table with every column scaled to integers, or None where the entries are not that exact.
+    """Return the table with every column scaled to integers, or None if the entries are not that exact.
 
-    A column is taken as integers after scaling by a power of ten when each entry is the number of its type
-    nearest to a decimal with at most nine digits after the point, and otherwise by a power of two when that
+    A column is scaled to integers by a power of ten if each entry is the number of its type
+    nearest to a decimal with at most nine digits after the point, and otherwise by a power of two if that
     makes every entry an integer of at most 20 bits. Scaling columns does not change the cells.
 
     Parameters
@@ -100,7 +100,7 @@ def _integer_column(column: np.ndarray) -> np.ndarray | None:
         scale = 10.0**decimals
         if largest * scale * UNIT >= 1.0:
             break
-        # one entry first: a column of real numbers then costs no pass for each number of decimals
+        # test one entry first, so that a column of real numbers costs no pass per number of decimals
         if column.dtype.type(round(some * scale) / scale) != column[0]:
             continue
         scaled = np.round(values * scale)
@@ -108,7 +108,7 @@ def _integer_column(column: np.ndarray) -> np.ndarray | None:
             return scaled.astype(np.int64)
     if largest == 0.0:
         return None
-    # a short binary fraction is meant; 53 (or 24) random bits are a rounded real number
+    # a short binary fraction is intended; 53 (or 24) random bits are a rounded real number
     power = _BITS - math.frexp(largest)[1]
     if abs(power) > 900:
         return None
@@ -120,7 +120,7 @@ def _integer_column(column: np.ndarray) -> np.ndarray | None:
 
 
 def primes_for(rows: np.ndarray, rank: int) -> np.ndarray:
-    """Return 31-bit primes whose product exceeds every minor of ``rank`` of the integer rows.
+    """Return 31-bit primes whose product exceeds every minor of order ``rank`` of the integer rows.
 
     A minor that vanishes modulo all of them is zero, by Hadamard's bound.
     """
@@ -163,7 +163,7 @@ def eliminate_mod(matrix, p):
 
 @njit(cache=True)
 def dependent(residues, primes, ids, q, work):
-    """Say whether rows ``ids[:q]`` are linearly dependent; ``residues`` is (primes, rows, columns)."""
+    """Return whether rows ``ids[:q]`` are linearly dependent; ``residues`` is (primes, rows, columns)."""
     r = residues.shape[2]
     if q > r:
         return True

@@ -1,4 +1,4 @@
-"""Activation patterns on disk: written block by block, in bounded memory, whole or not at all."""
+"""Activation patterns in files: written block by block, in bounded memory, whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from covopt.files import write_atomically
 from covopt.limits import PIECE
 
 STREAMED = (".npy", ".parquet")
-HEADER = 128  # bytes of the header of an .npy file, whatever the count
+HEADER = 128  # bytes of the header of an .npy file, for any count
 
 Report = Callable[[int], object]
 
 
 def most_cells(X: Any, *, bias: float = 0.0) -> int:
-    r"""Return how many cells a table has at most, :math:`2 \sum_{i<D} \binom{n-1}{i}`: those of general position.
+    r"""Return an upper bound on the cells of a table, :math:`2 \sum_{i<D} \binom{n-1}{i}`: that of general position.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def write_cells(
     n_jobs: int = 1,
     report: Report | None = None,
 ) -> int:
-    """Enumerate the cells of a table into a file.
+    """Write the cells of a table to a file.
 
     An ``.npy`` file holds the packed bits, (S, ceil(N / 8)) bytes in the order of ``numpy.packbits``, and can be
     mapped into memory (``numpy.load(path, mmap_mode="r")``); a ``.parquet`` file holds the same bytes in one column,
@@ -59,13 +59,13 @@ def write_cells(
     ----------
     X : array of shape (N, d)
     path : Path
-        Its suffix says the format.
+        Its suffix determines the format.
     bias : float
         β.
     n_jobs : int
         As in :func:`covopt.enumerate_cells`.
     report : callable, optional
-        Told the number of cells so far after every block.
+        Called with the number of cells so far after every block.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def write_cells(
     Raises
     ------
     InputError
-        For another suffix, and as :func:`covopt.enumerate_cells`.
+        For another suffix, and as in :func:`covopt.enumerate_cells`.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _npy_header(count: int, width: int) -> bytes:
 
 
 def _write_npy(stream: IO[bytes], blocks: Iterator[np.ndarray], width: int) -> int:
-    """Write blocks behind a header that is put right at the end."""
+    """Write blocks behind a header whose count is filled in at the end."""
     stream.write(_npy_header(0, width))
     count = 0
     for block in blocks:

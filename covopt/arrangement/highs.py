@@ -1,4 +1,4 @@
-"""A linear or mixed-integer program as HiGHS takes it."""
+"""Linear and mixed-integer programs in HiGHS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def linear_program(
     integral: Iterable[int] = (),
     **options: Any,
 ) -> Any:
-    r"""Return a silent ``highspy.Highs`` that holds a program, and that can be changed and run again.
+    r"""Return a silent ``highspy.Highs`` with a program, which can be changed and run again.
 
     .. math:: \min_x \langle c, x\rangle \quad\text{s.t.}\quad l \le A x \le u,\quad a \le x \le b
 
@@ -33,9 +33,9 @@ def linear_program(
     bounds : (ndarray of shape (n,), ndarray of shape (n,))
         a and b; infinite where there is none.
     integral : iterable of int
-        The x that are integers.
+        Indices of the integer variables.
     **options
-        Of HiGHS.
+        Options of HiGHS.
 
     Examples
     --------

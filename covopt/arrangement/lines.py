@@ -1,4 +1,4 @@
-"""Kernels that walk one line of the arrangement and use each of its vertices."""
+"""Kernels that walk one line of the arrangement and process each of its vertices."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def make_line(n):
 
 
 class Output(NamedTuple):
-    """What a sweep has found.
+    """Results of a sweep.
 
-    ``out`` has the cells with their top at a simple vertex. Every other vertex is left for later: the signs
-    of the rows that miss it in ``cells``, the rows through it in ``members``, split by ``offsets``, and the
-    flag vector that is at infinity for them in ``levels``. ``counters`` says how many of each are there.
+    ``out`` has the cells with their top at a simple vertex. Every other vertex is deferred: the signs
+    of the rows that miss it are in ``cells``, the rows through it in ``members``, split by ``offsets``, and the
+    flag vector that is at infinity for them in ``levels``. ``counters`` holds how many of each there are.
     """
 
     out: Any
@@ -53,7 +53,7 @@ class Output(NamedTuple):
 
 
 class Filled(IntEnum):
-    """Places in ``counters``."""
+    """Indices of ``counters``."""
 
     CELLS = 0
     LATER = 1
@@ -72,7 +72,7 @@ def make_output(size, later, n_words):
     )
 
 
-# loops, not slices: assigning slices costs seconds of compilation
+# loops, not slices: slice assignments cost seconds of compilation
 @njit(cache=True)
 def _grow(vector, count, size):
     grown = np.empty(size, dtype=np.int64)
@@ -93,7 +93,7 @@ def _grow_words(rows, count, size):
 
 @njit(cache=True)
 def room(output, more, later, members):
-    """Return the output, or a larger copy, with room for ``more`` cells, ``later`` vertices, ``members``."""
+    """Return the output, or a larger copy, with room for ``more`` cells, ``later`` vertices and ``members``."""
     count, left = output.counters[Filled.CELLS], output.counters[Filled.LATER]
     filled = output.offsets[left]
     if (
@@ -123,8 +123,8 @@ def room(output, more, later, members):
 
 @njit(cache=True)
 def _start(problem, tableau, state, scale, level, free, up, line, pattern):
-    """Set ``pattern`` to the signs before the first crossing, list the crossings; return their number and
-    that of the rows that hold the line.
+    """Set ``pattern`` to the signs before the first crossing and list the crossings; return their number and
+    the number of rows that contain the line.
     """
     n_words = pattern.size
     for w in range(n_words):
@@ -145,7 +145,7 @@ def _start(problem, tableau, state, scale, level, free, up, line, pattern):
         else:
             n_inside += state[j] == State.INSIDE
             negative = False
-        # no branch: the signs are coin tosses to a branch predictor
+        # no branch: the signs are random for the branch predictor
         flip = np.uint64(0) - np.uint64(negative)
         for w in range(n_words):
             pattern[w] ^= problem.masks[j, w] & flip
@@ -165,9 +165,9 @@ def _closest(line, m):
 def _write_tops(
     out, count, tableau, free, slope, column_of, chosen, d, order, start, stop, masks, pattern, stats, keep
 ):
-    """Cross the simple vertices ``order[start:stop]``; write the cell below each that is new.
+    """Cross the simple vertices ``order[start:stop]``; write the cell below each new one.
 
-    ``pattern`` has the signs just below the next vertex; the chosen rows' signs come from the dual of the
+    ``pattern`` has the signs just below the next vertex; the signs of the chosen rows follow from the dual of the
     objective: −sign(y) with c_{ℓ+1} = Σ y_i x_i modulo the flag vectors before it.
     """
     n_words = pattern.size
@@ -185,7 +185,7 @@ def _write_tops(
                 dual = tableau[c, n] - part
                 if abs(dual) <= COMPUTED * (abs(part) + 1.0):
                     stats[Stat.UNRESOLVED] += 1
-                # no branch here either
+                # no branch, as above
                 flip = np.uint64(0) - np.uint64(dual > 0)
                 for w in range(n_words):
                     out[count, w] ^= masks[chosen[k], w] & flip
@@ -197,9 +197,9 @@ def _write_tops(
 
 @njit(cache=True)
 def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):
-    """Split the crossings at one parameter, from ``start``, into vertices; return how many.
+    """Split the crossings at one parameter, from ``start``, into vertices; return their number.
 
-    Rows that cross together may still be apart by an infinitesimal of c₀ when it is at infinity.
+    Rows that cross together may still differ by an infinitesimal of c₀ when it is at infinity.
     """
     key, order, error = line.key, line.order, line.error
     stop = start + 1
@@ -240,7 +240,7 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
 
 @njit(cache=True)
 def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):
-    """Leave the vertex ``order[start:stop]`` for later."""
+    """Defer the vertex ``order[start:stop]``."""
     left = output.counters[Filled.LATER]
     n_words = pattern.size
     for w in range(n_words):
@@ -265,7 +265,7 @@ def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks
 
 @njit(cache=True, inline="always")
 def walk(problem, stack, d, level, line, pattern, test, output, keep):
-    """Walk the line of the first ``d`` chosen rows and use its vertices; return the output."""
+    """Walk the line of the first ``d`` chosen rows and process its vertices; return the output."""
     tableau, state, scale = stack.tableaux[d], stack.states[d], stack.scales[d]
     masks, order = problem.masks, line.order
     n = masks.shape[0]
@@ -287,7 +287,7 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     else:
         output = room(output, m, m, m * (d + n_inside + 1))
     counters = output.counters
-    start = np.int64(0)  # a literal would compile what it is handed to once more
+    start = np.int64(0)  # a literal would compile the callees once more
     if closest > NEAR and n_inside == 0:
         counters[Filled.CELLS] = _write_tops(
             output.out, counters[Filled.CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, start,

@@ -1,8 +1,8 @@
-"""From a table of points to an essential arrangement of distinct hyperplanes in good coordinates.
+"""Reduction of a table of points to an essential arrangement of distinct hyperplanes in good coordinates.
 
 Zero rows are dropped, parallel and antiparallel rows merged, the columns reduced to the rank and whitened.
-Each kept row remembers, as a bit mask, which samples flip when its sign does. A point inside a cell comes from a
-linear program on the rows as they are.
+A bit mask stores, for each kept row, which samples flip with its sign. A point inside a cell is found by a
+linear program on the original rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reduced:
     Attributes
     ----------
     n_samples : int
-        Rows of the table that was given.
+        Number of rows of the given table.
     rank : int
         Rank of the lifted table; 0 when every row is zero.
     rows : ndarray of shape (rank, n)
@@ -39,13 +39,13 @@ class Reduced:
     live : ndarray of shape (W,), uint64
         Packed samples that are not zero rows.
     integers : ndarray of shape (n, rank) or None
-        The kept rows as integers on ``rank`` independent columns, when the data are that exact.
+        The kept rows as integers on ``rank`` independent columns, if the data are that exact.
     residues, primes : ndarray
         The integers modulo each prime, (t, n, rank) and (t,); empty when ``integers`` is None.
     largest_zero, smallest_nonzero : float
-        Relative quantities met in the rank and the merging.
+        Relative quantities found in the rank decision and the merging.
     blurred : bool
-        Whether rows on different lines were taken for one.
+        Whether rows on different lines were merged.
     """
 
     n_samples: int
@@ -68,7 +68,7 @@ class Reduced:
 
 
 def lift(X: Any, bias: float) -> tuple[np.ndarray, np.ndarray | None]:
-    """Validate a table and return it lifted, as floats, and as integers where it is that exact.
+    """Validate a table and return it lifted, as floats, and as integers if it is that exact.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _merge_integers(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return class and sign of each unit row, and the two distances that bound the decision."""
+    """Return class and sign of each unit row, the largest distance merged and the smallest one kept apart."""
     n, r = rows.shape
     probe = np.random.default_rng(20).standard_normal(r)
     value = rows @ probe / np.linalg.norm(probe)
@@ -154,7 +154,7 @@ def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, floa
 
 
 def _are_parallel(rows: np.ndarray, others: np.ndarray) -> bool:
-    """Say whether each row is a multiple of the other of its number, in exact arithmetic."""
+    """Return whether each row is a multiple of the row of the same index in ``others``, in exact arithmetic."""
     apart = (rows != others).any(axis=1)
     for row, other in zip(rows[apart].tolist(), others[apart].tolist(), strict=True):
         lead = next(k for k, entry in enumerate(other) if entry)
@@ -176,7 +176,7 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
     if rank is None:
         rank = numerical_rank(relative, ATOMS)
     map_ = vt[:rank].T / np.maximum(s[:rank], 1e-300)
-    # extended precision keeps the map's conditioning out of the rows; the map itself may be any map
+    # extended precision keeps the map's condition number out of the rows; the map itself may be inexact
     wide = rows.astype(np.longdouble) if rows.size * rank < 10**8 else rows
     for _ in range(2):
         white = np.asarray(wide @ map_, dtype=np.float64)
@@ -209,9 +209,9 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = 
     ----------
     floats : ndarray of shape (N, D)
     integers : ndarray of shape (N, D), int64, or None
-        The same table, columns scaled.
+        The same table with scaled columns.
     patterns : bool
-        Without them ``masks`` has no words: they take N²/8 bytes, and counting needs none.
+        If False ``masks`` has no words: they take N²/8 bytes, and counting does not need them.
     """
     n_samples = len(floats)
     is_live = (floats != 0).any(axis=1)
@@ -287,7 +287,7 @@ def flag_coordinates(rows: np.ndarray) -> np.ndarray:
 
 
 def interior_point(X_lifted: Any, pattern: Any) -> np.ndarray:
-    r"""Return a point strictly inside a cell, as deep as a linear program can put it.
+    r"""Return a point strictly inside a cell, as deep as a linear program can place it.
 
     .. math:: \max_{t, w} t \quad \text{s.t.} \quad \pm x_i \cdot w \ge t \|x_i\|,\; |w_j| \le 1
 

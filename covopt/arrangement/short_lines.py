@@ -1,12 +1,12 @@
-"""Kernels for a line that at most 64 rows cross: its vertices without sorting them.
+"""Kernels for a line that at most 64 rows cross: its vertices without sorting.
 
-A vertex is used on one line only (from its first row onwards), a quarter of those that the line meets in five
-dimensions. So nothing is sorted: for each vertex that is used, one pass over the rows says which cross before it, as
-bits of one word, and whether any crosses so close that it has to be decided. Bits of rows become bits of samples by
-tables.
+A vertex is processed on one line only (from its first row onwards): a quarter of the vertices of a line in five
+dimensions. So nothing is sorted. For each vertex that is processed, one pass over the rows finds which of them cross
+before it, as bits of one word, and whether any crosses so close that a closer test must decide. Tables convert bits
+of rows to bits of samples.
 
-Without them enumerations take 2.3 to 2.8 times as long: the 89 104 cells of 24 × 6 normal points .0146 for .0053
-processor seconds, the 55 682 of 30 × 5 .0067 for .0023, the 68 560 of 60 × 4 .0048 for .0019.
+Without these kernels enumerations take 2.3 to 2.8 times as long: the 89 104 cells of 24 × 6 normal points .0146 for
+.0053 processor seconds, the 55 682 of 30 × 5 .0067 for .0023, the 68 560 of 60 × 4 .0048 for .0019.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST = 64  # bits of a word
 
 
 class Short(NamedTuple):
-    """Parameters ``t`` of the rows' crossings, with their allowances from ``low`` to ``high``, what ``inverse`` they
-    have, the rows ``below`` each as bits, the ``bit`` of each row.
+    """Parameters ``t`` of the rows' crossings with their error bounds ``low`` and ``high``, the ``inverse`` slopes,
+    the rows ``below`` each crossing as bits, and the ``bit`` of each row.
 
     ``tables[g, v]`` (W words) has the samples that change sign with the rows of byte g whose bits are v.
     """
@@ -40,7 +40,7 @@ class Short(NamedTuple):
 
 @njit(cache=True)
 def make_short(masks, base):
-    """Return the storage and the tables for rows with these masks; no tables where they would not be used."""
+    """Return the storage and the tables for rows with these masks; no tables if they would not be used."""
     n, n_words = masks.shape
     groups = (n + 7) // 8 if n <= MOST else 0
     tables = np.zeros((groups, 256, n_words), dtype=np.uint64)
@@ -64,7 +64,7 @@ def make_short(masks, base):
 
 @njit(cache=True, inline="always")
 def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, high, inverse, bit):
-    """Fill in where each row crosses, and ``look`` times its error; return what is negative before all crossings."""
+    """Write where each row crosses, with ``look`` times its error; return the rows negative before all crossings."""
     negative = np.int64(0)
     for j in range(width):
         over = up / tableaux[d, free, j]
@@ -81,7 +81,7 @@ def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, hi
 
 @njit(cache=True, inline="always")
 def _look_closely(t, low, high, n, b, bit):
-    """Return what crosses before row b, and how far the nearest crossing is, relative to the allowance of both."""
+    """Return the rows that cross before row b, and the distance of the nearest one relative to both errors."""
     before, least = np.int64(0), np.inf
     for j in range(n):
         before |= bit[j] if t[j] < t[b] else 0
@@ -94,10 +94,10 @@ def _look_closely(t, low, high, n, b, bit):
 def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     """Add the sign of a chosen row at every vertex; return how many signs are in doubt.
 
-    It comes from the dual of the objective: −sign(y) with c_{ℓ+1} = Σ y_i x_i modulo the flag vectors before it.
+    The sign follows from the dual of the objective: −sign(y) with c_{ℓ+1} = Σ y_i x_i modulo earlier flag vectors.
     """
     doubtful = 0
-    for b in range(width):  # the first vertices for nothing: whole vectors
+    for b in range(width):  # includes unused vertices, so that the loop runs over whole vectors
         part = slope * inverse[b] * tableaux[d, c, b]
         dual = tableaux[d, c, n] - part
         doubtful += (abs(dual) <= COMPUTED * (abs(part) + 1.0)) & (first <= b) & (b < n)
@@ -110,17 +110,17 @@ def use_short_lines(
     tableaux, states, scales, used, column_of, chosen, d, start, level, infinity, n, rest, t, low, high, inverse,
     below, bit, tables, stats, out, count, keep,
 ):  # fmt: skip
-    """Use the vertices of the lines through the first ``d`` chosen rows and one more, from ``start`` on.
+    """Process the vertices of the lines through the first ``d`` chosen rows and one more row, from ``start`` on.
 
-    One call for all of them: arguments cost more than a line does.
+    One call handles all these lines, since passing arguments costs more than a line.
 
     Returns
     -------
     stopped : int
-        The next row whose line has rows that cross together, lie in it or are parallel to it, nothing of it
-        written; n when all is done.
+        The next row whose line has rows that cross together, contain it or are parallel to it, with nothing of it
+        written; n when all lines are done.
     count : int
-        Cells written to ``out`` or, with ``keep`` false, met.
+        Number of cells written to ``out`` or, with ``keep`` False, counted.
     """
     n_words = out.shape[1]
     n_free = 0
@@ -132,7 +132,7 @@ def use_short_lines(
     every = np.int64(0)
     for j in range(width):
         every |= bit[j]
-    # only what is nearer than anything before is measured
+    # measure only distances smaller than all before
     look = max(NEAR, min(stats[Stat.SMALLEST_NONZERO], 1.0))
     for a in range(start, n - 1):
         if states[d, a] != State.FREE:

@@ -6,16 +6,16 @@ that are bounded above in the direction c_{ℓ+1} are exactly those with a top v
 level ℓ are the flats F of rank D − 1 − ℓ that do not contain c₀. Over all levels every cell with c₀·w > 0
 has exactly one top vertex (Zaslavsky: half the cells are Σ_F |μ(F)|).
 
-Vertices are met by walking lines. A flat of rank one less is a line; every other row crosses it at one
+Vertices are visited by walking lines. A flat of rank one less is a line; every other row crosses it at one
 parameter t = −p/q, and after one sort the sign pattern changes by one bit per crossing. Each line is walked
-once, from the lexicographically first basis of its flat, and each vertex is used once, likewise.
+once, from the lexicographically first basis of its flat, and likewise each vertex is processed once.
 
 At a simple vertex (as many rows as its rank) one cell has its top there. Otherwise F is a smaller
-arrangement of its own: its cells on which c_{ℓ+1} is negative are wanted. The same sweep, with c_{ℓ+1} at
+arrangement of its own, and its cells on which c_{ℓ+1} is negative are needed. The same sweep, with c_{ℓ+1} at
 infinity and the rest of the flag, lists the cells that meet c_{ℓ+1} > 0; those whose opposite is not
-listed lie wholly on that side, and their opposites are the answer.
+listed lie wholly on that side, and their opposites are the cells needed.
 
-A quantity counts as zero relative to the size of the numbers that cancelled in it. In exact mode every
+A quantity counts as zero if it is small relative to the numbers that cancelled in it. In exact mode every
 doubtful quantity is decided by linear dependence of integer rows.
 """
 
@@ -55,12 +55,12 @@ def _top_level(problem, level, output, keep):
 
 @njit(cache=True)
 def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
-    """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
+    """Sweep levels ``low`` to ``high``; list, without resolving them, vertices on more rows than their rank."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
     short, is_short = make_short(problem.masks, problem.base), n <= MOST
     output = make_output(8192 if low == 0 and n > 16 else 32, 4, pattern.size)
-    none, one = np.int64(0), np.int64(1)  # a literal would compile what it is handed to once more
+    none, one = np.int64(0), np.int64(1)  # a literal would compile the callees once more
     for level in range(low, high):
         k = n_columns - 1 - level
         if k == 0:
@@ -189,21 +189,21 @@ def sweep(rows, low, high, prefix, masks, base, zero_below, residues, primes, st
     Parameters
     ----------
     rows : ndarray of shape (D, n)
-        Coefficients on the flag of the rows other than c₀.
+        Coefficients, on the flag, of the rows other than c₀.
     low, high : int
         Levels.
     prefix : ndarray of int
-        Only vertices whose first basis starts with these rows (meant for one level at a time).
+        Visit only vertices whose first basis starts with these rows (meant for one level at a time).
     masks, base : ndarray, uint64
         Bits that flip with each row, (n, W); pattern when every row is positive.
     zero_below : float
-        Relative quantities that count as zero; not used in exact mode.
+        Relative quantities up to this count as zero; not used in exact mode.
     residues, primes : ndarray
-        Integer rows modulo primes for exact mode, c₀ first; no primes: floating mode.
+        Integer rows modulo primes for exact mode, c₀ first; no primes mean floating mode.
     stats : ndarray of shape (4,)
-        Updated: largest zero, smallest nonzero, doubtful signs, cells met.
+        Updated in place: largest zero, smallest nonzero, doubtful signs, cells found.
     keep : bool
-        False counts without storing.
+        If False count cells without storing them.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Kernels under the sweep: zero tests that keep their record, and the exchange of one basis row."""
+"""Kernels of the sweep: zero tests with a record, and the exchange of one basis row."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numba import njit
 from covopt.arrangement.exact import dependent
 from covopt.exact.rank import COMPUTED, NEAR
 
-# enough for maxima to vectorise; nothing that reorders arithmetic
+# lets maxima vectorise; no flag that reorders arithmetic
 FAST = {"nnan", "nsz"}
 
 
 class Stat(IntEnum):
-    """Places in ``stats``."""
+    """Indices of ``stats``."""
 
     LARGEST_ZERO = 0
     SMALLEST_NONZERO = 1
@@ -25,7 +25,7 @@ class Stat(IntEnum):
 
 
 class State(IntEnum):
-    """Of a row on a flat P: free; in cl(P); in cl(P, c₀) only; in the basis of P; crossing here; beyond the rows."""
+    """State of a row on a flat P: free; in cl(P); only in cl(P, c₀); in the basis of P; crossing here; padding."""
 
     FREE = 0
     INSIDE = 1
@@ -36,11 +36,11 @@ class State(IntEnum):
 
 
 class ZeroTest(NamedTuple):
-    """How a quantity is judged to be zero.
+    """Parameters and record of the zero tests.
 
     ``zero_below`` is the relative threshold in floating mode. With ``residues`` (t, n, D) of integer rows
-    modulo ``primes`` (t,) doubtful quantities are decided exactly instead. ``stats`` keeps the record:
-    largest zero, smallest nonzero, doubtful signs, cells met.
+    modulo ``primes`` (t,) doubtful quantities are decided exactly instead. ``stats`` is the record:
+    largest zero, smallest nonzero, doubtful signs, cells found.
     """
 
     zero_below: float
@@ -51,12 +51,12 @@ class ZeroTest(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A central arrangement on a flag.
+    """A central arrangement in flag coordinates.
 
     ``rows`` (D, n) has the coefficients of the rows on the flag; ``first`` is the flag vector at infinity
-    (columns before it are ignored; 0 means that c₀ is itself a row, not among the n, and that ties are
-    decided by it); ``masks`` (n, W) and ``base`` (W,) are the bits that flip with each row and the pattern
-    of all-positive; ``ids`` says where each row is among the integer rows (index 0 is c₀).
+    (columns before it are ignored; 0 means that c₀ is itself a row, not among the n, and that it decides
+    ties); ``masks`` (n, W) and ``base`` (W,) are the bits that flip with each row and the pattern of
+    all-positive signs; ``ids`` are the indices of the rows among the integer rows (index 0 is c₀).
     """
 
     rows: Any
@@ -81,7 +81,7 @@ class Stack(NamedTuple):
 
 @njit(cache=True)
 def padded(n):
-    """Return how many entries a loop over n of them runs over: whole vectors, four at a time, unless they are few."""
+    """Return the length of a loop over n entries: padded to whole vectors, four at a time, unless n is small."""
     return n if n < 16 else (n + 31) // 32 * 32
 
 
@@ -103,8 +103,8 @@ def make_stack(n_columns, n):
 
 @njit(cache=True)
 def is_zero(ratio, test, ids, q):
-    """Decide a relative quantity that vanishes iff rows ``ids[:q]`` are dependent; keep the record."""
-    if test.primes.size > 0 and ratio < NEAR:  # integers decide; above, floating point cannot be wrong
+    """Return whether a quantity is zero that vanishes iff rows ``ids[:q]`` are dependent; update the record."""
+    if test.primes.size > 0 and ratio < NEAR:  # integers decide; above, floating point is reliable
         zero = dependent(test.residues, test.primes, ids, q, test.work)
         if not zero and ratio < COMPUTED:  # the sign is in doubt
             test.stats[Stat.UNRESOLVED] += 1
@@ -117,13 +117,13 @@ def is_zero(ratio, test, ids, q):
     return zero
 
 
-# Whole arrays and indices, not views of them: a view costs two counted references, and these run once a line.
+# Whole arrays and indices, not views: a view costs two reference counts, and these run once per line.
 @njit(cache=True, inline="always")
 def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt):
     """Write tableau d + 1, with row ``b`` in the basis; return its column, and how many rows may lie in the flat.
 
-    ``rest`` gets the size of each row off the flat, relative to the numbers that cancelled in it; counted are free
-    rows below ``doubt``, without ``b``.
+    ``rest`` receives the distance of each row from the flat, relative to the numbers that cancelled in it. The count
+    is of free rows with at most ``doubt``, without ``b``.
     """
     column, largest = -1, 0.0
     for c in range(level + 1, tableaux.shape[1]):
@@ -150,7 +150,7 @@ def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt
             for j in range(width):
                 rest[j] = max(rest[j], abs(tableaux[d + 1, c, j]))
     rest[b] = 1e300
-    # a count, not a minimum: that would not be vectorised
+    # a count, since a minimum would not be vectorised
     small = 0
     for j in range(width):
         rest[j] /= scales[d + 1, j]
@@ -167,7 +167,7 @@ def _pivot_alone(tableaux, states, scales, used, d, b, width, level, first, rest
 
 @njit(cache=True)
 def _place(problem, stack, d, b, rest, test):
-    """Say which free rows lie in the flat of the basis with ``b``; False when one of them comes before ``b``."""
+    """Find the free rows in the flat of the basis with ``b``; return False if one of them comes before ``b``."""
     state, new_state, ids = stack.states[d], stack.states[d + 1], stack.ids
     n = problem.masks.shape[0]
     least = np.inf
@@ -200,7 +200,7 @@ def _place(problem, stack, d, b, rest, test):
 
 @njit(cache=True, inline="always")
 def exchange(problem, stack, d, b, level, rest, test):
-    """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
+    """Put row ``b`` into the basis; return False if ``b`` is not the first choice of its flat."""
     doubt = max(NEAR, test.stats[Stat.SMALLEST_NONZERO])
     column, small = _pivot_alone(
         stack.tableaux, stack.states, stack.scales, stack.used, d, b, padded(problem.masks.shape[0] + 1), level,
@@ -216,7 +216,7 @@ def exchange(problem, stack, d, b, level, rest, test):
 
 @njit(cache=True)
 def sort_pairs(key, order, m):
-    """Sort ``order[:m]`` by ``key[:m]``, both moved along (Shell's method: no calls, no storage)."""
+    """Sort ``order[:m]`` and ``key[:m]`` by the keys (Shell sort: no calls, no storage)."""
     gap = 1
     while gap < m // 9:
         gap = 3 * gap + 1

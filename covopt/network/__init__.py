@@ -1,4 +1,4 @@
-"""Networks, shallow and deep, and the files and frameworks they are handed to."""
+"""Networks, shallow and deep, and their export to files and frameworks."""
 
 from covopt.network.base import check_inputs
 from covopt.network.deep import DeepReLUNetwork

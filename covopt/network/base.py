@@ -1,7 +1,7 @@
-"""What networks of every depth share: outputs on tables, reduction, PyTorch modules and ONNX files in doubles.
+"""Base class of networks of any depth: outputs on tables, reduction, PyTorch modules and ONNX files in doubles.
 
-Columns of a frame are found by name. Where all neurons have one direction, as those of a network that is drawn up at
-once for ten thousands of rows, points are sorted along it instead of being paired with every neuron.
+Columns of a frame are found by name. Where all neurons have one direction, as in networks constructed directly for
+tens of thousands of rows, points are sorted along it instead of being paired with every neuron.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 # Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
 OPSET = 17
 FORMAT_VERSION = 8
-MANY_PAIRS = 200_000_000  # from which points are sorted where neurons have one direction
+MANY_PAIRS = 200_000_000  # above this many pairs points are sorted where neurons have one direction
 PARALLEL = 1e-14
 
 
 class Network:
-    """What networks of any depth are written as, and cut down to; β is folded into the biases of what is written."""
+    """Export and reduction of networks of any depth; β is folded into the biases that are exported."""
 
     @property
     def _exported(self) -> tuple[Layers, float]:
-        """The layers as other frameworks have them, and the slope."""
+        """The layers in the form of other frameworks, and the slope."""
         raise NotImplementedError
 
     def _reduced(self, X: Any, preserve: str) -> Iterator[Self]:
-        """Yield what :meth:`reductions` does."""
+        """Yield the networks of :meth:`reductions`."""
         raise NotImplementedError
 
     def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[Self]:
-        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
+        """Yield the intermediate networks of :meth:`reduce`, each at least as good as all before it.
 
         Parameters
         ----------
@@ -53,7 +53,7 @@ class Network:
         Yields
         ------
         ReLUNetwork or DeepReLUNetwork
-            As the network itself.
+            Of the same class as the network.
 
         Raises
         ------
@@ -77,20 +77,20 @@ class Network:
     def reduce(self, X: Any, *, preserve: str = "covariances") -> Self:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
 
-        The hidden layers are reduced one after the other, each on the representation the layers before it leave: its
-        pre-activations are rescaled or merged and the next layer's weights follow, whose own pre-activations stay.
+        The hidden layers are reduced one after the other, each on the representation that the layers before it give:
+        its neurons are rescaled or merged and the next layer's weights are adapted, whose pre-activations stay.
         See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
 
         Parameters
         ----------
         X : array_like of shape (N, d)
-            The data on which the network is to stay the same. Elsewhere it may change.
+            The data on which the outputs are preserved. Elsewhere they may change.
         preserve : {"covariances", "outputs"}
             Keep every pair :math:`(K_\ell, K_\ell^\sigma)` (FL22 Prop 7, 8), with at most
             :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons in a layer whose inputs, the bias among them, have rank r;
-            or the outputs alone, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs
+            or only the outputs, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs
             of the layer): N for one output. Then the sweep over the layers of a deep network is repeated while it
-            lowers the norm by more than a hundredth. A zero output bias stays zero; another one is solved for
+            lowers the norm by more than a hundredth. A zero output bias stays zero; a nonzero one is solved for
             together with the output weights.
 
         Raises
@@ -120,9 +120,9 @@ class Network:
     def to_torch(self) -> Any:
         """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
 
-        The biases are β times those of the network; with a slope there is LeakyReLU in the place of ReLU. The module
-        takes (N, d) and returns (N, k), also for one output. A layer without neurons gets a silent one. ‖W‖² is that
-        of the parameters for β = 1; for another β see ``squared_norm``.
+        The biases are β times those of the network; with a slope LeakyReLU replaces ReLU. The module takes (N, d) and
+        returns (N, k), also for one output. A layer without neurons gets one silent neuron. ‖W‖² is that of the
+        parameters for β = 1; for another β see ``squared_norm``.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class Network:
         for weights, biases in with_neurons(layers):
             if modules:
                 modules.append(torch.nn.LeakyReLU(slope) if slope else torch.nn.ReLU())
-            # no random initialisation: it would advance the user's generator
+            # no random initialisation, which would advance the user's generator
             linear = torch.nn.Linear(
                 weights.shape[1], len(weights), bias=biases is not None, dtype=torch.float64, device="meta"
             )
@@ -162,7 +162,7 @@ class Network:
         Parameters
         ----------
         path : path-like
-            Ends in ``.onnx``; written whole or not at all.
+            Must end in ``.onnx``; the file is written whole or not at all.
 
         Raises
         ------
@@ -221,9 +221,9 @@ class Network:
 
 
 def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """Return contiguous double arrays, with one silent neuron in a layer that has none.
+    """Return contiguous double arrays, with one silent neuron in a layer without neurons.
 
-    Frameworks refuse layers of width zero, or warn about them.
+    Frameworks reject layers of width zero, or warn about them.
 
     Examples
     --------
@@ -243,20 +243,20 @@ def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
 
 
 def as_table(X: Any, n_inputs: int, names: tuple[str, ...] | None = None) -> np.ndarray:
-    """Return what a network is asked about as floats of shape (N, d); columns of a frame are found by name.
+    """Return the inputs of a network as floats of shape (N, d); columns of a frame are found by name.
 
     Parameters
     ----------
     X : array_like or frame
-        A vector is one feature of many points for one input, else one point.
+        A vector is one feature of many points if the network has one input, else one point.
     n_inputs : int
     names : tuple of str, optional
-        Where all are x0, x1, … they were given by nobody, and columns count by their place.
+        Where all are x0, x1, … they are default names, and columns are taken by position.
 
     Raises
     ------
     InputError
-        For another number of columns, and naming the columns that are missing.
+        For another number of columns, and for missing columns, which the message names.
     """
     columns = getattr(X, "columns", None)
     if names is not None and columns is not None:
@@ -311,14 +311,14 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, width: int) -> np.ndarray:
-    """Return a function of rows, of as many at a time as the cache holds.
+    """Return a function of rows, applied to as many rows at a time as the cache holds.
 
     Parameters
     ----------
     function : callable
     rows : ndarray of shape (N, D)
     width : int
-        Numbers that are held for a row.
+        Numbers held per row.
     """
     length = max(1, PIECE // max(1, width))
     pieces = [function(rows[start : start + length]) for start in range(0, max(1, len(rows)), length)]
@@ -326,7 +326,7 @@ def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, wi
 
 
 def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-    """Add up slopes from kink to kink along the one direction of all neurons; None where there are several."""
+    """Sum slopes from kink to kink along the common direction of all neurons; return None if there are several."""
     constant, lengths = lifted[0, -1], np.linalg.norm(hidden[:, :-1], axis=1)
     longest = lengths.argmax()
     if not (lengths[longest] > 0.0 < constant and (lifted[:, -1] == constant).all()):

@@ -27,7 +27,7 @@ class DeepReLUNetwork(Network):
     slope : float
         a in (−1, 1) of σ_a(t) = max(t, 0) + a min(t, 0); 0 is the ReLU.
     bias : float
-        β > 0, what the biases are multiplied by.
+        β > 0, the factor of the biases.
     counts_output_bias : bool
         Whether ‖b_L‖² belongs to the squared norm.
 
@@ -101,10 +101,10 @@ class DeepReLUNetwork(Network):
 
     @property
     def squared_norm(self) -> float:
-        """‖W‖²: every squared entry, biases included, the output bias unless it is free."""
+        """‖W‖²: every squared entry, with the biases, and with the output bias unless it is free."""
         parts = [part for layer in self.layers for part in layer if part is not None]
         if not self.counts_output_bias and self.layers[-1][1] is not None:
-            parts.pop()  # taken away again it would leave its rounding, which may be more than all the others
+            parts.pop()  # subtracting it would leave its rounding error, which may exceed all other terms
         return float(sum((part**2).sum() for part in parts))
 
     def activate(self, z: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ class DeepReLUNetwork(Network):
         for found in self._sweep(features, preserve):
             yield found
         while preserve == "outputs" and len(self.widths) > 1:
-            again = found  # each layer was reduced before the one after it had changed
+            again = found  # each layer was reduced before the next one changed
             for again in found._sweep(features, preserve):  # noqa: B007
                 pass
             if again.squared_norm >= 0.99 * found.squared_norm and sum(again.widths) >= sum(found.widths):
@@ -180,13 +180,13 @@ class DeepReLUNetwork(Network):
             layer = network.hidden_layer(features, ell)
             silent = [np.zeros((1, part.shape[1])) for part in (layer.incoming, layer.outgoing)]
             for smaller in chain([layer], reductions(layer, preserve=preserve)):
-                layer = smaller if len(smaller) else smaller.with_neurons(*silent)  # frameworks want a neuron
+                layer = smaller if len(smaller) else smaller.with_neurons(*silent)  # frameworks need a neuron
                 network = network.with_layer(layer, ell)
                 yield network
             features = layer.activations
 
     def hidden_layer(self, features: np.ndarray, ell: int) -> Any:
-        """Return a hidden layer on what enters it, as :mod:`covopt.sparsify` takes it.
+        """Return a hidden layer and its inputs in the form of :mod:`covopt.sparsify`.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class DeepReLUNetwork(Network):
         return HiddenLayer(features, w, out.T, constant, offset, free, self.slope)
 
     def with_layer(self, layer: Any, ell: int) -> DeepReLUNetwork:
-        """Return the network with another hidden layer in its place.
+        """Return the network with one hidden layer replaced.
 
         Parameters
         ----------

@@ -33,15 +33,15 @@ class ReLUNetwork(Network):
     counts_output_bias : bool
         Whether ‖b‖² belongs to the squared norm (a penalised output bias) or is free.
     feature_names : tuple of str, optional
-        Names of the inputs: columns of frames are then found by name, in whatever order they stand.
+        Names of the inputs: columns of frames are then found by name, in any order.
     scaling : Scaling, optional
-        Of a network on standardised columns: what it is asked about, and what it exports, is in the user's columns;
-        its weights and ``squared_norm`` are those on the standardised ones.
+        For a network on standardised columns: inputs and exports use the user's columns; the weights and
+        ``squared_norm`` are those on the standardised ones.
 
     Raises
     ------
     InputError
-        Where the shapes do not fit together. Lists are taken; a vector of output weights is one output.
+        Where the shapes do not fit together. Lists are accepted; a vector of output weights is one output.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class ReLUNetwork(Network):
         offset: float | np.ndarray = 0.0,
         counts_output_bias: bool = True,
     ) -> ReLUNetwork:
-        """Balanced network of unit neurons with output weights c_j: ‖w_j‖ = ‖v_j‖ = √‖c_j‖.
+        """Return the balanced network of unit neurons with output weights c_j: ‖w_j‖ = ‖v_j‖ = √‖c_j‖.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class ReLUNetwork(Network):
         ReLUNetwork
         """
         columns = weights[:, None] if weights.ndim == 1 else weights
-        mass = np.hypot.reduce(columns, axis=1)  # squares of 1e-160 would vanish
+        mass = np.hypot.reduce(columns, axis=1)  # squares of 1e-160 would underflow
         root = np.sqrt(mass)
         output = columns / np.where(root > 0, root, 1.0)[:, None]
         shift = np.broadcast_to(np.asarray(offset, dtype=float), (columns.shape[1],))
@@ -128,7 +128,7 @@ class ReLUNetwork(Network):
         return cls(root[:, None] * neurons, output, bias, output_bias, counts_output_bias)
 
     def to_neurons(self) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
-        """Inverse of :meth:`from_neurons`; neurons of length zero are left out.
+        """Invert :meth:`from_neurons`; neurons of length zero are left out.
 
         Returns
         -------
@@ -149,17 +149,17 @@ class ReLUNetwork(Network):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs d, the bias not counted."""
+        """Number of inputs d, without the bias."""
         return self.hidden_weights.shape[1] - (self.bias > 0)
 
     @property
     def squared_norm(self) -> float:
-        """‖W‖²: every squared entry, the output bias included unless it is free."""
+        """‖W‖²: every squared entry, with the output bias unless it is free."""
         total = float((self.hidden_weights**2).sum() + (self.output_weights**2).sum())
         return total + float((self.output_bias**2).sum()) if self.counts_output_bias else total
 
     def lift(self, X: np.ndarray) -> np.ndarray:
-        """Return X, standardised where the network is of standardised columns, with its bias column.
+        """Return X with its bias column, standardised if the network has a scaling.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class ReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X has another number of columns, or is a frame without the columns that are needed.
+            When X has another number of columns, or is a frame without the required columns.
         """
         X = as_table(X, self.n_inputs, self.feature_names)
         if self.scaling is not None:
@@ -202,11 +202,11 @@ class ReLUNetwork(Network):
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def bare(self) -> ReLUNetwork:
-        """Return the network on the standardised columns as such; itself where there is no scaling."""
+        """Return the network on the standardised columns, without scaling; itself if it has none."""
         return self if self.scaling is None else replace(self, scaling=None)
 
     def folded(self) -> ReLUNetwork:
-        """Return the same function as a network without scaling, on the user's columns; its norm is another.
+        """Return the same function as a network without scaling, on the user's columns; its norm differs.
 
         Examples
         --------
@@ -225,7 +225,7 @@ class ReLUNetwork(Network):
 
     @property
     def chain(self) -> DeepReLUNetwork:
-        """The same function as a network of two layers, on the user's columns; a zero output bias is none.
+        """The same function as a network of two layers, on the user's columns; a zero output bias is left out.
 
         Examples
         --------
@@ -241,9 +241,9 @@ class ReLUNetwork(Network):
 
     @property
     def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
-        """Weights (outputs, inputs) and biases of the two linear layers, β folded in; None for no biases.
+        """Weights (outputs, inputs) and biases of the two linear layers, with β folded in; None without biases.
 
-        A scaling is folded in too: the layers take the user's columns.
+        A scaling is folded in, too: the layers take the user's columns.
         """
         if self.scaling is not None:
             return self.folded().layers
@@ -265,7 +265,7 @@ class ReLUNetwork(Network):
         """Merge neurons within the cells of the data: same outputs on X, no larger norm, balanced.
 
         One neuron per (cell, sign) remains for one output (SP20 Lemma 4.5); where d = 1 at most 4N − 2
-        (the merge step of FL22 Prop 15, which counts 4N). Silent neurons go.
+        (the merge step of FL22 Prop 15, which counts 4N). Silent neurons are removed.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class ReLUNetwork(Network):
         return self.with_layer(merge_in_cells(self.hidden_layer(X)))
 
     def hidden_layer(self, X: np.ndarray) -> Any:
-        """Return the neurons on some data, as :mod:`covopt.sparsify` takes them; a zero output bias stays out.
+        """Return the neurons on some data in the form of :mod:`covopt.sparsify`, without a zero output bias.
 
         Parameters
         ----------

@@ -20,13 +20,13 @@ from covopt.network.deep import DeepReLUNetwork
 
 Keys = tuple[str, str | None]
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
-OF_A_BYTE = 8  # bytes that reading and writing take for one of the file
+OF_A_BYTE = 8  # bytes needed for reading and writing, per byte of the file
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
 
 @dataclass(eq=False)
 class ModelFile:
-    """The tensors of linear layers, and what their file needs to be written again.
+    """The tensors of linear layers, and the names and metadata needed to write the file again.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ModelFile:
         Names of weight and bias of every layer.
     tensors : dict of str to ndarray
     metadata : dict of str to str
-        Of a safetensors file.
+        Metadata of a safetensors file.
     network : DeepReLUNetwork
         In double precision.
     """
@@ -56,20 +56,20 @@ class ModelFile:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    r"""Read the state dict of linear layers, one after the other in the order of their names.
+    r"""Read the state dict of linear layers, ordered by their names.
 
-    A state dict holds no activations: a ReLU is taken to stand after each layer but the last, as callers say.
+    A state dict holds no activations: a ReLU is assumed after each layer but the last.
 
     Parameters
     ----------
     path : str or Path
         ``.safetensors``, or ``.pt``/``.pth`` (needs PyTorch; read with ``weights_only=True``, so that nothing in
-        the file can run). Keys ``0.weight``, ``0.bias``, ``2.weight``, …, or ``fc1.weight``, …; biases may lack.
+        the file can run). Keys ``0.weight``, ``0.bias``, ``2.weight``, …, or ``fc1.weight``, …; biases are optional.
 
     Raises
     ------
     InputError
-        For a file that cannot be read, holds a whole pickled module, or has other layers.
+        For a file that cannot be read, contains a whole pickled module, or has other layers.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def read_model(path: str | Path) -> ModelFile:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the tensors of a file, and what else a safetensors file says.
+    """Return the tensors of a file, and the metadata of a safetensors file.
 
     Raises
     ------
     InputError
-        For a file that cannot be read, holds a whole pickled module, or tensors that NumPy has no type for.
+        For a file that cannot be read, contains a whole pickled module, or tensors of a type that NumPy lacks.
     """
     kind = format_of(path)
     if not path.is_file():
@@ -108,12 +108,12 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         raise InputError(
             f"{path} holds more than tensors (a whole pickled module, or code) and could run code; {_SAVE}."
         ) from None
-    except Exception as error:  # the readers' own errors, and types that NumPy does not have
+    except Exception as error:  # errors of the readers, and types that NumPy lacks
         raise InputError(f"{path} cannot be read as {kind}, in NumPy's types: {one_line(error)}") from None
 
 
 def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) -> DeepReLUNetwork:
-    """Write a network under the keys and in the precision of the model it came from.
+    """Write a network under the keys and in the precision of a model that was read.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     Returns
     -------
     DeepReLUNetwork
-        What was written, after rounding.
+        The network as written, after rounding.
 
     Raises
     ------
@@ -199,9 +199,9 @@ def linear_layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Keys]:
     Parameters
     ----------
     tensors : mapping of str to ndarray
-        Matrices called ``….weight`` and vectors ``….bias``.
+        Matrices named ``….weight`` and vectors ``….bias``.
     name : str
-        Whose they are, for messages.
+        Their origin, for messages.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Fewer neurons, same outputs on the data: merging, Carathéodory, least output weights. One layer at a time."""
+"""Fewer neurons with the same outputs on the data, layer by layer: merging, Carathéodory, least output weights."""

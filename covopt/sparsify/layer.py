@@ -1,6 +1,6 @@
-"""One hidden layer on its data, the smallest outgoing weights that give its outputs, and merges of its neurons.
+"""One hidden layer on its data, the smallest outgoing weights for its outputs, and merges of its neurons.
 
-A merge makes fewer neurons of a few by an explicit formula that cannot raise the norm.
+A merge replaces some neurons by fewer, by an explicit formula that cannot raise the norm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from covopt.exact.rank import ATOMS, COMPUTED, group_rays, numerical_rank, row_s
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)
-# What counts as the same: a step whose outputs or norm drift further than this, relatively, is not taken.
+# A step is rejected if its outputs or its norm drift by more than this, relatively.
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class HiddenLayer:
     Parameters
     ----------
     inputs : ndarray of shape (N, D)
-        A: what enters the layer, its bias column included.
+        A: the inputs of the layer, with its bias column.
     incoming : ndarray of shape (m, D)
         Rows w_j.
     outgoing : ndarray of shape (m, k)
         Rows v_j.
     constant : float
-        β, the constant beside the neurons; 0 where there is no output bias that may move.
+        β, the constant beside the neurons; 0 where there is no output bias that may change.
     offset : ndarray of shape (k,), optional
-        b; None is zero and stays so.
+        b; None means zero, and it stays zero.
     free_offset : bool
-        Whether ‖b‖² costs nothing; otherwise it belongs to the norm.
+        Whether ‖b‖² is free; otherwise it belongs to the norm.
     slope : float
         a of σ_a; 0 is the ReLU.
     """
@@ -61,7 +61,7 @@ class HiddenLayer:
         return self.activate(self.preactivations)
 
     def activate(self, z: np.ndarray) -> np.ndarray:
-        """σ_a(z)."""
+        """Return σ_a(z)."""
         return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
 
     @property
@@ -72,7 +72,7 @@ class HiddenLayer:
 
     @property
     def squared_norm(self) -> float:
-        """Σ‖w_j‖² + ‖v_j‖², and ‖b‖² where it costs."""
+        """Σ‖w_j‖² + ‖v_j‖², and ‖b‖² unless it is free."""
         total = float((self.incoming**2).sum() + (self.outgoing**2).sum())
         if self.offset is not None and not self.free_offset:
             total += float((self.offset**2).sum())
@@ -88,7 +88,7 @@ class HiddenLayer:
 
 
 def as_good(new: HiddenLayer, outputs: np.ndarray, squared_norm: float) -> bool:
-    """Whether a layer has these outputs and no larger norm, up to rounding."""
+    """Return whether a layer has these outputs and no larger norm, up to rounding."""
     scale = float(np.abs(outputs).max(initial=0.0))
     size = float((np.abs(new.activations) @ np.abs(new.outgoing)).max(initial=0.0))
     drift = float(np.abs(new.outputs - outputs).max(initial=0.0))
@@ -96,9 +96,9 @@ def as_good(new: HiddenLayer, outputs: np.ndarray, squared_norm: float) -> bool:
 
 
 def project_incoming(inputs: np.ndarray, incoming: np.ndarray) -> np.ndarray:
-    """Drop what the inputs cannot see: the projection of the rows w_j on the row space of A.
+    """Project the rows w_j on the row space of A, since the inputs do not depend on the rest.
 
-    The pre-activations stay and ‖w_j‖² falls to its least value, :math:`z_j^T (A A^T)^+ z_j` (FL22 Prop 1: a
+    The pre-activations stay, and ‖w_j‖² falls to its least value, :math:`z_j^T (A A^T)^+ z_j` (FL22 Prop 1: a
     network without residual part).
 
     Examples
@@ -111,7 +111,7 @@ def project_incoming(inputs: np.ndarray, incoming: np.ndarray) -> np.ndarray:
 
 
 def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
-    r"""Give the layer the smallest outgoing weights with these outputs.
+    r"""Return the layer with the smallest outgoing weights that give these outputs.
 
     .. math:: \min_{V, b} \|V\|_F^2 \;(+ \|b\|^2) \quad \text{s.t.} \quad \sigma(Z) V + \beta 1 b^T = F.
 
@@ -122,13 +122,13 @@ def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
     Parameters
     ----------
     layer : HiddenLayer
-        Its outgoing weights are ignored; its offset is solved for where there is one.
+        Its outgoing weights are ignored; its offset, if it has one, is solved for.
     outputs : ndarray of shape (N, k)
 
     Returns
     -------
     HiddenLayer
-        Possibly with a residual, where F is not in the image: the caller compares.
+        There may be a residual, where F is not in the image: the caller must compare.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def balance(layer: HiddenLayer) -> HiddenLayer:
 def cells(layer: HiddenLayer) -> list[np.ndarray]:
     """Group the neurons by closed cell of the data: indices, one array per group.
 
-    A neuron with its kink on a data point lies in several closed cells; it joins one that other neurons are in.
+    A neuron with its kink on a data point lies in several closed cells; it is grouped with other neurons if possible.
     """
     z = layer.preactivations.T
     size = np.linalg.norm(layer.inputs, axis=1) * np.linalg.norm(layer.incoming, axis=1)[:, None]
@@ -271,7 +271,7 @@ def merge_in_cells(layer: HiddenLayer) -> HiddenLayer:
     Parameters
     ----------
     layer : HiddenLayer
-        Any; the result is balanced.
+        Any layer; the result is balanced.
 
     Examples
     --------

@@ -35,23 +35,23 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
     r"""Return a layer with fewer neurons, the same outputs on its data and no larger norm.
 
     ``preserve="covariances"`` keeps the pair :math:`K = \sum_j z_j z_j^T`,
-    :math:`K^\sigma = \sum_j \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T`. Planar cells merge; then
+    :math:`K^\sigma = \sum_j \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T`. Neurons in planar cells are merged; then
     the neurons are rescaled by :math:`\sqrt{\alpha_j}`, α ≥ 0 with no larger :math:`\sum_j \alpha_j \|w_j\|^2`, found
     along null vectors of
 
     .. math:: \sum_j \alpha_j \left(z_j z_j^T, \sigma(z_j)\sigma(z_j)^T\right) = (K, K^\sigma - \beta^2 1 1^T),
 
     which leaves at most the rank of these atoms: :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` (FL22 Prop 7; r = rank of the
-    layer's inputs, because every z_j lies in their image). The outputs return through the least outgoing weights,
-    whose norm depends on Kᵠ alone (FL22 Prop 3, 8).
+    layer's inputs, because every z_j lies in their image). The least outgoing weights restore the outputs; their norm
+    depends on Kᵠ alone (FL22 Prop 3, 8).
 
-    ``preserve="outputs"`` keeps the outputs only and lowers the norm: silent neurons go, cells merge, and
+    ``preserve="outputs"`` keeps only the outputs and lowers the norm: silent neurons are dropped, cells merged, and
     Carathéodory runs on the contributions :math:`\sigma(z_j) v_j^T` of the least outgoing weights
     :math:`v_j = \Lambda^T \sigma(z_j)`, :math:`\Lambda = (K^\sigma)^+ F`. They lie in
     :math:`\{S\Lambda : S = S^T\}`, so at most :math:`Nq - q(q-1)/2` neurons remain, q = rank Λ ≤ rank F ≤ min(N, k):
     N for scalar outputs, never more than N(N+1)/2. (:math:`B^T S B` is symmetric
-    for a basis B of the image of Λ, which takes q(q − 1)/2 off N q. Beside a free offset the constants cost nothing,
-    and N is N − 1.)
+    for a basis B of the image of Λ, which subtracts q(q − 1)/2 from N q. With a free offset constants cost nothing,
+    and N − 1 replaces N.)
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
 
 
 def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
-    """Yield the layers on the way to the one of :func:`reduce_layer`, each as good as all before it."""
+    """Yield the intermediate layers of :func:`reduce_layer`, each at least as good as all before it."""
     (n, width), m, k = layer.inputs.shape, len(layer), layer.outgoing.shape[1]
     atoms = min(2 * m + 20, n * k if preserve == "outputs" else 2 * n * n)
     needed = 8.0 * (6 * n * (m + width) + 7 * m * atoms + 3 * n * k)
@@ -87,13 +87,13 @@ def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
 def last_in_time(
     smaller: Iterable[Smaller], first: Smaller, time_limit_s: float | None
 ) -> tuple[Smaller, str]:
-    """Return the last of a series, or the last there was time for, and how it ended.
+    """Return the last item of a series, or the last one within the time limit, and how the series ended.
 
     Parameters
     ----------
     smaller : iterable
     first : object
-        Returned where there was time for none.
+        Returned if no item came in time.
     time_limit_s : float or None
 
     Returns
@@ -122,13 +122,13 @@ def last_in_time(
 
 
 def _same_pair(old: HiddenLayer, new: HiddenLayer) -> bool:
-    """Whether K and σ(Z)σ(Z)ᵀ are the same up to rounding."""
+    """Return whether K and σ(Z)σ(Z)ᵀ are the same up to rounding."""
     was, now = old.preactivations, new.preactivations
     return _same_squares(was, now) and _same_squares(old.activate(was), new.activate(now))
 
 
 def _same_squares(was: np.ndarray, now: np.ndarray) -> bool:
-    """Compare A Aᵀ and B Bᵀ, for more rows than columns through the triangle of (A, B): no matrix of N² entries."""
+    """Compare A Aᵀ and B Bᵀ; with more rows than columns use the triangle of (A, B) and no matrix of N² entries."""
     if was.shape[1] + now.shape[1] < len(was):
         upper, count = np.asarray(np.linalg.qr(np.hstack([was, now]), mode="r")), was.shape[1]
         was, now = upper[:, :count], upper[:, count:]
@@ -150,7 +150,7 @@ def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
     if len(layer) == 0:
         return
     z = layer.preactivations
-    size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not blur small ones
+    size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not hide small ones in rounding
     unit = z / np.sqrt(size)
     pairs = np.vstack([_products(part, part, len(layer) + 10) for part in (unit, layer.activate(unit))])
     masses = _vertex(pairs, (layer.incoming**2).sum(axis=1) / size, size)
@@ -197,7 +197,7 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer
     costs = (layer.incoming**2).sum(axis=1) + (layer.outgoing**2).sum(axis=1)
     activations = layer.activations
     moves = layer.offset is not None and layer.free_offset
-    if moves:  # the offset takes up the means at no cost
+    if moves:  # the offset absorbs the means at no cost
         activations = activations - activations.mean(axis=0)
     into, out = np.linalg.norm(activations, axis=0), np.linalg.norm(layer.outgoing, axis=1)
     into, out = np.where(into > 0, into, 1.0), np.where(out > 0, out, 1.0)
@@ -213,7 +213,7 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer
 
 
 def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return α ≥ 0 with Σ α_j start_j atom_j = Σ start_j atom_j on independent atoms, the cost no larger."""
+    """Return α ≥ 0 with Σ α_j start_j atom_j = Σ start_j atom_j on independent atoms, at no larger cost."""
     masses = caratheodory(atoms / costs, costs * start) / costs
     chosen = np.flatnonzero(masses)
     target = atoms @ start
@@ -230,7 +230,7 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray) -> np.ndarr
 def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
     """Return the products a_j b_jᵀ as columns, or ``count`` random functionals (g·a_j)(h·b_j) of them.
 
-    As many as there are columns are injective on their span, almost surely.
+    ``count`` of at least the number of columns makes them injective on the span, almost surely.
     """
     if len(a) * len(b) <= count:
         return (a[:, None] * b[None]).reshape(-1, a.shape[1])
@@ -245,8 +245,8 @@ def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
 def caratheodory(atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Reduce the support of signed weights without changing the output or raising the cost.
 
-    Moves along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
-    vanishes; at most rank(atoms) ≤ N neurons remain (Fisher–Jerome; SP20 after eq. 21). Many columns are taken in
+    Move along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
+    vanishes; at most rank(atoms) ≤ N neurons remain (Fisher–Jerome; SP20 after eq. 21). Many columns are processed in
     batches of at most N/2 more than remain, so that each null space stays small.
 
     Parameters
@@ -278,7 +278,7 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _spend(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """Spend the null vectors of some columns."""
+    """Eliminate masses along the null vectors of some columns."""
     scale = np.linalg.norm(signed, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     null = _null_rows(signed / scale) if signed.size else np.zeros((0, 0))
@@ -286,11 +286,11 @@ def _spend(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
 
 
 def _null_rows(unit: np.ndarray) -> np.ndarray:
-    """Null vectors of unit columns as rows, one for each column that depends on the pivots.
+    """Return null vectors of unit columns as rows, one for each column that depends on the pivots.
 
-    An orthonormal basis of the null space is any rotation of any other, and which one an SVD returns depends on its
-    rounding errors, hence on the processor. This one depends on the order of the columns alone: tilted lengths leave
-    no tie between the pivots.
+    An orthonormal basis of the null space is unique only up to rotation, and the one that an SVD returns depends on
+    rounding errors, hence on the processor. This basis depends only on the order of the columns: slightly different
+    lengths avoid ties between the pivots.
     """
     m = unit.shape[1]
     tilt = 1.0 + np.arange(m, 0, -1) / m
@@ -299,14 +299,14 @@ def _null_rows(unit: np.ndarray) -> np.ndarray:
     null = np.zeros((m - rank, m))
     null[:, pivots[rank:]] = np.eye(m - rank)
     null[:, pivots[:rank]] = -solve_triangular(upper[:rank, :rank], upper[:rank, rank:], check_finite=False).T
-    null = null[np.argsort(pivots[rank:])] * tilt  # beyond the rank the pivots' order is rounding
+    null = null[np.argsort(pivots[rank:])] * tilt  # beyond the rank the order of pivots is due to rounding
     return null / np.linalg.norm(null, axis=1, keepdims=True)
 
 
 def _eliminate(null, masses, costs):
-    """Spend one null vector (row) after the other; each sets one mass to zero and leaves the others' rows.
+    """Use one null vector (row) after the other; each sets one mass to zero and is then eliminated from the others.
 
-    Masses belong to columns of unit length, so that no threshold depends on the units of a column.
+    Masses belong to columns of unit length, so that no threshold depends on the scale of a column.
     """
     masses, alive = masses.copy(), masses > 0
     for pick in range(len(null)):

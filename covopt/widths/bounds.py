@@ -1,4 +1,4 @@
-"""Bounds on the number of neurons of a network of smallest norm through a table."""
+"""Bounds on the number of neurons of networks of smallest norm that interpolate a table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _EXACT_WORK = 60_000  # fraction operations: below a second
 
 
 def rank_at_most(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
-    """Return a number that the rank does not exceed: the rank in rationals, or min(N, k) where that takes long.
+    """Return an upper bound on the rank: the exact rank in rationals, or min(N, k) where that takes long.
 
     Parameters
     ----------
     matrix : ndarray of shape (N, k)
     beside_constants : bool
-        Of the columns modulo the constants.
+        Whether to bound the rank of the columns modulo the constants.
 
     Examples
     --------
@@ -51,17 +51,17 @@ def rank_at_most(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
 
 
 def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
-    """Count triples of neighbouring points off a line that share no interval: each needs a bend of its own.
+    """Count triples of neighbouring points, not on a line, with disjoint intervals: each needs its own bend.
 
     A network on the line with m neurons is piecewise linear with at most m bends. Between the ends of three
     points that lie on no line there is a bend; the open intervals of the triples counted here are disjoint. The
-    test is in rationals. Points count as off a line when no line comes within 1e-9 of max|y| of them, what a network
-    through the points may miss: equally spaced decimals on a line are off it by rounding.
+    test is in rationals. Points count as off a line when no line comes within 1e-9 of max|y| of them, the error
+    allowed to a network through the points: equally spaced decimals on a line are off it by rounding.
 
     Parameters
     ----------
     x : ndarray of shape (N,)
-        Distinct.
+        Distinct numbers.
     targets : ndarray of shape (N, k)
 
     Examples
@@ -116,7 +116,7 @@ COLUMNS = ("kind", "value", "name", "source", "reason")
 
 @dataclass(frozen=True, repr=False)
 class SparsityBounds:
-    """All bounds that apply, the best first within its kind.
+    """All bounds that apply, the best first within each kind.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class SparsityBounds:
         return html_table(rows, head=COLUMNS, caption=repr(self))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each bound; ``to_csv`` and ``to_latex`` write it.
+        """Return one row per bound; ``to_csv`` and ``to_latex`` write it.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class SparsityBounds:
         return pd.DataFrame([dataclasses.astuple(b) for b in self.bounds], columns=list(COLUMNS))
 
     def summary(self) -> str:
-        """Return a table, one bound a line."""
+        """Return a table with one bound per line."""
         lines = [f"{self.lower} ≤ neurons of the sparsest network of smallest norm ≤ {self.upper}"]
         lines += [
             f"  {'≤' if b.kind == 'upper' else '≥'} {b.value:<8} {b.name:<24} {b.source}: {b.reason}"
@@ -180,7 +180,7 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     Y : array_like of shape (N,) or (N, k)
     bias : float
     output_bias : {"none", "penalized", "free"}
-        The output bias is no neuron and is not counted.
+        The output bias is not a neuron and is not counted.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     Raises
     ------
     InputError
-        When the table cannot be used, or an output bias is asked for without a bias.
+        When the table is invalid, or an output bias is requested without a bias.
 
     Notes
     -----
@@ -204,10 +204,10 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
 
     the :math:`q(q-1)/2` because :math:`B^T S B` is symmetric (B a basis of the image of Λ). That is n for one output
     and n(n + 1)/2 at most: half of FL22's N(N + 1), since K enters the cost through one linear functional only. With
-    a free output bias :math:`1^T\Lambda = 0`, everything happens beside the constants, and n becomes n − 1.
+    a free output bias :math:`1^T\Lambda = 0`, everything holds modulo the constants, and n becomes n − 1.
     Where r = 2 two neurons for each of the at most 2n cells are enough for any number of outputs: see
     :func:`covopt.sparsify.layer.merge_planar`. With one output every minimiser merges to one neuron per (cell, sign)
-    (SP20 Lemma 4.5), and silent ones cost without use: 4N − 2 where d = 1, while FL22 Prop 15 counts 4N.
+    (SP20 Lemma 4.5), and silent ones only add to the norm: 4N − 2 where d = 1, while FL22 Prop 15 counts 4N.
 
     Lower bounds hold for every network through the points: its outputs have rank at most the number of neurons, and
     one neuron bends a function on the line at one point. For X = I, no bias and a completely positive Y
@@ -265,7 +265,7 @@ def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
     if data.n_features == 1 and k == 1 and data.bias > 0:
         add(4 * n, "4N", "FL22 Prop 15", f"one input, one output, {kept}")
     if r == 2 and q > 0:
-        active = 2 * n - int(data.bias > 0)  # with a bias the cell where all rows are silent exists
+        active = 2 * n - int(data.bias > 0)  # with a bias there is a cell where all rows are silent
         add(
             2 * active,
             "2·cells",
@@ -303,7 +303,7 @@ def _lower(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
 
 
 def _identity_factor(data: Data, output_bias: str) -> tuple[int, int] | None:
-    """Edges and strictly dominant rows where X = I and Y is a diagonally dominant matrix ≥ 0, else None."""
+    """Return numbers of edges and strictly dominant rows if X = I and Y ≥ 0 is diagonally dominant, else None."""
     X, Y = data.X, data.Y
     n = len(X)
     if data.bias > 0 or output_bias != "none" or X.shape != (n, n) or Y.shape != (n, n):
@@ -311,7 +311,7 @@ def _identity_factor(data: Data, output_bias: str) -> tuple[int, int] | None:
     if not np.array_equal(X, np.eye(n)) or not np.array_equal(Y, Y.T) or (Y < 0).any():
         return None
     beside = np.array([np.sum(np.delete(row, i)) for i, row in enumerate(Y)])
-    # sums of n floats: only what is dominant beyond rounding, or exactly in integers, counts
+    # sums of n floats: a row counts only if it is dominant beyond rounding, or exactly in integers
     exact = bool((np.round(Y) == Y).all() and Y.max(initial=0.0) * n < 2**53)
     slack = 0.0 if exact else gamma(2 * n + 8)
     if (np.diag(Y) < beside * (1.0 + slack)).any():

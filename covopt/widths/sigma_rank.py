@@ -1,4 +1,4 @@
-"""Rank_σ of a pair of covariances, the fewest neurons of a layer that has them, by least squares from many starts."""
+"""Rank_σ of a pair of covariances, the least width of a layer that has them, by least squares from many starts."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS, gamma
 from covopt.limits import HALF
 
-FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these stay zero from then on: minima lie on kinks
+FREEZE = (-1.0, 3e-4, 3e-3, 3e-2)  # entries up to these are fixed at zero: minima lie on kinks
 
 
 def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
-    r"""Return K and :math:`P = K^\sigma - \beta^2 1 1^T` as symmetric arrays, and what the subtraction may have lost.
+    r"""Return K and :math:`P = K^\sigma - \beta^2 1 1^T` as symmetric arrays, and a bound on the subtraction's error.
 
-    K and P are positive semidefinite, P ≥ 0 and P_ii ≤ K_ii, or the pair is outside S. Entries of P up to what was
-    lost, β² being rounded, are set to zero.
+    K and P must be positive semidefinite, P ≥ 0 and P_ii ≤ K_ii, or the pair is outside S. Entries of P up to the
+    error bound, which is due to the rounding of β², are set to zero.
 
     Parameters
     ----------
     K, K_sigma : array_like of shape (N, N)
     bias : float
     tol : float
-        Rounding allowed, against √(K_ii K_jj).
+        Rounding allowed, relative to √(K_ii K_jj).
 
     Raises
     ------
     InputError
-        With the condition that fails and where.
+        With the condition that fails and its position.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, 
     scale = np.where(roots > 0, roots, roots.max(initial=0.0) or 1.0)
     for name, matrix in (("K", first), (named, P)):
         least = float(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0])
-        # what eigenvalues and quotients round comes on top of what the entries may be off by
+        # the rounding of eigenvalues and quotients adds to the errors of the entries
         if least < -len(matrix) * (tol + gamma(8 * (len(matrix) + 8))):
             raise InputError(
                 f"the pair is outside S: {name} is not positive semidefinite; scaled by the diagonal of K its least "
@@ -85,7 +85,7 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, 
 
 
 def pair_residual(Z: np.ndarray, K: np.ndarray, P: np.ndarray) -> float:
-    """Return the largest error of (ZZᵀ, σ(Z)σ(Z)ᵀ), entries against √(K_ii K_jj)."""
+    """Return the largest error of (ZZᵀ, σ(Z)σ(Z)ᵀ), entries relative to √(K_ii K_jj)."""
     roots = np.sqrt(np.maximum(np.diag(K), 0.0))
     roots = np.where(roots > 0, roots, roots.max(initial=0.0) or 1.0)
     active = np.maximum(Z, 0.0)
@@ -104,17 +104,17 @@ def decompose(
     end: float,
     max_iter: int = 300,
 ) -> np.ndarray | None:
-    r"""Look for Z of a given width with :math:`ZZ^T = K`, :math:`\sigma(Z)\sigma(Z)^T = P`.
+    r"""Search for Z of a given width with :math:`ZZ^T = K`, :math:`\sigma(Z)\sigma(Z)^T = P`.
 
     .. math:: \min_Z \|ZZ^T - K\|_F^2 + \|\sigma(Z)\sigma(Z)^T - P\|_F^2
 
-    with K scaled to a unit diagonal. Starts have ZZᵀ = K exactly. Then again with more
-    and more of the small entries at zero, where the minima have their kinks. Heuristic: None proves nothing.
+    with K scaled to a unit diagonal. Starts have ZZᵀ = K exactly. Each descent is repeated with more and more
+    of the small entries fixed at zero, where the minima have their kinks. Heuristic: None proves nothing.
 
     Parameters
     ----------
     K, P : ndarray of shape (N, N)
-        With a positive diagonal of K.
+        K must have a positive diagonal.
     width : int
     n_starts : int
     tol : float
@@ -157,10 +157,10 @@ def decompose(
 def descend(
     unit: np.ndarray, active: np.ndarray, Z: np.ndarray, mask: np.ndarray, max_iter: int
 ) -> np.ndarray:
-    """Return Z moved towards ZZᵀ = K, σ(Z)σ(Z)ᵀ = P by least squares on the entries in the mask, the others zero."""
+    """Move Z towards ZZᵀ = K, σ(Z)σ(Z)ᵀ = P by least squares on the entries in the mask; the others are zero."""
     i, j = np.triu_indices(len(Z))
     rows = np.arange(len(i))
-    missing = max(0, int(mask.sum()) - 2 * len(i))  # MINPACK wants as many errors as unknowns
+    missing = max(0, int(mask.sum()) - 2 * len(i))  # MINPACK needs as many errors as unknowns
 
     def full(z: np.ndarray) -> np.ndarray:
         found = np.zeros_like(Z)
@@ -192,18 +192,18 @@ STARTS = 12  # per width
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SigmaRank(Brief):
-    """A bracket on Rank_σ.
+    """Lower and upper bounds on Rank_σ.
 
     Attributes
     ----------
     lower : int
-        No decomposition has fewer columns.
+        Lower bound on the columns of every decomposition.
     upper : int or None
-        Columns of ``decomposition``; None where none was found: whether the pair lies in S is then undecided.
+        Columns of ``decomposition``; None if none was found: then it is undecided whether the pair lies in S.
     decomposition : ndarray of shape (N, upper) or None
         Z with ZZᵀ = K and σ(Z)σ(Z)ᵀ = Kᵠ − β²11ᵀ up to ``residual``.
     residual : float or None
-        Largest error of an entry, against √(K_ii K_jj).
+        Largest error of an entry, relative to √(K_ii K_jj).
     reasons : tuple of str
         Every bound with its source.
     """
@@ -220,7 +220,7 @@ class SigmaRank(Brief):
         return self.lower == self.upper
 
     def summary(self) -> str:
-        """Return a few lines for people."""
+        """Return a short text summary."""
         if self.upper is None:
             head = f"undecided: no decomposition found; Rank_σ ≥ {self.lower} if the pair lies in S at all"
         else:
@@ -237,7 +237,7 @@ def sigma_rank(
     time_limit_s: float | None = 60.0,
     random_state: int | None = 0,
 ) -> SigmaRank:
-    r"""Bracket the fewest neurons whose covariances are (K, Kᵠ), with a decomposition.
+    r"""Bound the least number of neurons whose covariances are (K, Kᵠ), with a decomposition.
 
     .. math:: \mathrm{Rank}_\sigma(K, K^\sigma) = \min\Big\{m : K = \sum_{j=1}^m z_j z_j^T,\;
               K^\sigma = \sum_{j=1}^m \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T\Big\}
@@ -254,22 +254,22 @@ def sigma_rank(
     bias : float
         β. The default is no bias.
     tol : float
-        What counts as rounding in the entries, against √(K_ii K_jj).
+        Rounding allowed in the entries, relative to √(K_ii K_jj).
     time_limit_s : float, optional
     random_state : int, optional
 
     Returns
     -------
     SigmaRank
-        With ``upper`` None where no decomposition was found within the time. The search is heuristic: that proves
-        nothing, and the pair may lie outside S.
+        ``upper`` is None if no decomposition was found in time. The search is heuristic: this proves nothing, and the
+        pair may lie outside S.
 
     Raises
     ------
     InputError
         For matrices that are not square, symmetric, finite and of one shape, and for a pair that is proved to
         lie outside S: an indefinite matrix, a negative entry of Kᵠ − β²11ᵀ, a diagonal above that of K, one that is
-        not completely positive. :func:`covopt.cone_membership` decides the others, with a certificate either way.
+        not completely positive. :func:`covopt.cone_membership` decides the other cases, with a certificate.
 
     Examples
     --------
@@ -292,11 +292,11 @@ def sigma_rank(
     unit, active = first / np.outer(roots, roots), inner / np.outer(roots, roots)
     rank = rank_bound(SymmetricMatrix(unit), tol)
     reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
-    # points whose activations the subtraction of β² blurs by more than tol bound nothing
+    # points whose activations lose more than tol in the subtraction of β² give no bound
     heard = np.flatnonzero((np.diag(active) > tol) & (tol * np.diag(inner) >= lost))
     low, factor, said = 0, None, "it vanishes"
     if len(heard):
-        # what the subtraction of β² leaves open is passed on as open: tiny, not zero
+        # entries that the subtraction of β² leaves undecided are passed on as tiny, not as zero
         cautious = np.where(np.abs(inner) <= lost, lost, inner)[np.ix_(heard, heard)]
         low, factor, said = _cp_bounds(cautious, tol, HALF * (end - began), random_state)
     reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
@@ -328,7 +328,7 @@ def sigma_rank(
 def _cp_bounds(
     A: np.ndarray, tol: float, time_limit_s: float, random_state: int | None
 ) -> tuple[int, np.ndarray | None, str]:
-    """Return a lower bound on the CP-rank, a factor where one was found, and the reason."""
+    """Return a lower bound on the CP-rank, a factor if one was found, and the reason."""
     roots = np.sqrt(np.diag(A))
     A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
     if support_pattern(A, tol).ambiguous:
