@@ -27,7 +27,7 @@ covopt computes this version; rows within 1e-10 of the hinge, relative to the ne
 a row, or within rounding of it, count as on it (see :func:`on_hinge`).
 
 **Invariances.** ω_b depends only on the activations σ(w·x̃_i), so with a bias the minimal cost does not change under
-x ↦ Mx + t for any invertible M, nor with β. The exact potential depends on |x̃|: rotations keep it, not translations.
+x ↦ Mx + t for any invertible M, nor with β. The exact potential uses |x̃|: rotations leave it, translations do not.
 
 **Undetermined parameters.** Both depend on a neuron only through its activations. Where the active rows have rank
 below D, many w have the same activations; :meth:`LabelNoise.undetermined` returns the dimension of that set.

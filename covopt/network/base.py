@@ -78,7 +78,7 @@ class Network:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
 
         The hidden layers are reduced one after the other, each on the representation that the layers before it give:
-        its neurons are rescaled or merged and the next layer's weights are adapted, whose pre-activations stay.
+        its neurons are rescaled or merged, and the next layer's weights adapted so that its pre-activations stay.
         See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
 
         Parameters
