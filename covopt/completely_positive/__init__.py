@@ -1,1 +1,1 @@
-"""Completely positive matrices: bounds on the CP-rank, factorisations, the certificate."""
+"""Completely positive matrices: bounds on the CP-rank, nonnegative factorisations and certificates."""

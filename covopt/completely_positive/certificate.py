@@ -1,4 +1,4 @@
-"""The answer of ``cp_rank``: the matrix and reasons that bracket its CP-rank, their file, and the checker of both."""
+"""The result of ``cp_rank``: a matrix with reasons that bound its CP-rank, the file format, and the checker."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from covopt.files.schema import CP_RANK, check_content, fractions, numbers, show
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
-REASONS = (lower, moments, face, upper, exclusion)  # each registers the kinds that it finds
+REASONS = (lower, moments, face, upper, exclusion)  # each module registers its kinds of reasons
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CPRankCertificate(Brief, Saved):
-    r"""A bracket on the CP-rank with its proof: all that is claimed follows from the reasons.
+    r"""Lower and upper bounds on the CP-rank with their proof: every claim follows from the reasons.
 
     .. math::
 
@@ -36,9 +36,9 @@ class CPRankCertificate(Brief, Saved):
     ----------
     matrix : SymmetricMatrix
     tol : float
-        What counts as rounding where the entries are floats.
+        Relative tolerance for entries that are floats.
     reasons : tuple of Reason
-        Component by component of the support graph, over which the CP-rank adds up.
+        Grouped by connected components of the support graph; the CP-rank is the sum over components.
     notes : tuple of str
     time_s : float
     """
@@ -50,7 +50,7 @@ class CPRankCertificate(Brief, Saved):
     time_s: float = 0.0
 
     def by_component(self) -> dict[tuple[int, ...], list[Reason]]:
-        """Return the reasons by the vertices that they speak about."""
+        """Return the reasons of each component, keyed by its vertices."""
         groups: dict[tuple[int, ...], list[Reason]] = {}
         for reason in self.reasons:
             groups.setdefault(reason.vertices, []).append(reason)
@@ -58,7 +58,7 @@ class CPRankCertificate(Brief, Saved):
 
     @property
     def status(self) -> CPStatus:
-        """What is known."""
+        """Whether the CP-rank is exact, bracketed or undecided, or the matrix not completely positive."""
         if any(reason.side == "not_cp" for reason in self.reasons):
             return CPStatus.NOT_CP
         if self.upper is None:
@@ -67,27 +67,27 @@ class CPRankCertificate(Brief, Saved):
 
     @property
     def lower(self) -> int | None:
-        """No factor has fewer rows; None where there is no factor at all."""
+        """Lower bound on the CP-rank; None if the matrix is not completely positive."""
         if any(reason.side == "not_cp" for reason in self.reasons):
             return None
         return sum(bracket_of(reasons)[0] for reasons in self.by_component().values())
 
     @property
     def upper(self) -> int | None:
-        """Some factor has no more rows; None where that is not known. Of exact entries: proved for A itself."""
+        """Upper bound on the CP-rank; None if none is known. For exact entries it is proved for A itself."""
         return self._fewest("upper")
 
     @property
     def upper_numerical(self) -> int | None:
-        """Rows of a numerical factor with fewer rows than are proved to do; None where there is none.
+        """Rows of a numerical factor that has fewer rows than ``upper``; None if there is none.
 
-        BᵀB is A within the tolerance, which says nothing about A itself: a matrix nearby may have a smaller CP-rank.
+        BᵀB is A within the tolerance. That does not bound the CP-rank of A: a nearby matrix may have a smaller one.
         """
         found = any(reason.side == "approximate" for reason in self.reasons)
         return self._fewest("upper", "approximate") if found else None
 
     def _fewest(self, *sides: str) -> int | None:
-        """Add up over the components the fewest rows that reasons of these sides speak of."""
+        """Return the sum over the components of the least value among the reasons of these sides."""
         total = 0
         for reasons in self.by_component().values():
             known = [r.value for r in reasons if r.side in sides and r.value is not None]
@@ -103,7 +103,7 @@ class CPRankCertificate(Brief, Saved):
 
     @property
     def factor(self) -> np.ndarray | None:
-        """B with A = BᵀB within the tolerance and the fewest rows that are known; None where a component has none."""
+        """B with A = BᵀB within the tolerance and the fewest known rows; None if a component has no factor."""
         parts = []
         for vertices, reasons in self.by_component().items():
             rows = min((r.rows for r in reasons if r.rows is not None), key=len, default=None)
@@ -120,7 +120,7 @@ class CPRankCertificate(Brief, Saved):
         return None if self.factor is None else residual_of(self.matrix.values, self.factor)
 
     def summary(self) -> str:
-        """Return a few lines for people; components that are alike are counted, not repeated."""
+        """Return a readable summary; identical components are counted, not repeated."""
         kind = "exact entries" if self.matrix.exact is not None else f"floats, rounding up to {self.tol:g}"
         if self.matrix.graph is not None:
             kind = f"EᵀE of a graph with {counted(self.matrix.graph.number_of_edges(), 'edge')}"
@@ -181,7 +181,7 @@ class CPRankCertificate(Brief, Saved):
     @classmethod
     @damaged("the CP-rank certificate")
     def from_dict(cls, content: dict[str, Any]) -> CPRankCertificate:
-        """Inverse of :meth:`to_dict`; checks only the shape of the content (see ``verify``).
+        """Read what :meth:`to_dict` wrote; checks only the form of the content (see ``verify``).
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class CPRankCertificate(Brief, Saved):
         Raises
         ------
         SolutionFileError
-            Where the content is something else, of another schema, or contradicts itself.
+            If the content is not a certificate, has another schema, or contradicts itself.
         """
         check_format(content, FORMAT)
         check_content(content, CP_RANK)
@@ -214,7 +214,7 @@ class CPRankCertificate(Brief, Saved):
             _reasons(content["readings"][0], len(values)),
             tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
         )  # fmt: skip
-        # files of before 0.2 have no numerical bound
+        # files from before version 0.2 have no numerical bound
         for name, value in certificate._claims().items():
             if content.get(name) != value:
                 raise ValueError(f"{name} is {shown(content.get(name))}, the reasons say {value}")
@@ -222,7 +222,7 @@ class CPRankCertificate(Brief, Saved):
 
 
 def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:
-    """Return the reasons of a file; the sentences are not read. Files of before 0.3 keep one factor for all."""
+    """Return the reasons of a file, ignoring their sentences. Files from before 0.3 have one common factor."""
     found, factor = [], reading.get("factor")
     for part in reading["reasons"]:
         vertices, data = list(part["vertices"]), part["data"]
@@ -237,7 +237,7 @@ def _reasons(reading: dict[str, Any], n: int) -> tuple[Reason, ...]:
 
 # ------------------------------------------------------------------ the checker
 def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> list[Check]:
-    """Check a CP-rank certificate: nothing in it is believed but the matrix.
+    """Check a CP-rank certificate by recomputing every claim from the matrix alone.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     Returns
     -------
     list of Check
-        The matrix, that the reasons speak about its components, and every reason. The bracket is what they say.
+        Checks of the matrix, of the components that the reasons refer to, and of every reason. The bounds follow.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
         return checks
     for vertices, reasons in groups.items():
         part, shown_cp = matrix.part(vertices), False
-        # theorems about completely positive matrices come last: something else may have to show that this is one
+        # theorems come last: they may need another reason to prove that the matrix is completely positive
         for reason in sorted(reasons, key=lambda r: r.method == "theorem"):
             checks.append(_recheck(part, reason, Known(tol, shown_cp)))
             shown_cp |= checks[-1].ok and reason.side == "upper"
@@ -292,7 +292,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
 
 
 def _checked(matrix: SymmetricMatrix, tol: float) -> SymmetricMatrix:
-    """Return the matrix that the reasons are about."""
+    """Return the matrix that the reasons refer to."""
     found = symmetric(matrix.values, matrix.exact)
     if not 0 < tol <= NEAR:
         raise ValueError(f"the tolerance {tol!r} is not between 0 and {NEAR:g}")
@@ -302,7 +302,7 @@ def _checked(matrix: SymmetricMatrix, tol: float) -> SymmetricMatrix:
 
 
 def _recheck(part: SymmetricMatrix, reason: Reason, known: Known) -> Check:
-    """Recompute one reason; whatever goes wrong with its data is a failure of the claim."""
+    """Recompute one reason; any error in its data makes the check fail."""
     kind = KINDS.get((reason.side, reason.method))
     if kind is None:
         return Check(reason.method, False, "unknown reason")

@@ -1,11 +1,11 @@
 r"""Factors with at most one row per edge, from the comparison matrix M = 2 diag(A) − A.
 
 If M is positive semidefinite some positive d makes DAD diagonally dominant (M is a possibly singular M-matrix), and
-A is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here nothing is
-left over: an edge ij takes a_ij d_j/d_i of a_ii and a_ij d_i/d_j of a_jj, one edge pq of a loop t times as much of
-a_pp and 1/t of a_qq. With t the off-diagonal part grows until M d = 0: where d_p = 1, the other rows give d as
-d⁰ + d¹/t, and row p is a quadratic equation for t. So a connected graph that is no tree needs \|E\| rows. A tree,
-without a loop, has what is left at one vertex as a row of its own, and needs rank A of them.
+A is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here the diagonal
+is used up by the edges: edge ij takes a_ij d_j/d_i of a_ii and a_ij d_i/d_j of a_jj, except that one edge pq of a
+cycle takes t times as much of a_pp and 1/t of a_qq. t is increased until M d = 0: with d_p = 1, the other rows give d
+as d⁰ + d¹/t, and row p is a quadratic equation for t. So a connected graph with a cycle needs \|E\| rows. In a tree
+the remainder of the diagonal is collected at one vertex, as a row of its own, and rank A rows are needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from covopt.exact.rank import FOUND, NEAR
 
 
 def comparison_matrix(A: np.ndarray) -> np.ndarray:
-    """Return M: the diagonal of A, and minus the absolute value of everything else.
+    """Return the comparison matrix M: the diagonal of A, and minus the absolute values of all other entries.
 
     Examples
     --------
@@ -62,15 +62,15 @@ def dominance_factor(A: np.ndarray, tol: float = FOUND, *, drop: float | None = 
     A : ndarray of shape (n, n)
         Entrywise nonnegative, positive diagonal, connected support graph.
     tol : float
-        Smallest eigenvalue of the scaled comparison matrix that still counts as 0.
+        Eigenvalues of the scaled comparison matrix down to −tol count as 0.
     drop : float, optional
-        What may be left of a tree's last diagonal entry, relative, without a row of its own; by default ``tol``.
+        Relative remainder of a tree's last diagonal entry up to which it gets no row of its own; default ``tol``.
 
     Returns
     -------
     ndarray of shape (m, n) or None
-        m = \|E\| where the graph has a cycle; n (or n − 1 where A is singular) for a tree. None where the comparison
-        matrix has a negative eigenvalue, or where entries of very different size defeat double precision.
+        m = \|E\| if the graph has a cycle; n (or n − 1 if A is singular) for a tree. None if the comparison matrix
+        has a negative eigenvalue, or if entries of very different size exceed double precision.
 
     References
     ----------
@@ -94,16 +94,16 @@ def dominance_factor(A: np.ndarray, tol: float = FOUND, *, drop: float | None = 
     size = np.abs(vectors[:, 0])
     edges = list(support_pattern(unit, 0.0).edges)
     loops = set(edges) - {tuple(sorted(edge)) for edge in nx.bridges(nx.Graph(edges))} if edges else set()
-    # p where the vector is large, so that the others are well determined by it; of a tree p = q
+    # choose p with a large entry, so that the other entries are well conditioned; for a tree p = q
     top = int(size.argmax())
     ends = [end for edge in loops for end in (edge, edge[::-1])]
     p, q = max(ends, key=lambda end: size[end[0]], default=(top, top))
     rest, M = np.delete(np.arange(n), p), comparison_matrix(unit)
     right = np.column_stack([unit[:, p], np.zeros(n)])
-    right[q] = right[q, ::-1]  # what q takes is over t
+    right[q] = right[q, ::-1]  # the share of q has the factor 1/t
     d = np.zeros((n, 2))
     d[p, 0] = 1.0
-    with np.errstate(all="ignore"):  # entries too far apart for double precision: seen below
+    with np.errstate(all="ignore"):  # entries of very different size may overflow; detected below
         d[rest] = _solved_twice(M[np.ix_(rest, rest)], right[rest])
         # unit_pq t (d⁰_q + d¹_q / t) − M_p (d⁰ + d¹ / t) = 0, without q in M_p
         b, c = unit[p, q] * np.array([d[q, 1], 0.0]) - np.where(np.arange(n) == q, 0.0, M[p]) @ d
@@ -127,7 +127,7 @@ def dominance_factor(A: np.ndarray, tol: float = FOUND, *, drop: float | None = 
 
 
 def _solved_twice(M: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve by elimination and one step of refinement, which makes every equation small against its own terms."""
+    """Solve by elimination with one step of refinement, which makes each residual small relative to its terms."""
     if not len(M):
         return right
     with warnings.catch_warnings():
@@ -138,9 +138,9 @@ def _solved_twice(M: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
-    """Return d > 0 with Md ≥ 0 exactly, M the comparison matrix; None where there is none, or none was found.
+    """Return d > 0 with Md ≥ 0 exactly, M the comparison matrix; None if none exists or none was found.
 
-    Up to 40 rows it is found where it exists: M is then an M-matrix, and d solves Md = 1, or Md = 0 where it is
+    Up to 40 rows d is found whenever it exists: M is then an M-matrix, and d solves Md = 1, or Md = 0 if M is
     singular.
 
     Parameters
@@ -158,7 +158,7 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
     if min(matrix.slacks()) >= 0:
         return [Fraction(1)] * n
     roots = np.sqrt(np.diag(matrix.values))
-    with np.errstate(all="ignore"):  # of a singular matrix
+    with np.errstate(all="ignore"):  # the matrix may be singular
         d = _solved_twice(comparison_matrix(matrix.values / roots / roots[:, None]), np.ones(n)) / roots
     found = [Fraction(x) for x in np.where(np.isfinite(d), d, 0.0).tolist()]
     if dominance_rows(matrix, found) is not None:
@@ -167,7 +167,7 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
 
 
 def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
-    """Solve Md = 1, or Md = 0 where M has a kernel of dimension one."""
+    """Solve Md = 1, or Md = 0 if M has a kernel of dimension one."""
     n = len(matrix)
     comparison = comparison_matrix(matrix.fractions())
     reduced, pivots = row_reduce(np.column_stack([comparison, np.ones(n, dtype=int)]).tolist(), n)
@@ -181,7 +181,7 @@ def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
 
 
 def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None:
-    r"""Return how many rows do where d > 0 and Md ≥ 0: \|E\|, or for a tree n, and n − 1 where Md = 0.
+    r"""Return the number of rows that d > 0 with Md ≥ 0 proves: \|E\|; for a tree n, or n − 1 if Md = 0.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None
     Returns
     -------
     int or None
-        None where d proves nothing.
+        None if d does not satisfy the conditions.
 
     Examples
     --------

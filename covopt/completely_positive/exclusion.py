@@ -1,8 +1,8 @@
-"""Why a matrix is not completely positive, each reason with numbers that anybody can check without rounding.
+"""Proofs that a matrix is not completely positive, each checked in exact arithmetic.
 
-Among them copositive matrices, in exact arithmetic: the decision, a witness against it, and all zeros of the form.
-S is copositive where xᵀSx ≥ 0 for all x ≥ 0. Both questions are answered by one walk over the 2ⁿ − 1 principal
-submatrices S_σ, with integers only.
+One of them is a copositive matrix S: xᵀSx ≥ 0 for all x ≥ 0. This module decides copositivity exactly, with a witness
+x if S is not copositive and all zeros of the form if it is. Both follow from one enumeration of the 2ⁿ − 1 principal
+submatrices S_σ, in integers.
 
 - S is NOT copositive exactly when some S_σ is nonsingular with x = −S_σ⁻¹1 > 0. Take a smallest σ on which the form
   takes a negative value. Its minimum over the simplex of σ lies inside (smaller supports have none), so S_σx = m1
@@ -33,19 +33,19 @@ from covopt.exact.rank import FOUND, NEAR
 from covopt.files.schema import fractions
 
 MAX_ORDER = 16
-CERTIFIED_ORDER = 12  # of certificates: 2¹² submatrices take seconds, 2¹⁶ minutes
+CERTIFIED_ORDER = 12  # largest order in certificates: 2¹² submatrices take seconds, 2¹⁶ minutes
 
 
 @dataclass(frozen=True)
 class CopositiveScan:
-    """What the walk over all principal submatrices found.
+    """Result of the enumeration of all principal submatrices.
 
     Attributes
     ----------
     witness : tuple of Fraction, or None
-        x ≥ 0 with xᵀSx < 0 where S is not copositive.
+        x ≥ 0 with xᵀSx < 0 if S is not copositive, else None.
     zeros : tuple of tuple of int
-        The minimal zeros as coprime integer vectors, where S is copositive.
+        The minimal zeros as coprime integer vectors, if S is copositive.
     isolated : bool
         Whether S is copositive and every zero is a multiple of a minimal one.
     """
@@ -56,7 +56,7 @@ class CopositiveScan:
 
     @property
     def copositive(self) -> bool:
-        """Whether there is no witness against it."""
+        """Whether S is copositive."""
         return self.witness is None
 
 
@@ -79,9 +79,9 @@ def scan_copositive(S: Any) -> CopositiveScan:
     Raises
     ------
     InputError
-        Not square, not symmetric, or not finite.
+        If S is not square, symmetric and finite.
     BudgetError
-        n > 16: the walk visits 2ⁿ submatrices.
+        If n > 16: 2ⁿ submatrices are enumerated.
 
     References
     ----------
@@ -141,9 +141,9 @@ def is_copositive_exact(S: Any) -> bool:
     Raises
     ------
     InputError
-        Not square, not symmetric, or not finite.
+        If S is not square, symmetric and finite.
     BudgetError
-        n > 16.
+        If n > 16.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def is_copositive_exact(S: Any) -> bool:
 
 
 def negative_entry(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
-    """Return the most negative entry where it is no rounding: BᵀB with B ≥ 0 has none.
+    """Return the most negative entry if it exceeds rounding: BᵀB with B ≥ 0 has no negative entry.
 
     Parameters
     ----------
@@ -186,8 +186,8 @@ def negative_entry(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None
 def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
     """Return v with vᵀAv < 0: BᵀB is positive semidefinite.
 
-    Exact entries: v is exact too. Floats: vᵀAv < −tol·(Σ|v_i|√a_ii)², so that no matrix within the tolerance is
-    positive semidefinite either.
+    For exact entries v is exact. For floats vᵀAv < −tol·(Σ|v_i|√a_ii)², so that no matrix within the tolerance is
+    positive semidefinite.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason |
     A = matrix.values
     diagonal = np.diag(A)
     for i, j in np.argwhere((A > 0) & (diagonal <= 0)[:, None] & ~np.eye(len(A), dtype=bool))[:1].tolist():
-        vector = [Fraction(0)] * len(A)  # −2 x a_ij + a_jj for a_ii = 0
+        vector = [Fraction(0)] * len(A)  # vᵀAv = −2 x a_ij + a_jj for a_ii = 0
         vector[i], vector[j] = 1 + Fraction(max(0.0, diagonal[j])) / Fraction(A[i, j]), Fraction(-1)
         return _direction("eigenvalue", vector)
     if matrix.graph is not None:
@@ -215,7 +215,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason |
 def indefinite_comparison(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason | None:
     """Return v with vᵀMv < 0 for the comparison matrix M of a triangle-free A: then A is not completely positive.
 
-    With two entries a row at most, flipping one of them turns a factor of A into one of M.
+    The rows of a factor have at most two positive entries; flipping the sign of one turns it into a factor of M.
 
     Parameters
     ----------
@@ -231,14 +231,14 @@ def indefinite_comparison(matrix: SymmetricMatrix, tol: float = FOUND) -> Reason
     >>> indefinite_comparison(read_matrix(A)).method
     'comparison'
     """
-    # every EᵀE has a dominant diagonal; floats could not tell where the graph is a tree, and M singular
+    # every EᵀE is diagonally dominant; for a tree M is singular, which floating point cannot decide
     if matrix.exact is not None and min(matrix.slacks()) >= 0:
         return None
     return _negative(comparison_of(matrix), "comparison", tol)
 
 
 def _negative(matrix: SymmetricMatrix, method: str, tol: float) -> Reason | None:
-    """Return v with vᵀAv < 0 where a float eigenvector, rounded, or elimination in fractions shows one."""
+    """Return v with vᵀAv < 0 from a rounded eigenvector or from exact elimination; None if neither gives one."""
     n, alive = len(matrix), np.flatnonzero(np.diag(matrix.values) > 0)
     if not len(alive):
         return None
@@ -257,7 +257,7 @@ def _negative(matrix: SymmetricMatrix, method: str, tol: float) -> Reason | None
 
 
 def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
-    """Return the comparison matrix, exact where the matrix is.
+    """Return the comparison matrix, exact if the matrix is exact.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
 
 
 def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float = FOUND) -> bool:
-    """Whether vᵀAv < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
+    """Return whether vᵀAv < 0 in exact arithmetic; for floats, for every matrix within the tolerance.
 
     Parameters
     ----------
@@ -289,13 +289,13 @@ def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float 
 
 
 def separated(matrix: SymmetricMatrix, S: Any, tol: float = FOUND) -> bool:
-    """Whether ⟨A, S⟩ < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
+    """Return whether ⟨A, S⟩ < 0 in exact arithmetic; for floats, for every matrix within the tolerance.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
     S : sequence of sequences of int or Fraction
-        Symmetric. That it is copositive has to be checked elsewhere.
+        Symmetric. Copositivity is not checked here.
     tol : float
 
     Examples
@@ -305,7 +305,7 @@ def separated(matrix: SymmetricMatrix, S: Any, tol: float = FOUND) -> bool:
     True
     """
     roots = np.sqrt(np.maximum(np.diag(matrix.values), 0.0))
-    # from above: the margin of a tolerance is not to be rounded down
+    # rounded up, as the margin must cover the tolerance
     reach = SymmetricMatrix(np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)[None]).fractions()[0]
     table = np.array(S, dtype=object)
     margin = 0 if matrix.exact is not None else Fraction(tol) * (np.abs(table) * np.outer(reach, reach)).sum()
@@ -320,7 +320,7 @@ def _direction(method: str, vector: Sequence[Fraction]) -> Reason:
 
 @register("not_cp", "entry", lambda r: f"A[{r.number('row')}, {r.number('column')}] is negative")
 def check_entry(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Look for a negative entry again."""
+    """Check that the matrix has a negative entry."""
     found = negative_entry(part, known.tol)
     return found is not None, "no negative entry" if found is None else found.text
 
@@ -328,7 +328,7 @@ def check_entry(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bo
 @register("not_cp", "eigenvalue", "vᵀAv < 0 for a rational v: a negative eigenvalue")
 @register("not_cp", "comparison", "its graph has no triangle, and vᵀMv < 0 for its comparison matrix M")
 def check_direction(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Recompute vᵀAv, or vᵀMv, and look for triangles then."""
+    """Recompute vᵀAv; or vᵀMv, and check that the graph has no triangles."""
     vector, of_comparison = fractions(reason.data["vector"]), reason.method == "comparison"
     if of_comparison and not is_triangle_free(support_pattern(part.values, 0.0).edges):
         return False, "the support graph has a triangle"
@@ -339,7 +339,7 @@ def check_direction(part: SymmetricMatrix, reason: Reason, known: Known) -> tupl
 
 @register("not_cp", "copositive", "⟨A, S⟩ < 0 for a copositive integer matrix S, checked in integers")
 def check_copositive(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
-    """Decide copositivity again, and recompute ⟨A, S⟩."""
+    """Decide copositivity of S again, and recompute ⟨A, S⟩."""
     if len(part) > CERTIFIED_ORDER:
         return False, f"{len(part)} rows; copositive matrices of at most {CERTIFIED_ORDER} are checked"
     S = [[int(entry) for entry in row] for row in reason.data["S"]]

@@ -1,11 +1,11 @@
-"""The face certificate: the CP-rank of a matrix on the boundary of the completely positive cone, exactly.
+"""The face certificate: the exact CP-rank of a matrix on the boundary of the completely positive cone.
 
-A copositive S with ⟨A, S⟩ = 0 leaves no choice: in A = Σ bbᵀ with b ≥ 0 the terms bᵀSb ≥ 0 add up to zero, so every
-row b of every factor is a zero of S. Where the zeros of S are finitely many rays, the CP-rank is the fewest of them
-whose rank-one matrices hold A in their conic hull, a finite question. And ⟨A, S⟩ < 0 proves that there is no factor.
+Let S be copositive with ⟨A, S⟩ = 0. In A = Σ bbᵀ with b ≥ 0 the terms bᵀSb ≥ 0 sum to zero, so every row b of every
+factor is a zero of S. If the zeros of S are finitely many rays, the CP-rank is the least number of them whose
+rank-one matrices have A in their conic hull: a finite problem. And ⟨A, S⟩ < 0 proves that there is no factor.
 
-S is found by a semidefinite program and then replaced by an integer matrix; all that is claimed about it,
-copositivity, zeros, the count, is decided in rational arithmetic.
+S is found by a semidefinite program and then replaced by an integer matrix; its copositivity, its zeros and the
+number of rows are decided in rational arithmetic.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
 @dataclass(frozen=True)
 class FaceCertificate:
-    """A proof of the CP-rank by a face of the completely positive cone; all of it exact.
+    """An exact proof of the CP-rank by a face of the completely positive cone.
 
     Attributes
     ----------
     S : tuple of tuple of int
-        Copositive, ⟨A, S⟩ = 0.
+        Copositive matrix with ⟨A, S⟩ = 0.
     zeros : tuple of tuple of int
         All zeros of S up to scaling; they are isolated.
     weights : tuple of Fraction
-        Σ_k w_k u_k u_kᵀ = A over the zeros u_k.
+        Weights with Σ_k w_k u_k u_kᵀ = A over the zeros u_k.
     lower : int
-        At least so many of them are needed: ``upper``, but where there are very many ways to write A.
+        Lower bound on the number of zeros needed; equal to ``upper`` unless A has very many representations.
     """
 
     S: tuple[tuple[int, ...], ...]
@@ -60,7 +60,7 @@ class FaceCertificate:
 
     @property
     def upper(self) -> int:
-        """How many weights are positive."""
+        """Number of positive weights."""
         return sum(w > 0 for w in self.weights)
 
     @property
@@ -84,12 +84,12 @@ class FaceCertificate:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> FaceCertificate:
-        """Inverse of :meth:`to_dict`; nothing is checked beyond types.
+        """Read what :meth:`to_dict` wrote; only types are checked.
 
         Raises
         ------
         InputError
-            A field is missing or is of another type.
+            If a field is missing or has the wrong type.
         """
         try:
             return cls(
@@ -117,13 +117,13 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     A : array_like of shape (n, n)
         Symmetric, positive diagonal, n ≤ 16. Integers or fractions: floats are taken as the fractions they store.
     time_limit_s : float, optional
-        For each call of the semidefinite solver.
+        Time limit for each call of the semidefinite solver.
 
     Returns
     -------
     FaceCertificate or None
-        None where no certificate was found: A lies off the boundary, the zeros of S are not isolated or not
-        rational. The log (level INFO) says which. None proves nothing.
+        None if no certificate was found: A is not on the boundary, or the zeros of S are not isolated or not
+        rational. The log (level INFO) states which. None proves nothing.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     References
     ----------
     Bomze, Schachinger, Ullrich, From seven to eleven, Linear Algebra Appl. 459 (2014):
-    there the zeros of a copositive matrix come first, and A is built on them.
+    they start from the zeros of a copositive matrix and construct A from them.
 
     Examples
     --------
@@ -173,13 +173,13 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     A : array_like of shape (n, n)
         Symmetric, positive diagonal, n ≤ 16.
     time_limit_s : float, optional
-        For each call of the semidefinite solver.
+        Time limit for each call of the semidefinite solver.
 
     Returns
     -------
     list of list of int, or None
-        S, small integers first; copositivity and sign are checked exactly. None where Parrilo's cone K¹ holds no such
-        matrix (A may be completely positive or not) or the search failed.
+        S, with small integers if possible; copositivity and sign are checked exactly. None if Parrilo's cone K¹
+        contains no such matrix (A may be completely positive or not) or the search failed.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
         return None
     goal = float(np.sum(point.S * matrix.values))
     for scale in ROUNDING_SCALES:
-        # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
+        # rounding to nearest gives smaller integers; rounding up preserves copositivity
         for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + NEAR))):
             whole = rounded.astype(np.int64).astype(object)
             below = inner(matrix.fractions(), whole) < Fraction(scale * goal) / 4
@@ -230,7 +230,7 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     Returns
     -------
     list of str
-        The claims that do not hold; empty where the certificate is valid.
+        The claims that do not hold; empty if the certificate is valid.
 
     Raises
     ------

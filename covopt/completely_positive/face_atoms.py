@@ -1,4 +1,4 @@
-"""The fewest of given rank-one matrices uuᵀ whose conic hull holds A, in exact arithmetic."""
+"""The least number of given rank-one matrices uuᵀ whose conic hull contains A, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Atoms = Sequence[Sequence[int]]
 
 
 def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> list[Fraction] | None:
-    r"""Write a matrix over few of the atoms.
+    r"""Write a matrix as a conic combination of few atoms.
 
     .. math::
 
         \min\ |\{k : w_k > 0\}| \quad\text{s.t.}\quad \sum_k w_k u_k u_k^\top = A,\quad w \ge 0
 
-    A mixed-integer program proposes a support, and the weights on it are solved exactly; how few they can be bounds
-    :func:`atoms_needed`.
+    A mixed-integer program proposes a support, and the weights on it are solved for exactly. :func:`atoms_needed`
+    gives the lower bound.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
     atoms : sequence of sequence of int
         The vectors u ≥ 0.
     time_limit_s : float, optional
-        For the mixed-integer program, 20 s at most.
+        Time limit of the mixed-integer program; at most 20 s.
 
     Returns
     -------
     list of Fraction, or None
-        One weight for each atom. None where A is not in the conic hull, or no exact solution was found on the
-        proposed support.
+        One weight for each atom. None if A is not in the conic hull, or if the proposed support has no exact
+        solution.
 
     Examples
     --------
@@ -66,15 +66,15 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
 
 
 def atoms_needed(A: Matrix, atoms: Atoms) -> int:
-    r"""Return a number of atoms that no solution undercuts, proved in rational arithmetic.
+    r"""Return a lower bound on the number of atoms of any solution, proved in rational arithmetic.
 
     .. math::
 
         |\{k : w_k > 0\}| \ge |F| + \Big\lceil \min \sum_{k \notin F} w_k / \bar w_k \Big\rceil, \qquad
         F = \{k : \min w_k > 0\}, \quad \bar w_k = \max w_k
 
-    over the polytope of solutions. The minima and maxima are linear programs, each replaced by the exact value of a
-    dual point that is exactly feasible.
+    over the polytope of solutions. The minima and maxima are linear programs, each bounded by the exact value of an
+    exactly feasible dual point.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     Returns
     -------
     int
-        0 where A is no combination of them at all.
+        0 if A is no combination of the atoms.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     trace = sum(A[i][i] for i in range(len(A)))
 
     def at_least(costs: np.ndarray) -> Fraction:
-        """Bound min Σ c_k w_k below: Y with u_kᵀYu_k ≤ c_k gives ⟨A, Y⟩; a multiple of I repairs the solver's."""
+        """Return ⟨A, Y⟩ ≤ min Σ c_k w_k; a multiple of I makes the solver's Y feasible: u_kᵀYu_k ≤ c_k."""
         found = linprog(-goal, A_ub=numbers.T, b_ub=costs.astype(float), bounds=(None, None), method="highs")
         Y = np.array([Fraction(float(y)) for y in (0 * goal if found.x is None else found.x)], dtype=object)
         return target @ Y - max((Y @ table - costs) / sizes) * trace
@@ -119,7 +119,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
 
 
 def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
-    """Return some w with Σ w_k u_k u_kᵀ = A, of any sign, and in how many directions it may move."""
+    """Return some w of any sign with Σ w_k u_k u_kᵀ = A, and the dimension of the solution space."""
     m = len(atoms)
     if not m:
         return None
@@ -133,7 +133,7 @@ def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
 
 
 def _table(A: Matrix, atoms: Atoms) -> tuple[np.ndarray, np.ndarray]:
-    """Return the equations Σ_k w_k u_ki u_kj = A_ij, i ≤ j."""
+    """Return the matrix and right-hand side of Σ_k w_k u_ki u_kj = A_ij, i ≤ j."""
     i, j = np.triu_indices(len(A))
     U = np.array(atoms, dtype=object)
     return (U[:, i] * U[:, j]).T, np.array(A, dtype=object)[i, j]
@@ -148,7 +148,7 @@ def _most(A: Matrix, u: Sequence[int]) -> Fraction:
 def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]:
     table, target = (part.astype(float) for part in _table(A, atoms))
     m, sizes = len(atoms), np.maximum(target, np.finfo(float).tiny)
-    # in units of its cap every weight lies in [0, 1], and w ≤ z switches it
+    # weights relative to their maxima lie in [0, 1], with w ≤ z for binary z
     scaled = np.hstack([table * [float(_most(A, u)) for u in atoms], np.zeros((len(table), m))])
     equal = LinearConstraint(scaled / sizes[:, None], target / sizes, target / sizes)
     switch = LinearConstraint(np.hstack([np.eye(m), -np.eye(m)]), -np.inf, 0)

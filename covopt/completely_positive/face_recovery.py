@@ -1,9 +1,9 @@
-"""From the least ⟨A, S⟩ over Parrilo's cone to an exact integer matrix: sharpen the zeros, name them, solve for S.
+"""Recover an exact integer matrix S from the minimiser of ⟨A, S⟩ over Parrilo's cone, by way of its zeros.
 
-Parrilo's cone K¹ holds the S for which (Σ x_i²)·Σ_ij S_ij x_i² x_j² is a sum of squares. K¹ ⊂ copositive, and for
-n = 5 every copositive matrix of unit diagonal is in it. It changes under diagonal scaling, so the scaling is repeated
-until S has a unit diagonal (Dickinson, Dür, Gijben, Hildebrand, Optim. Lett. 7, 2013). What the program finds
-is a hint for the exact steps, never a claim.
+Parrilo's cone K¹ is the set of S for which (Σ x_i²)·Σ_ij S_ij x_i² x_j² is a sum of squares. Its elements are
+copositive, and for n = 5 it contains every copositive matrix of unit diagonal. It is not invariant under diagonal
+scaling, so the scaling is repeated until S has a unit diagonal (Dickinson, Dür, Gijben, Hildebrand, Optim. Lett. 7,
+2013). The numerical solution is only a starting point for the exact steps; nothing is claimed about it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ GRIDS = (4, 16, 64, 1024, 2**16)
 
 @dataclass(frozen=True)
 class ParriloPoint:
-    """An approximate minimiser.
+    """An approximate minimiser of ⟨A, S⟩ over K¹.
 
     Attributes
     ----------
     value : float
         ⟨A, S⟩/n with S and A both scaled to a unit diagonal.
     scaling : ndarray of shape (n,)
-        d with d_i d_j A_ij of trace n; S_ij = d_i d_j S'_ij where S' is the solver's matrix, trace n.
+        d such that d_i d_j A_ij has trace n; S_ij = d_i d_j S'_ij with the solver's matrix S' of trace n.
     scaled : ndarray of shape (n, n)
         S'.
     """
@@ -47,13 +47,13 @@ class ParriloPoint:
 
     @property
     def S(self) -> np.ndarray:
-        """The minimiser in the coordinates of ``A``, its largest entry ±1."""
+        """The minimiser in the coordinates of ``A``, scaled to a largest entry of ±1."""
         S = self.scaled * np.outer(self.scaling, self.scaling)
         return S / np.abs(S).max()
 
 
 def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> ParriloPoint | None:
-    r"""Minimise ⟨A, S⟩ over K¹, on the scaling at which S has a unit diagonal.
+    r"""Minimise ⟨A, S⟩ over K¹, in the scaling in which S has a unit diagonal.
 
     .. math::
 
@@ -66,12 +66,12 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
     A : ndarray of shape (n, n)
         Symmetric with a positive diagonal.
     time_limit_s : float, optional
-        For one solver call.
+        Time limit for one solver call.
 
     Returns
     -------
     ParriloPoint or None
-        None where the solver gave no point.
+        None if the solver returned no point.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
     n = len(A)
     cost, S = cvxpy.Parameter((n, n), symmetric=True), cvxpy.Variable((n, n), symmetric=True)
     M = [cvxpy.Variable((n, n), symmetric=True) for _ in range(n)]
-    # entries above √(S_ii S_jj) buy nothing, and would let the optimal set be unbounded
+    # entries above √(S_ii S_jj) do not help; without the bound the optimal set could be unbounded
     constraints = [cvxpy.trace(S) == n, n * np.ones((n, n)) >= S, *(S >> part for part in M)]
     for i in range(n):
         beside = [M[j][i, j] if i != j else cvxpy.Constant(0.0) for j in range(n)]
@@ -114,14 +114,14 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
         cost.value = scaled_A / (np.trace(scaled_A) / n)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a point that may be inaccurate: it is a hint
+                warnings.simplefilter("ignore")  # an inaccurate point will do: it is only a starting point
                 problem.solve(solver=cvxpy.CLARABEL, **options)
         except cvxpy.error.SolverError:
             break
         if S.value is None or not S.value.any():
             break
         found = (S.value + S.value.T) / 2
-        # both diagonals at one: the number does not depend on the scaling that was tried
+        # value for unit diagonals of A and S, independent of the current scaling
         value = float(np.sum(cost.value * found)) / n
         if best is None or value < best.value + NEAR * abs(best.value) + 1e-9:
             best = ParriloPoint(value, d, found)
@@ -134,9 +134,9 @@ def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> Par
 def candidate_matrices(A: Matrix, point: ParriloPoint) -> Iterator[list[list[int]]]:
     """Yield integer matrices near the minimiser that vanish on its zeros and on A; each has to be checked.
 
-    The zeros u of S satisfy (Su)_i = 0 on their supports. Known supports turn this into equations for S and the u
-    together; Gauss–Newton sharpens both to rounding, the u are then recognised as rationals, and what is left is
-    linear in S: solved over the rationals, its free entries rounded to a finer and finer grid.
+    The zeros u of S satisfy (Su)_i = 0 on their supports. For known supports these are equations for S and the u.
+    Gauss–Newton refines both to rounding accuracy, then the u are recognised as rationals. The remaining equations
+    are linear in S and solved over the rationals, with the free entries rounded to finer and finer grids.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def candidate_matrices(A: Matrix, point: ParriloPoint) -> Iterator[list[list[int
 
 
 def coprime(S: np.ndarray) -> list[list[int]]:
-    """Return the matrix of coprime integers that is a positive multiple of S, which is not zero."""
+    """Return the positive multiple of S ≠ 0 whose entries are coprime integers."""
     table, _ = integer_table(S)
     common = math.gcd(*(x for row in table for x in row))
     return [[x // common for x in row] for row in table]
@@ -193,7 +193,7 @@ def coprime(S: np.ndarray) -> list[list[int]]:
 def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[ParriloPoint, list[np.ndarray]]:
     """Solve S u_k = 0 (rows of the support), 1ᵀu_k = 1, Σ w_k u_k u_kᵀ = A, Tr S = n by least squares.
 
-    Without the equation of A the zeros could drift: (S, u) → (DSD, D⁻¹u) keeps all others.
+    The equation of A fixes the scaling: (S, u) → (DSD, D⁻¹u) preserves S u_k = 0.
     """
     S, n = point.scaled, len(point.scaled)
     A = A * np.outer(point.scaling, point.scaling)
@@ -218,7 +218,7 @@ def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[ParriloPoint, list[np.
         S, U, w = parts(x)
         fit = (U.T * w) @ U - A
         found = np.concatenate([(U @ S)[mask], U.sum(1) - 1, fit[upper], [np.trace(S) - n]])
-        return np.pad(found, (0, max(0, len(start) - len(found))))  # method "lm" wants as many as unknowns
+        return np.pad(found, (0, max(0, len(start) - len(found))))  # "lm" needs as many equations as unknowns
 
     found = least_squares(errors, start, method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15)
     S, U, _ = parts(found.x)
@@ -226,7 +226,7 @@ def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[ParriloPoint, list[np.
 
 
 def _zeros_of(S: np.ndarray) -> list[np.ndarray]:
-    """Return the positive near-kernel vectors of the principal submatrices, of sum one."""
+    """Return the positive near-kernel vectors of the principal submatrices, scaled to sum one."""
     n = len(S)
     zeros = []
     for size in range(1, n + 1):
@@ -242,7 +242,7 @@ def _zeros_of(S: np.ndarray) -> list[np.ndarray]:
 
 
 def _name(zero: np.ndarray, scaling: np.ndarray) -> list[Fraction] | None:
-    """Return the zero as rationals in the caller's coordinates, None where it does not look rational."""
+    """Return the zero as rationals in the coordinates of A; None if it is not recognised as rational."""
     u = zero / scaling
     support = np.flatnonzero(zero)
     u = u / u[support[np.argmax(u[support])]]

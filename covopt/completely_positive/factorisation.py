@@ -1,4 +1,4 @@
-"""Numerical factorisation A = (U∘U)ᵀ(U∘U): least squares from many starts, nonnegative by construction."""
+"""Numerical nonnegative factorisation A = (U∘U)ᵀ(U∘U), by nonlinear least squares from many starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from covopt.sparsify.reduction import caratheodory as spend
 
 
 def residual_of(A: np.ndarray, B: np.ndarray) -> float:
-    """Return max |BᵀB − A|_ij / √(a_ii a_jj); rows and columns of A that vanish count by themselves.
+    """Return max |BᵀB − A|_ij / √(a_ii a_jj); for zero rows and columns of A the error is absolute.
 
     Examples
     --------
@@ -42,13 +42,13 @@ def numerical_factor(
     tol: float = FOUND,
     random_state: int | None = 0,
 ) -> np.ndarray | None:
-    r"""Look for a nonnegative factor with ``n_rows`` rows.
+    r"""Search for a nonnegative factor with ``n_rows`` rows.
 
     .. math:: \min_U \tfrac12 \| (U\circ U)^\top (U\circ U) - A \|_F^2, \qquad U \in \mathbb{R}^{m\times n}
 
-    in the scaling with a unit diagonal. Every row is confined to a clique of the support graph, so that zeros of A
-    are met exactly: the first ones to a clique cover, minimum or random, the others to maximal cliques at random.
-    HEURISTIC: None proves nothing.
+    in the scaling with a unit diagonal. Every row is restricted to a clique of the support graph, so that zeros of A
+    are matched exactly: the first rows to the cliques of a cover, minimum or random, the others to random maximal
+    cliques. The search is heuristic: None proves nothing.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def numerical_factor(
         Entrywise nonnegative with a positive diagonal.
     n_rows : int
     n_starts : int
-        An eighth of it, at least 2, where n and ``n_rows`` are large (from n = 28 on with n rows).
+        Number of starts; reduced to an eighth, at least 2, for large n and ``n_rows`` (from n = 28 on with n rows).
     max_iter : int
         Steps per start.
     time_limit_s : float, optional
@@ -86,7 +86,7 @@ def numerical_factor(
     unit = A / np.outer(roots, roots)
     n = len(unit)
     supports = _supports(support_pattern(unit, tol))
-    entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian: size makes room, and every start costs seconds
+    entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian: large ones take seconds per start, and need fewer
     for _ in range(min(n_starts, max(2, n_starts * PIECE // entries))):
         if end is not None and now() > end:
             return None
@@ -111,7 +111,7 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]]:
 def _assign(
     supports: tuple[list[np.ndarray], list[np.ndarray]], n_rows: int, n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw the support of every row: cliques that cover every edge, then others, each used twice only if need be."""
+    """Draw the support of every row: cliques that cover all edges, then others, repeated only if necessary."""
     cover, cliques = supports
     chosen = _random_cover(cliques, n, rng)
     if len(chosen) > n_rows:
@@ -128,7 +128,7 @@ def _assign(
 
 
 def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Cover the pairs and vertices in random order, each by a clique drawn from those that hold it."""
+    """Cover the pairs and vertices in random order, each by a random clique that contains it."""
     inside = np.zeros((len(cliques), n), dtype=bool)
     for row, clique in zip(inside, cliques, strict=True):
         row[clique] = True
@@ -146,9 +146,9 @@ def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -
 
 
 def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
-    """Run least squares from one start; LSMR solves its linear systems where the Jacobian would be large.
+    """Run least squares from one start; large Jacobians are sparse, with LSMR for the linear systems.
 
-    Only entries of U that are not confined to zero move; each pair (i, j) of them in a row r, U_ri and U_rj, has its
+    The variables are the entries of U that are not fixed to zero; each pair U_ri, U_rj of them in a row r contributes
     two derivatives of (BᵀB)_ij.
     """
     n, free = len(unit), start > 0
@@ -184,7 +184,7 @@ def _descend(unit: np.ndarray, start: np.ndarray, max_iter: int) -> np.ndarray:
 
 
 def caratheodory(B: np.ndarray) -> np.ndarray:
-    r"""Cut a factor to rows with linearly independent squares, hence to at most n(n+1)/2 of them, BᵀB unchanged.
+    r"""Reduce a factor to at most n(n+1)/2 rows b with linearly independent bbᵀ, keeping BᵀB.
 
     .. math:: \sum_r t_r b_r b_r^\top = B^\top B,\quad t \ge 0,\quad \text{the } b_r b_r^\top \text{ with } t_r > 0
         \text{ independent}

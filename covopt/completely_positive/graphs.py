@@ -1,4 +1,4 @@
-"""Graphs, their matrices EᵀE (FL22 Prop 13), and the triangle-free ones ready to use."""
+"""Graphs, their matrices EᵀE (FL22 Prop 13), and a collection of triangle-free graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRAPH_SUFFIXES = (".g6", ".graphml")
 
 
 def is_graph(value: Any) -> bool:
-    """Whether ``value`` is a networkx graph; networkx itself is not imported for the answer.
+    """Return whether ``value`` is a networkx graph, without importing networkx.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def is_graph(value: Any) -> bool:
 
 
 def check_graph(graph: nx.Graph) -> nx.Graph:
-    """Return the graph where it is simple and undirected and has a vertex.
+    """Return the graph, after checking that it is simple, undirected and not empty.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def grotzsch() -> nx.Graph:
 
 
 def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: int | None = None) -> nx.Graph:
-    """Run the random triangle-free process: pairs in random order, each kept where it closes no triangle.
+    """Run the random triangle-free process: add pairs in random order unless they close a triangle.
 
     Parameters
     ----------
@@ -179,12 +179,12 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
     Returns
     -------
     networkx.Graph
-        With at most ``n_edges`` edges: the process may end before.
+        A graph with at most ``n_edges`` edges: the process may end earlier.
 
     Raises
     ------
     InputError
-        Where n is not a positive integer, n_edges is negative, or random_state is no seed.
+        If n is not a positive integer, n_edges is negative, or random_state is not a valid seed.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
 
 
 def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
-    """Yield every triangle-free graph on n ≤ 7 vertices once, up to isomorphism: those of networkx's atlas.
+    """Yield every triangle-free graph on n ≤ 7 vertices once, up to isomorphism, from networkx's atlas.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
     Raises
     ------
     InputError
-        Where the file holds no graph of that format, more than one, or one that :func:`check_graph` refuses.
+        If the file has no graph of that format, more than one, or one that :func:`check_graph` refuses.
     """
     nx = _networkx()
     path = Path(path)
@@ -256,7 +256,7 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
 
 
 def is_triangle_free(edges: Sequence[tuple[int, int]]) -> bool:
-    """Whether no three of the pairs form a triangle.
+    """Return whether no three of the pairs form a triangle.
 
     Examples
     --------

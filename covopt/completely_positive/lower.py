@@ -1,4 +1,4 @@
-"""Lower bounds on the CP-rank: the rank, and from the support graph (FL22 Prop 13; edge-clique covers)."""
+"""Lower bounds on the CP-rank: the rank, and bounds from the support graph (FL22 Prop 13; edge-clique covers)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from covopt.exact.rounding import gamma
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = FOUND) -> int:
-    """Bound the rank of A, and so its CP-rank, from below.
+    """Return a lower bound on the rank of A, and so on its CP-rank.
 
-    Exact entries: the rank. Floats: the singular values of
-    D^(-1/2) A D^(-1/2) that are proved to be above n·tol and what the quotients round, so that no matrix within
-    tol·√(a_ii a_jj) entrywise has a smaller rank.
+    For exact entries it is the rank. For floats it is the number of singular values of D^(-1/2) A D^(-1/2) that are
+    proved to exceed n·tol plus the rounding errors of the quotients, so that no matrix within tol·√(a_ii a_jj)
+    entrywise has a smaller rank.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ def triangle_free_rank(matrix: SymmetricMatrix, tol: float = FOUND) -> int | Non
         \operatorname{rank_{cp}}(A) = |E| \text{ if the graph has a cycle},\qquad
         \operatorname{rank}(A) \text{ if it is a tree}
 
-    A zero entry a_uv forbids rows that hold both u and v, so every row sits on one edge or one vertex and every edge
-    needs a row of its own (FL22 Prop 13; Berman and Shaked-Monderer 2003 for arbitrary weights).
+    If a_uv = 0, no row is positive on both u and v. So the support of every row is an edge or a vertex, and every
+    edge needs a row (FL22 Prop 13; Berman and Shaked-Monderer 2003 for arbitrary weights).
 
     Parameters
     ----------
     matrix : SymmetricMatrix
         With a connected support graph.
     tol : float
-        Of the rank, which only a tree needs.
+        Tolerance of the rank, which is needed for trees only.
 
     Returns
     -------
     int or None
-        None where the graph has a triangle.
+        None if the graph has a triangle.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def triangle_free_rank(matrix: SymmetricMatrix, tol: float = FOUND) -> int | Non
     "lower", "rank", "rank of A, or of every matrix within the tolerance (a factor has at least rank A rows)"
 )
 def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int, str]:
-    """Recompute it."""
+    """Recompute the rank."""
     return rank_bound(part, known.tol), "recomputed"
 
 
@@ -102,31 +102,31 @@ def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int
     "(Berman and Shaked-Monderer 2003)",
 )  # fmt: skip
 def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
-    """Recompute it."""
+    """Recompute the triangle-free formula."""
     found = triangle_free_rank(part, known.tol)
     return found, "the support graph has a triangle" if found is None else "recomputed"
 
 
-CLIQUE_BUDGET = 5_000  # maximal cliques that are looked at
-# sets times elements: larger programs take minutes; never a time limit, so that checks repeat
+CLIQUE_BUDGET = 5_000  # largest number of maximal cliques
+# largest sets × elements: beyond, the program takes minutes; a time limit would make checks irreproducible
 MILP_SIZE = 20_000
 
 
 def clique_cover_bound(A: np.ndarray, tol: float = FOUND) -> int:
-    r"""Bound the CP-rank from below by the fewest cliques that cover the support graph.
+    r"""Return the least number of cliques that cover the support graph, a lower bound on the CP-rank.
 
     .. math::
 
         \operatorname{rank_{cp}}(A) \ge \min\{k : C_1\cup\dots\cup C_k \text{ covers } G(A),\ C_i \text{ cliques}\}
 
-    with every vertex of positive A_ii covered too. Entries that may be zeros (see
-    :func:`~covopt.completely_positive.matrix.support_pattern`) need no cover but may be used by the cliques, so the
-    bound holds whether they are zeros or not.
+    where every vertex with A_ii > 0 must be covered, too. Entries that may be zeros (see
+    :func:`~covopt.completely_positive.matrix.support_pattern`) need not be covered but may be used by the cliques, so
+    the bound holds whether they are zeros or not.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        Symmetric, with a nonnegative diagonal; only the pattern is looked at.
+        Symmetric, with a nonnegative diagonal; only the pattern is used.
     tol : float
         Entries with \|a_ij\| ≤ tol·√(a_ii a_jj) may be zeros.
 
@@ -153,7 +153,7 @@ def clique_cover_bound(A: np.ndarray, tol: float = FOUND) -> int:
     "row of B is a clique of the support graph)",
 )  # fmt: skip
 def check_clique_cover(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int, str]:
-    """Recompute it."""
+    """Recompute the clique-cover bound."""
     return clique_cover_bound(part.values, 0.0), "recomputed"
 
 
@@ -163,10 +163,10 @@ def edge_clique_cover(
     *,
     optional: Iterable[tuple[int, int]] = (),
 ) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """Cover the edges, and the vertices without one, by few cliques.
+    """Cover the edges and the isolated vertices by few cliques.
 
-    Set covering over the maximal cliques: a mixed-integer program (HiGHS) proposes a cover, and a packing, scaled to
-    integers, proves that so many are needed. They met on all but one of the 1252 graphs of up to seven vertices.
+    This is set covering over the maximal cliques. A mixed-integer program (HiGHS) proposes a cover, and a packing,
+    scaled to integers, gives a lower bound. They agree on all but one of the 1252 graphs of up to seven vertices.
 
     Parameters
     ----------
@@ -178,9 +178,9 @@ def edge_clique_cover(
     Returns
     -------
     lower : int
-        No cover has fewer cliques: proved by a packing in integers.
+        Lower bound on the number of cliques, proved by an integer packing.
     cover : tuple of tuple of int
-        Cliques that cover every edge and every vertex; empty where there were too many maximal cliques.
+        Cliques that cover every edge and every vertex; empty if there are too many maximal cliques.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def edge_clique_cover(
 
 
 def _scattered(graph: Any, elements: list[tuple[int, int]]) -> int:
-    """Count elements no two of which lie in a clique together, greedily: every cover needs as many."""
+    """Return the size of a greedy set of elements, no two in one clique: a lower bound on every cover."""
     place = {v: k for k, v in enumerate(graph)}
     near = np.eye(len(place), dtype=bool)
     pairs = np.array([(place[u], place[v]) for u, v in graph.edges], dtype=int).reshape(-1, 2)
@@ -230,7 +230,7 @@ def _scattered(graph: Any, elements: list[tuple[int, int]]) -> int:
 
 
 def _packing(table: csr_array) -> int:
-    """Return what weights of the elements prove: where no set holds more than one, a cover needs their total."""
+    """Return the lower bound of a packing: the total weight of the elements if no set has weight above one."""
     n_rows, n_sets = table.shape
     dual = linprog(-np.ones(n_rows), A_ub=table.T.tocsr(), b_ub=np.ones(n_sets), bounds=(0, None))
     weights = np.zeros(n_rows, dtype=int) if dual.x is None else np.maximum(0, 1e9 * dual.x).astype(int)

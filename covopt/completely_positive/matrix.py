@@ -1,4 +1,4 @@
-"""The matrix whose CP-rank is asked for: checked, exact where its entries are, with the zeros of its graph."""
+"""Input matrices of ``cp_rank``: validated, exact if their entries are, with their support graph."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from covopt.exact.elimination import integer_row
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import TINY
 
-# of an entry in a file, a numerator or a denominator: Python writes no integers much longer
+# most digits of a numerator or denominator in a file: Python does not convert much longer integers
 MOST_DIGITS = 3900
-EXACT_SIZE = 40  # rows that are eliminated in integers
-LARGEST_DENOMINATOR = 5000  # that entries are recognised with; what comes of it is checked exactly, too
-Exact = np.ndarray  # of fractions, shape (n, n)
+EXACT_SIZE = 40  # largest order for elimination in integers
+LARGEST_DENOMINATOR = 5000  # for recognising rationals; results are checked exactly
+Exact = np.ndarray  # array of Fraction, shape (n, n)
 Matrix = Sequence[Sequence[Fraction]] | Exact
 
 
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrix:
-    """A symmetric matrix as floats and, where its entries are integers or fractions, exactly.
+    """A symmetric matrix as floats and, if its entries are integers or fractions, also exactly.
 
     Attributes
     ----------
     values : ndarray of shape (n, n)
     exact : ndarray of Fraction, shape (n, n), or None
-        None where the entries came as floats that are not all integers: then they are known up to rounding only.
+        None if the entries were given as floats that are not all integers, hence known up to rounding only.
     graph : networkx.Graph or None
-        Where the matrix is the EᵀE of a graph.
+        The graph, if the matrix is its EᵀE.
     """
 
     values: np.ndarray
@@ -60,7 +60,7 @@ class SymmetricMatrix:
         return SymmetricMatrix(self.values[kept], None if self.exact is None else self.exact[kept])
 
     def settled(self, tol: float) -> SymmetricMatrix:
-        """Return the matrix whose zeros are known: a negative float within the tolerance can only be one.
+        """Return the matrix with its zeros decided: negative floats within the tolerance are set to zero.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class SymmetricMatrix:
         Raises
         ------
         InputError
-            For positive floats within the tolerance, which may be zeros or not.
+            For positive floats within the tolerance, which cannot be decided.
         """
         pairs = () if self.exact is not None else support_pattern(self.values, tol).ambiguous
         unclear = [pair for pair in pairs if self.values[pair] > 0]
@@ -87,12 +87,12 @@ class SymmetricMatrix:
         return SymmetricMatrix(values)
 
     def slacks(self, d: Sequence[Fraction | int] | None = None) -> list[int]:
-        """Return Md, every entry times a positive integer of its own; M is the comparison matrix of an exact one.
+        """Return Md, each entry scaled to an integer by a positive factor; M is the comparison matrix (exact).
 
         Parameters
         ----------
         d : sequence of Fraction, optional
-            All ones by default.
+            Default: all ones.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class SymmetricMatrix:
         return found
 
     def fractions(self) -> Exact:
-        """Return the entries as fractions: the exact ones, or the floats as they are."""
+        """Return the entries as fractions: the exact ones, or the exact values of the floats."""
         if self.exact is not None:
             return self.exact
         return np.array([[Fraction(entry) for entry in row] for row in self.values.tolist()], dtype=object)
@@ -131,8 +131,8 @@ def read_matrix(A: Any) -> SymmetricMatrix:
     Raises
     ------
     InputError
-        Where it is not square, not symmetric, not finite, empty, out of the range of doubles, or a graph with
-        direction, parallel edges or loops.
+        If it is not square, symmetric and finite, if it is empty or out of the range of doubles, or if the graph is
+        directed or has parallel edges or loops.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def read_matrix(A: Any) -> SymmetricMatrix:
         return SymmetricMatrix(values.astype(float), _exactly(values), A)
     rational = _rational(A)
     with warnings.catch_warnings():
-        if rational is not None:  # integers that no double holds are kept beside the doubles
+        if rational is not None:  # keep integers that doubles cannot represent
             warnings.simplefilter("ignore", TableWarning)
         values, _ = to_matrix("A", A)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -161,13 +161,13 @@ def read_matrix(A: Any) -> SymmetricMatrix:
 
 
 def _exactly(values: np.ndarray) -> Exact:
-    """Return integers as fractions, one object for equal ones: large sparse matrices hold few different ones."""
+    """Return integers as fractions; equal entries share one object, as large sparse matrices have few values."""
     entries, places = np.unique(values, return_inverse=True)
     return np.array([Fraction(int(x)) for x in entries], dtype=object)[places.reshape(values.shape)]
 
 
 def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix:
-    """Return the matrix of these entries; of floats, halves that differ by rounding become their mean.
+    """Return the matrix of these entries; floats that differ across the diagonal by rounding are averaged.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix
     Raises
     ------
     InputError
-        With the first entry that is not finite, whose sums overflow, that differs from the one across the diagonal,
-        or that vanishes as a double although it is not zero.
+        For the first entry that is not finite, whose sums overflow, that breaks the symmetry, or that is not zero but
+        underflows to zero as a double.
 
     Examples
     --------
@@ -210,14 +210,14 @@ def symmetric(values: np.ndarray, exact: Exact | None = None) -> SymmetricMatrix
 
 
 def _rational(A: Any) -> Exact | None:
-    """Return the entries as fractions where all of them are integers or fractions of Python or NumPy."""
+    """Return the entries as fractions if all are integers or fractions of Python or NumPy, else None."""
     try:
         rows = [list(row) for row in (A.tolist() if isinstance(A, np.ndarray) else A)]
     except TypeError:
         return None
     if not all(isinstance(entry, Rational) and not isinstance(entry, bool) for row in rows for entry in row):
         return None
-    # NumPy's integers would keep their 64 bits inside a Fraction, and overflow there
+    # NumPy integers inside a Fraction would overflow at 64 bits
     return np.array(
         [[e if type(e) is Fraction else Fraction(int(e.numerator), int(e.denominator)) for e in row] for row in rows],
         dtype=object,
@@ -227,19 +227,19 @@ def _rational(A: Any) -> Exact | None:
 def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
     """Read a matrix from a text file: one row per line, entries as integers, decimals or fractions.
 
-    They are kept exactly, but for a file with a decimal of 15 digits or more: that is how floats are written, so its
-    entries are floats, known up to ``tol`` like those of an array.
+    Entries are exact unless the file has a decimal of 15 digits or more. Floats are written like that, so the entries
+    of such a file are floats, known up to ``tol`` like those of an array.
 
     Parameters
     ----------
     path : path-like
-        Separated by commas, semicolons, tabs or blanks; ``#`` starts a comment. A first line without any number
-        holds the names of the columns and is skipped.
+        Entries are separated by commas, semicolons, tabs or blanks; ``#`` starts a comment. A first line without
+        numbers is taken for column names and skipped.
 
     Raises
     ------
     InputError
-        Where an entry is no number, with its line, or the matrix is not square and symmetric.
+        If an entry is not a number (the message gives the line), or the matrix is not square and symmetric.
     """
     path = Path(path)
     try:
@@ -277,7 +277,7 @@ def _entry(where: str, word: str) -> Fraction:
     plain = word.replace(" ", "")
     try:
         size = abs(float("nan" if len(plain) > MOST_DIGITS else 1.0 if "/" in plain else plain))
-        # 1e99999999 as a fraction would fill the memory
+        # 1e99999999 as a fraction would exhaust the memory
         if TINY * size > 1.0 or (size == 0.0 and _digits(plain)):
             raise InputError(
                 f"{where} is out of the range of double precision; scale the matrix, which does not change its "
@@ -293,22 +293,22 @@ def _entry(where: str, word: str) -> Fraction:
 
 
 def _digits(word: str) -> str:
-    """Return the digits before the exponent, without the zeros around them."""
+    """Return the digits before the exponent, without leading and trailing zeros."""
     return re.sub(r"\D", "", word.lower().partition("e")[0]).strip("0")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Support graph of a matrix.
+    """The support graph of a matrix.
 
     Attributes
     ----------
     vertices : tuple of int
         Rows with a positive diagonal entry.
     edges : tuple of pairs of int
-        u < v with an entry that cannot be a zero.
+        Pairs u < v whose entry is certainly not zero.
     ambiguous : tuple of pairs of int
-        u < v with an entry that is not zero but small enough to be rounding.
+        Pairs u < v whose entry is not zero but within rounding of zero.
     """
 
     vertices: tuple[int, ...]
@@ -316,7 +316,7 @@ class Pattern:
     ambiguous: tuple[tuple[int, int], ...]
 
     def components(self) -> list[tuple[int, ...]]:
-        """Return the connected components, the ambiguous pairs counted as edges; sorted by their first vertex."""
+        """Return the connected components, with ambiguous pairs as edges, sorted by their first vertex."""
         size = max(self.vertices, default=-1) + 1
         ends = np.array([*self.edges, *self.ambiguous], dtype=int).reshape(-1, 2)
         graph = coo_array((np.ones(len(ends)), ends.T), shape=(size, size))
@@ -328,12 +328,12 @@ class Pattern:
 
 
 def support_pattern(A: np.ndarray, tol: float = FOUND) -> Pattern:
-    """Read the support graph off a symmetric matrix.
+    """Return the support graph of a symmetric matrix.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        With a nonnegative diagonal; off-diagonal entries count by their absolute value.
+        Has a nonnegative diagonal; absolute values of the off-diagonal entries are used.
     tol : float
         An entry a_ij ≠ 0 with |a_ij| ≤ tol·√(a_ii a_jj) is ambiguous.
 

@@ -6,8 +6,8 @@ groups, one per maximal clique V, and L_V(f) = Σ f(x) over a group is a linear 
 - Σ_V L_V(xxᵀ) = A and Σ_V L_V(1) = number of rows, which is minimised;
 - M_t(L_V) ⪰ 0, and g·L_V likewise for g = √A_ii x_i − x_i² and g = A_ij − x_i x_j, both nonnegative on rows.
 
-What "x ≥ 0" and "A − xxᵀ ⪰ 0" give besides can be added: "strong" adds L(u) ≥ 0 and L(gu) ≥ 0 for monomials u and, at
-level 2, that x_i x_j·L has a positive semidefinite moment matrix and A⊗A ⪰ L(xxᵀ⊗xxᵀ).
+Further consequences of x ≥ 0 and A − xxᵀ ⪰ 0 can be added: "strong" adds L(u) ≥ 0 and L(gu) ≥ 0 for monomials u and,
+at level 2, positive semidefinite moment matrices of x_i x_j·L and A⊗A ⪰ L(xxᵀ⊗xxᵀ).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Terms = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class MomentModel:
-    """min cᵀy s.t. By = b − Gy in the cone: zeros, then nonnegatives, then semidefinite matrices.
+    """The conic program min cᵀy s.t. b − Gy in the product of a zero, a nonnegative and semidefinite cones.
 
     Attributes
     ----------
     cost : ndarray of shape (m,)
     G : sparse matrix of shape (rows, m)
-        Row by row; a semidefinite block has its upper triangle, column by column, without factors √2.
+        The rows of a semidefinite block are its upper triangle, column by column, without factors √2.
     b : ndarray of shape (rows,)
     n_equal, n_signs : int
         Rows of the first two cones.
@@ -48,10 +48,10 @@ class MomentModel:
         Orders of the semidefinite blocks.
     degrees : ndarray of int, shape (m,)
     bounds : ndarray of shape (m,)
-        Of degree 2 and more: an upper bound on the moment for every factor. Of degree 0 and 1: on the moment divided
-        by the number of rows of the factor.
+        Upper bounds, for every factor, on the moments of degree 2 and more; for degrees 0 and 1 on the moments
+        divided by the number of rows of the factor.
     doubt : ndarray of shape (n_equal,)
-        What the right-hand sides of the equations can be off by.
+        Bounds on the errors of the right-hand sides of the equations.
     """
 
     cost: np.ndarray
@@ -67,19 +67,19 @@ class MomentModel:
 
 @dataclass
 class _Rows:
-    """Rows of b − Gy as they are written down, and the orders of the blocks at their end."""
+    """The rows of b − Gy, built one by one, and the orders of the semidefinite blocks at the end."""
 
     entries: list[tuple[float, int, int]] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
 
     def add(self, terms: Terms, constant: float = 0.0) -> None:
-        """Write the row of constant + Σ value · y."""
+        """Append the row of constant + Σ value · y."""
         self.entries.extend((-value, len(self.b), column) for column, value in terms)
         self.b.append(constant)
 
     def semidefinite(self, basis: Sequence, entry: Callable[..., tuple[Terms, float]]) -> None:
-        """Write the upper triangle of a block, column by column."""
+        """Append the upper triangle of a semidefinite block, column by column."""
         self.blocks.append(len(basis))
         for q, v in enumerate(basis):
             for u in basis[: q + 1]:
@@ -88,7 +88,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Clique:
-    """The moments of one clique: where each monomial of degree at most 2t has its column."""
+    """The moments of one clique: the column of each monomial of degree at most 2t."""
 
     vertices: tuple[int, ...]
     columns: dict[Monomial, int]
@@ -101,7 +101,7 @@ class _Clique:
 
 
 def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> MomentModel:
-    r"""Write down the relaxation.
+    r"""Return the relaxation as a conic program.
 
     .. math::
 
@@ -116,8 +116,8 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
         t.
     method : {"strong", "plain"}
     tol : float
-        A is known up to tol·√(a_ii a_jj), its zeros exactly: the inequalities are those of a matrix above all these,
-        entry by entry and in the semidefinite order; what the equations can be off by is in ``doubt``.
+        A is known up to tol·√(a_ii a_jj), its zeros exactly. The inequalities use an upper bound on all such
+        matrices, entrywise and in the semidefinite order; the errors of the equations are in ``doubt``.
 
     Returns
     -------
@@ -126,9 +126,9 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
     Raises
     ------
     InputError
-        Where the level is another.
+        For any other level.
     BudgetError
-        A semidefinite block of order above 80, or more than 2000 maximal cliques.
+        For a semidefinite block of order above 80, or more than 2000 maximal cliques.
 
     References
     ----------
@@ -201,12 +201,12 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
 
 
 def _above(A: np.ndarray, tol: float) -> np.ndarray:
-    r"""Return a matrix above all A' with \|A' − A\| ≤ tol·√(a_ii a_jj) on the pattern, in both orders.
+    r"""Return an upper bound on all A' with \|A' − A\| ≤ tol·√(a_ii a_jj) on the pattern, in both orders.
 
-    The difference to A' is diagonally dominant: 2n·tol·a_ii − tol·a_ii against less than n entries up to 2·tol·√(…).
+    The difference to A' is diagonally dominant: 2n·tol·a_ii − tol·a_ii against fewer than n entries ≤ 2·tol·√(…).
     """
     roots = np.sqrt(np.diag(A))
-    # what this rounds is paid for with the entries of A, see moment_rounding
+    # its rounding errors are covered with those of the entries of A, see rigorous_value
     return A + (1.0 + gamma(16)) * tol * np.outer(roots, roots) * ((A > 0) + 2.0 * len(A) * np.eye(len(A)))
 
 
@@ -229,7 +229,7 @@ def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
 
 
 def _square(rows: _Rows, A: np.ndarray, cliques: Sequence[_Clique]) -> None:
-    """Write A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ), on symmetric tensors; on the others the right-hand side vanishes."""
+    """Append A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ) on symmetric tensors; on the others the right-hand side vanishes."""
 
     def entry(first: tuple[int, int], second: tuple[int, int]) -> tuple[Terms, float]:
         (i, j), (k, m) = first, second

@@ -1,4 +1,4 @@
-"""Moment bounds on the CP-rank: any approximate dual point of the relaxation gives a rigorous one."""
+"""Moment bounds on the CP-rank: rigorous lower bounds from approximate dual points of the relaxation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from covopt.exact.rounding import allowance, gamma
 
 
 def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
-    r"""Return a number that no factor of A undercuts, whatever ``dual`` is.
+    r"""Return a rigorous lower bound on the number of rows of every factor of A, whatever ``dual`` is.
 
     .. math::
 
@@ -30,27 +30,27 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
         \ge -b^\top z - \sum_{|\alpha|\ge 2} r_\alpha^- \bar y_\alpha
         - p \sum_{|\alpha|\le 1} r_\alpha^- \bar y_\alpha
 
-    Here y are the moments of a factor with p rows, so b − Gy lies in the cone; z is ``dual`` moved into the dual
-    cone; r = c + Gᵀz is what the solver left of stationarity, r⁻ its negative part; ȳ bounds the moments: 0 ≤ x_i ≤
-    √A_ii in every row and Σ x_i² = A_ii over the rows give Σ xᵅ ≤ Π √A_ii^{α_i} for |α| ≥ 2, and p times that below.
-    Solving for p gives the bound. No bound on L(1) has to be known beforehand.
+    Here y are the moments of a factor with p rows, so b − Gy lies in the cone; z is ``dual`` projected to the dual
+    cone; r = c + Gᵀz is the residual of stationarity and r⁻ its negative part; ȳ bounds the moments. From
+    0 ≤ x_i ≤ √A_ii in every row and Σ x_i² = A_ii over the rows, Σ xᵅ ≤ Π √A_ii^{α_i} for |α| ≥ 2, and p times that
+    for |α| ≤ 1. Solving for p gives the bound; it needs no a priori bound on L(1).
 
-    Rounding: each semidefinite block is replaced by V max(w, 0) Vᵀ plus a multiple of the identity above the error of
-    forming that product, hence positive semidefinite; sums of N products are off by γ(N + 8) times the sum of
-    absolute values (fact 2 of :mod:`covopt.exact.rounding`), computed beside them, which also covers what entries of
-    A, their products and roots were rounded by. It is twice the roundings, so that the sums of absolute values are
-    inside too. Where A is known up to a tolerance, ``doubt`` times \|z\| is taken off too.
+    Rounding: each semidefinite block is replaced by V max(w, 0) Vᵀ plus a multiple of the identity that exceeds the
+    error of that product, hence positive semidefinite. Sums of N products have an error of at most γ(N + 8) times the
+    sum of absolute values (fact 2 of :mod:`covopt.exact.rounding`), which also covers the rounding of the entries of
+    A, their products and roots; twice that is subtracted, to cover the computed sums of absolute values. If A is
+    known up to a tolerance, ``doubt`` times \|z\| is subtracted as well.
 
     Parameters
     ----------
     model : MomentModel
     dual : ndarray of shape (rows,)
-        In the order of the rows of ``model``; of a semidefinite block the upper triangle, without factors √2.
+        In the order of the rows of ``model``; semidefinite blocks as upper triangles, without factors √2.
 
     Returns
     -------
     float
-        −inf where ``dual`` is useless.
+        −inf if ``dual`` gives no bound.
 
     Examples
     --------
@@ -80,13 +80,13 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
     gain -= float(missing[~low].sum()) * room
     share = 1.0 + float(missing[low].sum()) * room
     value = gain / share if gain > 0 else gain
-    # the differences above, the quotient and the sum
+    # rounding errors of the differences above, the quotient and the sum
     value -= gamma(8) * (abs(value) + float(np.abs(model.b) @ np.abs(z)) * gamma(len(z) + 8))
     return value if np.isfinite(value) else -np.inf
 
 
 def _into_cone(entries: np.ndarray, order: int) -> np.ndarray:
-    """Return the upper triangle of a semidefinite matrix near the given one, off-diagonal entries doubled."""
+    """Return the upper triangle of a nearby semidefinite matrix, with off-diagonal entries doubled."""
     columns = np.repeat(np.arange(order), np.arange(1, order + 1))
     rows = np.arange(len(entries)) - columns * (columns + 1) // 2
     Z = np.zeros((order, order))
@@ -101,7 +101,7 @@ def _into_cone(entries: np.ndarray, order: int) -> np.ndarray:
     return product[rows, columns] * np.where(rows == columns, 1.0, 2.0)
 
 
-ENTRY_BYTES = 112.0  # of the solver, for each entry of the squares of its semidefinite blocks
+ENTRY_BYTES = 112.0  # bytes of the solver per entry of its squared semidefinite blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +111,11 @@ class MomentBound:
     Attributes
     ----------
     value : float
-        No factor of A has fewer rows; rigorous, rounding included.
+        Lower bound on the number of rows of every factor of A; rigorous, rounding errors included.
     solver_value : float
-        What the solver reports for the relaxation; not rigorous.
+        Optimal value of the relaxation as reported by the solver; not rigorous.
     data : dict
-        Level, method and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
+        Level, method and dual point, as JSON types: the input of :func:`check_moment_bound` besides A.
     """
 
     value: float
@@ -136,24 +136,24 @@ def moment_bound(
     tol: float = 0.0,
     time_limit_s: float | None = None,
 ) -> MomentBound:
-    r"""Bound the CP-rank from below by an ideal-sparse moment relaxation.
+    r"""Return a lower bound on the CP-rank by an ideal-sparse moment relaxation.
 
     .. math::
 
         \min \sum_V L_V(1) \quad\text{s.t.}\quad \sum_V L_V(xx^\top) = A,\quad M_t(L_V) \succeq 0,\quad
         M_{t-1}((\sqrt{A_{ii}}x_i - x_i^2) L_V) \succeq 0,\quad M_{t-1}((A_{ij} - x_i x_j) L_V) \succeq 0
 
-    over the maximal cliques V of the support graph (:mod:`covopt.completely_positive.moment_model`). The solver's
-    dual point is only a hint: ``value`` is recomputed from A as :func:`rigorous_value` describes, so it bounds the
-    rank of every factor even where the solver stopped early. All these bounds stay below the convex bound τ_cp of
-    Fawzi and Parrilo, hence below the CP-rank itself on many matrices. On the boundary of the completely positive
-    cone the dual has no optimal point and the value depends a little on where the solver stops.
+    over the maximal cliques V of the support graph (:mod:`covopt.completely_positive.moment_model`). ``value`` is
+    recomputed from A and the solver's dual point as :func:`rigorous_value` describes, so it is valid even if the
+    solver stopped early. All these bounds are at most the convex bound τ_cp of Fawzi and Parrilo, so on many matrices
+    they are below the CP-rank. On the boundary of the completely positive cone the dual optimum is not attained, and
+    the value depends slightly on where the solver stops.
 
     Parameters
     ----------
     A : array_like of shape (n, n)
-        Symmetric and entrywise nonnegative. A value above n(n + 1)/2, which rows always do by Carathéodory, proves
-        that A is not completely positive.
+        Symmetric and entrywise nonnegative. A value above n(n + 1)/2, the number of rows that suffices by
+        Carathéodory's theorem, proves that A is not completely positive.
     level : {1, 2}
         t. Level 2 on a matrix without zeros takes 20 s at n = 8 and 90 s at n = 9, far less where A has symmetries.
     method : {"strong", "plain"}
@@ -162,7 +162,7 @@ def moment_bound(
     tol : float
         The bound holds for every matrix with the same zeros within tol·√(a_ii a_jj) of A, entry by entry.
     time_limit_s : float, optional
-        For the solver; the bound from where it stopped is valid, if weak.
+        Time limit of the solver; after it the bound is weaker but valid.
 
     Returns
     -------
@@ -171,12 +171,12 @@ def moment_bound(
     Raises
     ------
     InputError
-        Not square, symmetric and finite, a negative entry, a zero diagonal entry in a nonzero row, or an unknown
-        option.
+        If A is not square, symmetric and finite, has a negative entry or a zero diagonal entry in a nonzero row, or
+        for an unknown option.
     BudgetError
-        A semidefinite block of order above 80, more than 2000 maximal cliques, or more memory than there may be.
+        For a semidefinite block of order above 80, more than 2000 maximal cliques, or too little memory.
     SolverError
-        The solver finds the relaxation infeasible (then A is not completely positive, as far as it can tell), or
+        If the solver reports the relaxation infeasible (numerical evidence that A is not completely positive), or
         stops without a point.
 
     References
@@ -203,7 +203,7 @@ def moment_bound(
 
 
 def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple[np.ndarray, float]:
-    """Return a dual point in the order of the rows, of blocks the upper triangles, and the solver's value: hints."""
+    """Return an approximate dual point, ordered like the rows of ``model``, and the value that the solver reports."""
     plan(
         ENTRY_BYTES * sum((order * (order + 1) // 2) ** 2 for order in model.blocks), memory_left(),
         "Take level 1, or the bounds without moments.", what="the moment relaxation", error=BudgetError,
@@ -221,13 +221,13 @@ def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple
         constraints.append(cvxpy.reshape(whole @ slack, (order, order), order="C") >> 0)
     options: dict[str, Any] = {"max_threads": 1, "direct_solve_method": "faer"}
     if method == "strong":
-        # on the boundary no dual point is optimal, and a better one is found the less the solver regularises
+        # on the boundary the dual optimum is not attained; less regularisation gives better dual points
         options["static_regularization_constant"] = 1e-10
     if time_limit_s is not None:
         options["time_limit"] = time_limit_s
     problem = cvxpy.Problem(cvxpy.Minimize(model.cost @ y), constraints)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a point that may be inaccurate: it is a hint
+        warnings.simplefilter("ignore")  # an inaccurate point will do: the bound is recomputed
         try:
             problem.solve(solver=cvxpy.CLARABEL, **options)
         except cvxpy.error.SolverError as error:
@@ -259,12 +259,12 @@ def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float
     Returns
     -------
     (bool, str)
-        Whether the CP-rank is at least ``claimed``, and what was recomputed.
+        Whether the CP-rank is at least ``claimed``, and the recomputed value as text.
 
     Raises
     ------
     InputError
-        A cannot be used, or ``data`` is not what :func:`moment_bound` stores.
+        If A cannot be used, or ``data`` is not what :func:`moment_bound` stores.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def check_moment(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[i
 
 
 def _scaled(A: Any) -> np.ndarray:
-    """Return A without zero rows, scaled by powers of two, which is exact, to a diagonal in [1/2, 2]."""
+    """Return A without zero rows, scaled exactly by powers of two to a diagonal in [1/2, 2]."""
     values = read_matrix(A).values
     for i, j in np.argwhere(values < 0)[:1]:
         raise InputError(

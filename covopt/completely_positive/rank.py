@@ -1,4 +1,4 @@
-"""``cp_rank``: bounds on each connected component in order of cost, until they meet."""
+"""``cp_rank``: compute bounds on each connected component, the cheapest first, until they meet."""
 
 from __future__ import annotations
 
@@ -38,44 +38,44 @@ def cp_rank(
     time_limit_s: float | None = 300.0,
     random_state: int | None = 0,
 ) -> CPRankCertificate:
-    r"""Bracket the CP-rank of a matrix, or of a graph's EᵀE, with a proof; or prove that there is none.
+    r"""Bracket the CP-rank of a matrix, or of a graph's EᵀE, or prove that it is not completely positive.
 
     .. math::
 
         \operatorname{rank_{cp}}(A) = \min\{m : A = B^\top B,\ B \in \mathbb{R}^{m\times n},\ B \ge 0\}
 
-    The support graph falls into components, whose CP-ranks add up. On each of them, until the bounds meet: rank,
-    triangle-free formula and explicit factor, edge-clique cover, comparison-matrix factor, numerical factors from the
-    lower bound up, the face certificate, moment bounds, and theorems.
+    The CP-rank is the sum over the connected components of the support graph. On each component these are computed
+    until the bounds meet: triangle-free formula and comparison-matrix factor, rank, edge-clique cover, numerical
+    factors from the lower bound up, theorems, the face certificate and moment bounds.
 
     Parameters
     ----------
     A : array_like of shape (n, n), or networkx.Graph
-        Integers and fractions are exact. Other floats are known up to ``tol``: a positive entry that small, which may
-        be a zero or not, is refused, and a negative one taken for zero.
+        Integers and fractions are exact. Other floats are known up to ``tol``: positive entries below it, which may
+        be zeros or not, are refused; negative ones count as zero.
     method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face"}
-        The lower bound: all of them until one meets the upper bound, or this one alone (beside the rank where it
-        finds nothing). The moment bounds are ξ₁ and ξ₂ over the maximal cliques, made rigorous and rounded up;
-        ``.verify()`` recomputes their values and says them.
+        The lower bound: ``auto`` tries all until one meets the upper bound; otherwise only this one and the rank.
+        The moment bounds are ξ₁ and ξ₂ over the maximal cliques, made rigorous and rounded up; ``.verify()``
+        recomputes and reports their values.
     tol : float
-        Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
+        Relative tolerance of entries and of the residual of a factor, with respect to √(a_ii a_jj).
     time_limit_s : float, optional
-        When it is over, the bracket found so far is returned, and after Ctrl-C as well.
+        Seconds after which the bracket so far is returned, as it is after Ctrl-C.
     random_state : int, optional
-        Of the numerical search.
+        Seed of the numerical search.
 
     Returns
     -------
     CPRankCertificate
-        Of exact entries ``upper`` is proved for A itself; a numerical factor that cannot be completed to an exact one
-        is reported as ``upper_numerical``, and bounds nothing. Of floats, ``lower`` holds for every matrix within
-        ``tol`` with the same zeros, but for the face bound, and ``upper`` for one of them.
+        For exact entries ``upper`` is proved for A itself; a numerical factor that cannot be completed to an exact
+        one is reported as ``upper_numerical``, which is not a bound. For floats ``lower`` holds for every matrix
+        within ``tol`` with the same zeros, and ``upper`` for one of them.
 
     Raises
     ------
     InputError
-        For a matrix that is not square, symmetric and finite, out of the range of doubles, or with floats that cannot
-        be told from zero; a directed graph, a multigraph, loops; or a bad option.
+        For a matrix that is not square, symmetric and finite, is out of the range of doubles, or has floats that may
+        be zero; for a directed graph, a multigraph or loops; or for an invalid option.
 
     References
     ----------
@@ -113,7 +113,7 @@ def cp_rank(
 
 @dataclass
 class Options:
-    """What ``cp_rank`` was asked for; it ends at ``end`` on the clock of :func:`covopt.limits.now`."""
+    """Options of ``cp_rank``; ``end`` is the deadline on the clock of :func:`covopt.limits.now`."""
 
     tol: float
     end: float | None
@@ -121,27 +121,27 @@ class Options:
     method: str = "auto"
 
     def wants(self, method: str) -> bool:
-        """Whether a lower bound is asked for."""
+        """Whether a lower bound is to be computed."""
         return self.method in ("auto", method)
 
     def left(self, share: float = 1.0) -> float | None:
-        """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
+        """Return a share of the seconds left; a small positive number after the deadline."""
         return None if self.end is None else max(PIECE_S, share * (self.end - now()))
 
 
 @dataclass
 class Component:
-    """One component while it is being worked on.
+    """One component with its bounds so far.
 
     Attributes
     ----------
     matrix : SymmetricMatrix
-        Its principal submatrix.
+        The principal submatrix of the component.
     vertices : tuple of int
     options : Options
     reasons : list of Reason
     approximate : ndarray or None
-        The shortest numerical factor of an exact matrix that proved nothing.
+        For an exact matrix the numerical factor with the fewest rows that gives no proof.
     notes : list of str
     """
 
@@ -154,27 +154,27 @@ class Component:
 
     @property
     def lower(self) -> int:
-        """The best lower bound."""
+        """Best lower bound."""
         return bracket_of(self.reasons)[0]
 
     @property
     def upper(self) -> int | None:
-        """The best proved upper bound."""
+        """Best proved upper bound."""
         return bracket_of(self.reasons)[1]
 
     @property
     def rows(self) -> int | None:
-        """How many rows the factor has that is known."""
+        """Number of rows of the known factor; None without one."""
         return min((len(r.data["rows"]) for r in self.reasons if "rows" in r.data), default=None)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is left to ask."""
+        """Whether the bounds meet or the matrix is not completely positive."""
         lower, upper = bracket_of(self.reasons)
         return (upper is not None and upper <= lower) or any(r.side == "not_cp" for r in self.reasons)
 
     def say(self, side: str, value: int | None, method: str, data: dict[str, Any] | None = None) -> None:
-        """Note a bound, or why there is no factor; of factors only the last."""
+        """Add a bound, or a reason why there is no factor; a new factor replaces the last one."""
         reason = Reason(side, value, method, self.vertices, data or {})
         tell(
             logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {reason.text}", "bound",
@@ -186,7 +186,7 @@ class Component:
             self.reasons.append(reason)
 
     def take(self, factor: np.ndarray | None) -> bool:
-        """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
+        """Keep a factor with fewer rows than the last one; for exact entries only if it proves an upper bound."""
         if factor is None:
             return False
         factor = factor[(factor > 0).any(1)]
@@ -208,7 +208,7 @@ class Component:
         return True
 
     def dominated(self) -> bool:
-        """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
+        """Add the factor with one row per edge if the comparison matrix allows it, with a proof for exact entries."""
         A, tol = self.matrix.values, self.options.tol
         if self.matrix.exact is None:
             return self.take(dominance_factor(A, tol))
@@ -224,14 +224,14 @@ class Component:
         return True
 
     def finish(self) -> None:
-        """Settle what the bounds leave: a numerical factor that proves nothing is named as that."""
+        """Report a numerical factor without proof that has fewer rows than the upper bound."""
         B = self.approximate
         if B is not None and len(B) >= self.lower and (self.upper is None or len(B) < self.upper):
             self.say("approximate", len(B), "factor", {"factor": B.tolist()})
 
 
 def bracket(matrix: SymmetricMatrix, options: Options) -> tuple[list[Reason], list[str]]:
-    """Return reasons for a bracket on the CP-rank of a settled matrix, component by component, and notes."""
+    """Return the reasons that bracket the CP-rank, component by component, and notes; zeros must be decided."""
     tol = options.tol
     against = exclusion.negative_entry(matrix, tol) or exclusion.negative_eigenvalue(matrix, tol)
     if against is not None:
@@ -249,7 +249,7 @@ def bracket(matrix: SymmetricMatrix, options: Options) -> tuple[list[Reason], li
 
 
 def _solve_in_time(piece: Component) -> None:
-    """Work on one component until the time is up or somebody interrupts; what is known by then is kept."""
+    """Compute the bounds of one component, keeping those found before the deadline or an interrupt."""
     why = "time"
     try:
         with limited(piece.options.left()):
@@ -273,7 +273,7 @@ def _solve_in_time(piece: Component) -> None:
 
 
 def _comparison(piece: Component) -> None:
-    """One row per edge; without a triangle this is the CP-rank, or there is no factor."""
+    """Use one row per edge; without triangles this is the CP-rank, or the matrix is not completely positive."""
     matrix, tol = piece.matrix, piece.options.tol
     formula = triangle_free_rank(matrix, tol)
     found = None if formula is None else exclusion.indefinite_comparison(matrix, tol)
@@ -295,13 +295,13 @@ def _cliques(piece: Component) -> None:
 
 
 def _cap(piece: Component) -> None:
-    """Use the theorems: something shows complete positivity, or the matrix is doubly nonnegative and small."""
+    """Add the bound by theorems if the matrix is proved completely positive, or small and doubly nonnegative."""
     if piece.upper is not None or has_small_cap(piece.matrix):
         piece.say("upper", theorem_cap(piece.matrix), "theorem")
 
 
 def _search(piece: Component, *, share: float, n_starts: int) -> None:
-    """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
+    """Search for factors from the lower bound up in growing steps, then by bisection."""
     A, time_limit_s = piece.matrix.values, piece.options.left(share)
     end = None if time_limit_s is None else now() + time_limit_s
     most = theorem_cap(piece.matrix) if piece.rows is None else piece.rows - 1
@@ -327,14 +327,14 @@ def _search(piece: Component, *, share: float, n_starts: int) -> None:
 
 
 def _boundary(piece: Component) -> None:
-    """Ask for a copositive matrix that proves the CP-rank, or that there is no factor."""
+    """Search for a copositive matrix that proves the CP-rank, or that there is no factor."""
     if len(piece.matrix) > CERTIFIED_ORDER:
         return
     from covopt.completely_positive.face import face_certificate, separate
 
     with _noting(piece, "face certificate"):
         if piece.options.wants("face") and piece.matrix.exact is None:
-            # it would speak of the floats as they are, not of the matrices nearby
+            # a face certificate would hold for the exact floats only, not for nearby matrices
             piece.notes.append(NOTES["no exact"])
         elif piece.options.wants("face"):
             found = face_certificate(piece.matrix, time_limit_s=piece.options.left())
@@ -352,7 +352,7 @@ def _boundary(piece: Component) -> None:
 
 @contextmanager
 def _noting(piece: Component, what: str) -> Iterator[None]:
-    """Note why a conic program bounds nothing."""
+    """Add a note if a conic program gives no bound."""
     try:
         yield
     except MissingPackageError:
@@ -362,7 +362,7 @@ def _noting(piece: Component, what: str) -> Iterator[None]:
 
 
 def _moment(piece: Component, method: str, level: int, kind: str) -> None:
-    """Take the moment bound that is asked for, or, where all are, one that the size allows if it is better."""
+    """Add the requested moment bound; under ``auto`` only for small matrices and if it is better."""
     automatic = method == "auto"
     if piece.options.method != method or (automatic and len(piece.matrix) > MOMENT_SIZE[level]):
         return

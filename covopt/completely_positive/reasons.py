@@ -1,7 +1,7 @@
-"""What is known of a CP-rank and why: a status, bounds with their reasons, and the registry of the kinds of reasons.
+"""Status and reasons of a bracket on the CP-rank, and the registry of the kinds of reasons.
 
-A reason stores numbers. Its sentence is made when it is printed, by its kind, so a file cannot bring its own words;
-and its kind knows how to check it. Each kind stands beside the function that finds such reasons.
+A reason stores numbers only. Its kind generates the sentence that is printed, so a file cannot supply its own text,
+and checks the claim. Each kind is registered in the module that finds such reasons.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIGNS = {"lower": "≥", "upper": "≤", "approximate": "≈", "not_cp": ""}
 
 
 def is_note(text: str) -> bool:
-    """Whether a note is one that covopt writes: a file cannot bring its own.
+    """Return whether a note is one that covopt writes; files cannot supply their own.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def is_note(text: str) -> bool:
 
 
 class CPStatus(MessageEnum):
-    """What is known; every member carries its message."""
+    """Status of a CP-rank certificate; every member has a message."""
 
     EXACT = ("exact", "completely positive, and the CP-rank is known")
     BRACKET = ("bracket", "completely positive, and the CP-rank lies in the bracket")
@@ -60,16 +60,16 @@ class Reason:
     Attributes
     ----------
     side : {"lower", "upper", "approximate", "not_cp"}
-        ``approximate``: the rows of a numerical factor that is not proved to be near an exact one; it bounds nothing.
+        ``approximate``: rows of a numerical factor that is not proved to be near an exact one; not a bound.
     value : int or None
-        The bound; None with ``not_cp``.
+        The bound; None for ``not_cp``.
     method : str
         ``rank``, ``clique-cover``, ``triangle-free``, ``moment``, ``face``, ``factor``, ``theorem``, and for
         ``not_cp``: ``entry``, ``eigenvalue``, ``comparison``, ``copositive``.
     vertices : tuple of int
-        The connected component of the support graph that it speaks about; the CP-rank is the sum over components.
+        The connected component of the support graph that it refers to; the CP-rank is the sum over components.
     data : dict
-        What the check needs besides the matrix, JSON types; ``rows`` of an upper bound are its factor.
+        Data for the check, as JSON types; for an upper bound ``rows`` is the factor.
     """
 
     side: str
@@ -80,17 +80,17 @@ class Reason:
 
     @property
     def text(self) -> str:
-        """In words, with the source."""
+        """The reason as a sentence, with its source."""
         kind = KINDS.get((self.side, self.method))
         return "a reason that this covopt does not know" if kind is None else kind[1](self)
 
     def number(self, name: str) -> str:
-        """Return a number of the data as text; a question mark where it is no number."""
+        """Return a number of the data as text; a question mark if it is not a number."""
         found = self.data.get(name)
         return f"{found:g}" if isinstance(found, int | float) and not isinstance(found, bool) else "?"
 
     def follows(self, found: int | None) -> bool:
-        """Whether the claim follows from the bound that is proved again; ``not_cp`` from whether there is a proof.
+        """Return whether the claim follows from the recomputed bound (for ``not_cp`` from a true value).
 
         Examples
         --------
@@ -105,13 +105,13 @@ class Reason:
 
     @property
     def rows(self) -> np.ndarray | None:
-        """The factor behind an upper bound, shape (m, n); None where it has none in floats."""
+        """The factor of an upper bound, shape (m, n); None if it has no numerical factor."""
         found = self.data.get("rows") if self.side == "upper" else None
         return None if found is None else numbers("rows", found).reshape(-1, len(self.vertices))
 
 
 def bracket_of(reasons: Iterable[Reason]) -> tuple[int, int | None]:
-    """Return what the reasons of one component prove: a lower bound, and an upper bound or None."""
+    """Return the best lower bound of one component, and its best upper bound or None."""
     least, most = 0, None
     for reason in reasons:
         if reason.value is not None and reason.side == "lower":
@@ -123,14 +123,14 @@ def bracket_of(reasons: Iterable[Reason]) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a check may use beside the component of the matrix and the reason.
+    """What a check may use besides the matrix and the reason.
 
     Attributes
     ----------
     tol : float
-        What counts as rounding where the entries are floats.
+        Relative tolerance for entries that are floats.
     completely_positive : bool
-        Whether another reason has shown that.
+        Whether another reason proves that the matrix is completely positive.
     """
 
     tol: float
@@ -140,19 +140,19 @@ class Known:
 Check = Callable[["SymmetricMatrix", Reason, Known], tuple[int | None, str]]
 
 
-KINDS: dict[tuple[str, str], tuple[Check, Callable[[Reason], str]]] = {}  # how each is checked, what it says
+KINDS: dict[tuple[str, str], tuple[Check, Callable[[Reason], str]]] = {}  # check and text of each kind
 
 
 def register(side: str, method: str, text: str | Callable[[Reason], str]) -> Callable[[Check], Check]:
-    """Let a function check the reasons of a kind: it returns the bound that it proves, None for none, and how.
+    """Register a function that checks a kind of reasons: it returns the proved bound, or None, and a text.
 
-    Of ``not_cp`` it returns whether there is no factor. Whether the claim follows says :meth:`Reason.follows`.
+    For ``not_cp`` it returns whether there is no factor. :meth:`Reason.follows` compares the result with the claim.
 
     Parameters
     ----------
     side, method : str
     text : str or callable
-        The sentence, or what makes it from the numbers of a reason.
+        The sentence, or a function that makes it from a reason.
     """
 
     def add(check: Check) -> Check:

@@ -1,29 +1,29 @@
 r"""Upper bounds on the CP-rank of an exact matrix, each with a proof that needs no tolerance.
 
-A factor within a tolerance is a factor of another matrix, whose CP-rank may be smaller. What is claimed of exact
-entries is therefore proved in one of these ways:
+A factor within a tolerance is a factor of another matrix, whose CP-rank may be smaller. For exact entries an upper
+bound is therefore proved in one of these ways:
 
 - product: BᵀB = A in rational arithmetic;
 - weights: A = Σ w_k u_k u_kᵀ with rational w_k > 0 and u_k ≥ 0, so that the rows √w_k u_k are a factor;
-- completion: an exact factor with as many rows is near (below);
-- dominance: some d > 0 has Md ≥ 0 for the comparison matrix M, which gives one row per edge
+- completion: an exact factor with as many rows exists nearby (see below);
+- dominance: Md ≥ 0 for some d > 0 and the comparison matrix M, which gives one row per edge
   (:mod:`covopt.completely_positive.dominance`);
 - theorem: n ≤ 4, or rank at most 2, where doubly nonnegative matrices are completely positive.
 
-**Completion** is Newton's method with a proof that a solution is near. A numerical factor B of an exact matrix A is a
-factor of another matrix. Fix which entries of it vanish, and let the others move by E: BᵀB + L(E) + EᵀE = A with
-L(E) = BᵀE + EᵀB. With R = A − BᵀB, known exactly, a matrix T near a right inverse of L, and E = T(Y), a solution is a
+**Completion** is Newton's method with a proof that a solution exists nearby. Let B be a numerical factor of an exact
+matrix A. Fix the entries that vanish, and let the others change by E: BᵀB + L(E) + EᵀE = A with
+L(E) = BᵀE + EᵀB. With R = A − BᵀB, known exactly, an approximate right inverse T of L, and E = T(Y), a solution is a
 fixed point of the continuous map
 
     Y  ↦  R + (I − LT) Y − T(Y)ᵀT(Y).
 
-Where κ ≥ ‖I − LT‖, s ≥ ‖T‖² and 4s‖R‖ ≤ (1 − κ)², the ball ‖Y‖ ≤ ρ = 2‖R‖/(1 − κ) goes into itself, so Brouwer gives
-a fixed point in it. Where √s·ρ is less than every entry that must stay positive, B + E ≥ 0 is an exact factor with as
-many rows and the same zeros: the CP-rank of A is at most their number. Newton steps in floats make ‖R‖, which is
-computed exactly, small.
+If κ ≥ ‖I − LT‖, s ≥ ‖T‖² and 4s‖R‖ ≤ (1 − κ)², the ball ‖Y‖ ≤ ρ = 2‖R‖/(1 − κ) is mapped into itself, and by Brouwer
+it contains a fixed point. If √s·ρ is less than every entry that must stay positive, B + E ≥ 0 is an exact factor with
+the same number of rows and the same zeros, so that number bounds the CP-rank of A. Newton steps in floating point
+make ‖R‖, which is computed exactly, small.
 
-A matrix of rank r < n is A = CᵀA_II C for r of its rows, C rational, and every factor is B = XC: then X is what is
-sought, its rows confined to the subspace where the chosen entries of XC vanish.
+A matrix of rank r < n is A = CᵀA_II C for r of its rows, C rational, and every factor is B = XC. The unknown is then
+X, with its rows restricted to the subspace in which the chosen entries of XC vanish.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ PROOFS = {
     "completion": "an exact factor is near: Newton's method with a bound on its defect, in rational arithmetic",
     "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
 }
-CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
+CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries up to these multiples of √a_jj are tried as zeros
 MOST_UNKNOWNS = 6000
-SLACK = 1.0 + gamma(2 * MOST_UNKNOWNS**2)  # of norms of so many entries
+SLACK = 1.0 + gamma(2 * MOST_UNKNOWNS**2)  # relative rounding error of norms of so many entries
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
-    """Whether some B' ≥ 0 with as many rows as B is a factor of A exactly; False where that is not proved.
+    """Return whether A is proved to have an exact factor B' ≥ 0 with as many rows as B.
 
     Parameters
     ----------
     A : sequence of sequence of Fraction
         Symmetric with a positive diagonal.
     B : ndarray of shape (m, n)
-        Near a factor, nonnegative.
+        Nonnegative and nearly a factor.
 
     References
     ----------
@@ -81,7 +81,7 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     powers = [
         (x.denominator.bit_length() - x.numerator.bit_length()) // 2 for x in (A[i][i] for i in range(n))
     ]
-    scale = np.array([Fraction(2) ** power for power in powers])  # to a diagonal between 1/4 and 4
+    scale = np.array([Fraction(2) ** power for power in powers])  # scales the diagonal into [1/4, 4]
     A = np.array(A, dtype=object) * np.outer(scale, scale)
     B = np.ldexp(B, np.array(powers))
     rows, C = _span(A)
@@ -90,10 +90,10 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
 
 
 def _span(A: Matrix) -> tuple[list[int], np.ndarray]:
-    """Return rows I, and C with A = CᵀA_II C: the reduced echelon form of a symmetric matrix has it in its rows."""
+    """Return rows I, and C with A = CᵀA_II C: C is the reduced row echelon form of the symmetric matrix A."""
     values = np.array(A, dtype=float)
     roots = np.sqrt(np.diag(values))
-    if np.linalg.eigvalsh(values / np.outer(roots, roots))[0] > NEAR:  # then X is sought on all rows
+    if np.linalg.eigvalsh(values / np.outer(roots, roots))[0] > NEAR:  # full rank: all rows, C = I
         return list(range(len(A))), np.array(
             [[Fraction(int(i == j)) for j in range(len(A))] for i in range(len(A))]
         )
@@ -103,14 +103,14 @@ def _span(A: Matrix) -> tuple[list[int], np.ndarray]:
 
 
 def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np.ndarray) -> bool:
-    """Whether Newton's method, with these entries kept at zero, reaches a point that proves a factor to be near."""
+    """Return whether Newton's method, with these entries fixed to zero, reaches a point that proves completion."""
     bases = _bases(C, zeros)
     if any(not len(basis) for basis in bases) or sum(map(len, bases)) > MOST_UNKNOWNS:
         return False
     pairs = _pairs(A, rows, bases)
     if not 0 < len(pairs) <= MOST_UNKNOWNS:
         return False
-    # the last entry of each basis vector is its own, and one
+    # each basis vector ends in a 1 where all others are zero
     t = [row[rows][[int(np.flatnonzero(v)[-1]) for v in basis]] for row, basis in zip(B, bases, strict=True)]
     a, b = np.array(pairs).T
     goal = np.array([A[rows[i]][rows[j]] for i, j in pairs])
@@ -145,7 +145,7 @@ def _fractions(values: np.ndarray) -> np.ndarray:
 def _inverse(
     X: np.ndarray, N: list[np.ndarray], a: np.ndarray, b: np.ndarray
 ) -> tuple[np.ndarray, float, float] | None:
-    """Return T, its unknowns in units of N, and upper bounds on ‖I − LT‖ and on the norm of Y ↦ E (Frobenius)."""
+    """Return T in the coordinates of the bases N, and upper bounds on ‖I − LT‖ and the Frobenius norm of Y ↦ E."""
     parts = [(part[:, a] * x[b], part[:, b] * x[a]) for x, part in zip(X, N, strict=True)]
     L = np.hstack([(first + second).T for first, second in parts])
     sizes = np.hstack([(np.abs(first) + np.abs(second)).T for first, second in parts])
@@ -156,7 +156,7 @@ def _inverse(
         T = Q @ solve_triangular(S, np.eye(len(S)), trans="T")
     except (LinAlgError, ValueError):
         return None
-    # every entry of L carries a few roundings of its two terms, the product one per term
+    # each entry of L has a few roundings in its two terms, the product one per term
     allowed = gamma(2 * (L.shape[1] + 8)) * float(np.linalg.norm(sizes @ np.abs(T)))
     defect = (float(np.linalg.norm(np.eye(len(L)) - L @ T)) + allowed) * SLACK
     total = 0.0
@@ -177,12 +177,12 @@ def _norm(values: np.ndarray) -> float:
 
 
 def _bases(C: np.ndarray, zeros: np.ndarray) -> list[np.ndarray]:
-    """Return for every row of X a basis of the subspace where its zeros hold, fractions of shape (d, r)."""
+    """Return for every row of X a basis, shape (d, r), of the subspace in which its fixed entries vanish."""
     r, known = len(C), dict[bytes, np.ndarray]()
     for row in zeros:
         if row.tobytes() in known:
             continue
-        # pivots from the left, so that each basis vector ends in its own free entry
+        # leftmost pivots, so that each basis vector ends in its own free entry
         reduced, pivots = row_reduce(C[:, row].T.tolist(), r)
         basis = np.full((r - len(pivots), r), Fraction(0))
         for vector, free in zip(basis, (i for i in range(r) if i not in pivots), strict=True):
@@ -194,12 +194,12 @@ def _bases(C: np.ndarray, zeros: np.ndarray) -> list[np.ndarray]:
 
 
 def _pairs(A: Matrix, rows: list[int], bases: list[np.ndarray]) -> list[tuple[int, int]]:
-    """Return entries of XᵀX that decide all of them, as X keeps its zeros; none where A_II cannot be reached."""
+    """Return independent entries of XᵀX for X with these zeros; none if A_II is not attainable or r < n is sparse."""
     r = len(rows)
     every = [(a, b) for a in range(r) for b in range(a, r)]
     if any(len(basis) == r for basis in bases):
         return every
-    if r < len(A):  # which products of such rows there are would take an elimination of its own
+    if r < len(A):  # the attainable products would need another elimination
         return []
     inside = [(basis != 0).any(0) for basis in bases]  # every basis vector is a unit vector
     met = np.sum([np.outer(kept, kept) for kept in inside], axis=0) > 0
@@ -208,14 +208,14 @@ def _pairs(A: Matrix, rows: list[int], bases: list[np.ndarray]) -> list[tuple[in
 
 
 def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
-    """Say which of ``PROOFS`` bounds the CP-rank of an exact matrix by the rows of B; None where none does.
+    """Return which of ``PROOFS`` bounds the CP-rank of an exact matrix by the number of rows of B; None if none does.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
         With exact entries and a positive diagonal.
     B : ndarray of shape (m, n)
-        Nonnegative, near a factor.
+        Nonnegative and nearly a factor.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
 
 
 def _has_weights(A: np.ndarray, B: np.ndarray) -> bool:
-    """Whether the rows are multiples of rows with small denominators whose only combination to A has no sign."""
+    """Return whether the rows scaled to small denominators have a unique combination equal to A, with weights ≥ 0."""
     i, j = np.triu_indices(len(A))
     U = B[B.any(1)] / B[B.any(1)].max(axis=1, keepdims=True)
     atoms = np.array(
@@ -253,7 +253,7 @@ def _has_weights(A: np.ndarray, B: np.ndarray) -> bool:
 
 
 def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:
-    """Whether an exact matrix of at most 40 rows has entries and eigenvalues ≥ 0, in rational arithmetic.
+    """Return whether an exact matrix of at most 40 rows has entries and eigenvalues ≥ 0, in rational arithmetic.
 
     Examples
     --------
@@ -267,12 +267,12 @@ def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:
 
 
 def theorem_cap(matrix: SymmetricMatrix) -> int:
-    """Return the smallest cap by a theorem that holds for every completely positive matrix of that size or rank.
+    """Return the least upper bound by theorems for all completely positive matrices of that size or rank.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
-        The rank counts only where it is known exactly.
+        Its rank is used only if it is known exactly.
 
     References
     ----------
@@ -294,12 +294,12 @@ def theorem_cap(matrix: SymmetricMatrix) -> int:
 
 
 def has_small_cap(matrix: SymmetricMatrix) -> bool:
-    """Whether being doubly nonnegative is enough: n ≤ 4, or rank at most 2."""
+    """Return whether doubly nonnegative implies completely positive: n ≤ 4, or rank at most 2."""
     return (len(matrix) <= 4 or theorem_cap(matrix) <= 2) and is_doubly_nonnegative(matrix)
 
 
 def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
-    """Whether B is nonnegative and BᵀB is the matrix up to the tolerance, and what BᵀB and the quotients round.
+    """Return whether B ≥ 0 and BᵀB is the matrix up to the tolerance plus the rounding error of the comparison.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _factor_text(reason: Reason) -> str:
 
 @register("upper", "factor", _factor_text)
 def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
-    """Prove again that A itself has a factor with so few rows; every check multiplies the rows of its reason out."""
+    """Check the proof that A has a factor with so few rows; the stored rows are multiplied out in any case."""
     factor = reason.rows
     if part.exact is not None and "dominance" in reason.data:
         return dominance_rows(part, fractions(reason.data["dominance"])), PROOFS["dominance"]
@@ -337,7 +337,7 @@ def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[i
     "is proved to exist",
 )  # fmt: skip
 def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
-    """Multiply it out again."""
+    """Check the numerical factor by multiplication."""
     B = numbers("rows", reason.data["factor"]).reshape(-1, len(part))
     found = len(B) if is_factor(part, B, known.tol) else None
     return found, "rows of a factor of a matrix within the tolerance"
@@ -349,7 +349,7 @@ def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tu
     "Schachinger 2013, 2015) or rank (Barioli and Berman 2003)",
 )  # fmt: skip
 def check_theorem(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[int | None, str]:
-    """Recompute the cap; it holds for completely positive matrices, which something else has to show."""
+    """Recompute the bound; another reason must prove that the matrix is completely positive."""
     if not known.completely_positive and not has_small_cap(part):
         return None, "a cap holds for completely positive matrices, and nothing shows that this is one"
     return theorem_cap(part), "recomputed"
