@@ -1,4 +1,4 @@
-"""How far a trained network is from the best one: explicit networks from above, a certificate from below."""
+"""Bound the gap of a trained network to the optimum: upper bounds by explicit networks, a certified lower bound."""
 
 from covopt.meter.gap import gap
 from covopt.meter.report import Gap

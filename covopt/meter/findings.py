@@ -1,4 +1,4 @@
-"""What is wrong with a network, in words that somebody can act on, and in one figure."""
+"""Diagnosis of a trained network: sentences that suggest what to change, and one figure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from covopt.meter.report import Gap
 
-SHOWN = 6  # coordinates of a direction
+SHOWN = 6  # coordinates of a direction that are printed
 
 
 def describe(report: Gap) -> list[str]:
-    """Return a sentence for each thing that is wrong, most of it first.
+    """Return a sentence for each source of the gap, in decreasing order.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def describe(report: Gap) -> list[str]:
 
 
 def twins(hidden: np.ndarray) -> int:
-    """Count neighbouring neurons of one direction.
+    """Count the adjacent neurons with equal directions.
 
     Examples
     --------
@@ -87,20 +87,20 @@ def twins(hidden: np.ndarray) -> int:
 
 
 def missing_neuron(report: Gap) -> tuple[np.ndarray, float] | None:
-    """Return the direction of the best network's neuron that the residual of the refitted one asks for most."""
+    """Return the direction of the best network's neuron with the largest dual norm for the refitted residual."""
     best, loss = report.best, report.best.loss
     if loss is None or isinstance(loss, Interpolation) or report.is_deep or not len(best.network):
         return None
     hidden = best.network.hidden_weights
     units = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
     reached = np.linalg.norm(heights(best.data.lifted, report.refit_dual, units), axis=1)
-    worst = int((reached >= (1.0 - 1e-9) * reached.max()).argmax())  # of equals the first
+    worst = int((reached >= (1.0 - 1e-9) * reached.max()).argmax())  # the first of equal ones
     return (units[worst], float(reached[worst])) if reached[worst] > 1.0 + ROUGH else None
 
 
 # ---------------------------------------------------------------------- the figure: ladder, outputs
 def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draw a gap, and save it where a path is given.
+    """Plot a gap, and save the figure if a path is given.
 
     Parameters
     ----------

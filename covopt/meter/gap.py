@@ -1,4 +1,4 @@
-"""Measure a trained network: an objective, better networks in its place, and what no network is below."""
+"""Measure a trained network: its objective, better networks derived from it, and a certified lower bound."""
 
 from __future__ import annotations
 
@@ -58,51 +58,51 @@ def gap(
     time_limit_s: float | None = 60.0,
     random_state: int | None = None,
 ) -> Gap:
-    r"""Say how far a trained network is from the best network of any width, and why.
+    r"""Bound how far a trained network is from the best network of any width, and explain the gap.
 
     .. math::
 
         \sum_i s_i\, \ell(f(x_i), y_i) + \lambda \|W\|^2
 
-    is measured for the network as it is, and for four networks in its place: *balanced* (each neuron scaled, the
-    same function), *merged* (neurons of one cell joined, the same outputs on the rows), *refitted* (the best output
-    weights for its hidden neurons: a convex problem) and *best* (the one that :func:`covopt.fit` finds, or descent
-    from the refitted one). Each is an upper bound; no network is below the lower bound, which is certified.
+    is evaluated for the given network and for four networks derived from it: *balanced* (each neuron rescaled, same
+    function), *merged* (neurons of one cell joined, same outputs on the rows), *refitted* (optimal output weights for
+    its hidden neurons, a convex problem) and *best* (found by :func:`covopt.fit`, or by descent from the refitted
+    one). Each objective is an upper bound on the optimum; the lower bound is certified.
 
     Parameters
     ----------
     network : object
         A :class:`covopt.ReLUNetwork`, a torch module, a state dict, a file (.pt, .pth, .safetensors, .npz, .onnx),
-        scikit-learn's ``MLPRegressor`` or ``MLPClassifier``, or a pair (W, v) with W (m, d) or (m, d + 1), the
-        weights of the biases last. Networks of more than two layers are measured against bounds of
-        :mod:`covopt.depth`, which are looser.
+        scikit-learn's ``MLPRegressor`` or ``MLPClassifier``, or a pair (W, v) with W (m, d) or (m, d + 1), bias
+        weights in the last column. For more than two layers the lower bounds are those of :mod:`covopt.depth`,
+        which are looser.
     X : array_like or frame of shape (N, d)
-        What the network was trained on, in its units.
+        Training points, in the units of the network.
     y : array_like of shape (N,) or (N, k)
         Numbers or labels, as for :func:`covopt.fit`.
     loss : str or Loss, optional
-        As in :func:`covopt.fit`; by default the squared loss, and that of the class for networks of scikit-learn.
-        ``"interpolation"``: ‖W‖² against the least norm through the network's own outputs.
+        As in :func:`covopt.fit`. By default the squared loss, or for scikit-learn the loss of the estimator.
+        ``"interpolation"`` compares ‖W‖² with the least norm of a network with the same outputs.
     lam : float or str, optional
-        λ, or a share of :func:`covopt.lambda_max`.
+        λ, or a fraction of :func:`covopt.lambda_max`.
     bias : float
-        β, the constant input that hidden biases multiply: their weights b/β count in the norm.
+        β, the constant input of the hidden biases: their weights b/β count in the norm.
     output_bias : {"auto", "none", "penalized", "free"}
-        By default what the network has: none, or one that counts as PyTorch counts it; free with scikit-learn.
+        By default that of the network: none, or penalized as in PyTorch's weight decay; free for scikit-learn.
     weight_decay : float, optional
-        PyTorch's, instead of ``lam``: what was minimised is L + ½·weight_decay·‖θ‖² over all parameters. Networks of
-        scikit-learn carry their ``alpha``.
+        PyTorch's weight decay, instead of ``lam``: training minimised L + ½·weight_decay·‖θ‖² over all parameters.
+        For networks of scikit-learn their ``alpha`` is used.
     reduction : {"mean", "sum"}
         Whether PyTorch's loss L was a mean or a sum over the rows.
     scaler : object, optional
-        What the columns went through before training: scikit-learn's ``StandardScaler``, or a pair (mean, scale).
+        Scaling of the columns before training: scikit-learn's ``StandardScaler``, or a pair (mean, scale).
     standardise : bool
-        Whether the columns were brought to mean 0 and variance 1 before training.
+        Whether the columns were scaled to mean 0 and variance 1 before training.
     sample_weight : array_like of shape (N,), optional
     tol : float
-        Relative gap of best network and lower bound at which the search ends.
+        Relative gap between the best network and the lower bound at which the search ends.
     time_limit_s : float, optional
-        Seconds. There is a bracket whatever the limit; more time makes it narrower.
+        Time limit in seconds. Any limit gives valid bounds; more time makes them tighter.
     random_state : int, optional
 
     Returns
@@ -113,12 +113,12 @@ def gap(
     Raises
     ------
     InputError
-        For networks of other shapes or activations, and tables that do not fit.
+        For networks with other layers or activations, and for tables that do not match the network.
 
     Notes
     -----
-    Every feasible Λ of the dual problem in :func:`covopt.fit` gives a lower bound. The first is Λ = −∇C/2λ at the
-    network's own outputs, divided by a certified bound on its dual norm (:func:`covopt.price`).
+    Every feasible Λ of the dual problem in :func:`covopt.fit` gives a lower bound. The first one used is −∇C/2λ at
+    the outputs of the network, divided by a certified bound on its dual norm (:func:`covopt.price`).
 
     Examples
     --------
@@ -150,7 +150,7 @@ def gap(
         given = read_network(network, values.shape[1], bias)
         kind = _output_bias(given, output_bias, bias)
         measured = _as_network(given, bias, kind)
-        with np.errstate(over="ignore"):  # which is said below
+        with np.errstate(over="ignore"):  # reported below
             table = read_table(
                 given, measured, X, y, loss, bias, scaler, sample_weight, standardised=standardise
             )
@@ -181,7 +181,7 @@ def gap(
 
 
 def _through_y(table: Table, best: Any) -> list[str]:
-    """Say what the dual of the network's own outputs bounds the networks through y by: bounds are linear in them."""
+    """Return notes on how far the network misses y, with the dual bound on networks that interpolate y."""
     own, dual, wanted = table.data.Y, getattr(best, "dual", None), table.targets
     if wanted is None or dual is None:
         return []
@@ -193,18 +193,18 @@ def _through_y(table: Table, best: Any) -> list[str]:
 
 
 def against(network: ReLUNetwork, solution: Solution, *, steps: int = 0, what: str = "") -> Gap:
-    """Hold a network against a solution of its own table: nothing is solved.
+    """Compare a network with a solution of the same problem, without solving anything.
 
     Parameters
     ----------
     network : ReLUNetwork
-        Of the solution's inputs, outputs and bias; through its points, where it has no loss.
+        Has the inputs, outputs and bias of the solution; interpolates its points if it has no loss.
     solution : Solution
-        With the variation norm.
+        For the variation norm.
     steps : int
-        How many networks are put in its place: balanced, merged, refitted.
+        Number of derived networks, in the order balanced, merged, refitted.
     what : str
-        What it is, for people.
+        Description of the network, for the report.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def _output_bias(given: Given, asked: str, bias: float) -> str:
 
 
 def _as_network(given: Given, bias: float, output_bias: str) -> DeepReLUNetwork:
-    """Return the network with a bias wherever covopt's networks have one: zeros cost nothing."""
+    """Return the network with zero biases added where covopt's networks have biases."""
     beta = bias or 1.0
     weights = [w for w, _ in given.layers]
     biases: list[np.ndarray | None] = [np.zeros(len(w)) if b is None else b / beta for w, b in given.layers]
@@ -257,7 +257,7 @@ def _notes(given: Given, network: DeepReLUNetwork, bias: float) -> list[str]:
     return notes
 
 
-# ---------------------------------------------------------------------- the best network that there is time for
+# ---------------------------------------------------------------------- the best network within the time limit
 def best_of(
     table: Table,
     ladder: DeepReLUNetwork,
@@ -267,9 +267,9 @@ def best_of(
     clock: Clock,
     seed: Any,
 ) -> Any:
-    """Return the better of what covopt finds and what descent makes of the ladder's last network, certified.
+    """Return the better of covopt's solution and of descent from the last network of the ladder, with its bound.
 
-    The first bound is that of the ladder's own residual; then covopt solves, in half of what a clock leaves.
+    The first lower bound is from the residual of that network; covopt then solves within half of the remaining time.
     """
     data, loss, through = table.data, table.loss, isinstance(table.loss, Interpolation)
     depth = len(ladder.weights)
@@ -300,7 +300,7 @@ def best_of(
         best, data=replace(best.data, feature_names=data.feature_names, target_names=data.target_names)
     )
     if best.status is Status.INTERRUPTED:
-        clock.hurry(HALF * HURRY_S)  # the solve has had its share
+        clock.hurry(HALF * HURRY_S)  # the solve has used its share of the time
     if depth > 2:
         value = objective(ladder, data.X, loss, lam)
         if best.lower_bound <= value < best.objective:
@@ -318,7 +318,7 @@ def best_of(
 def _stated(
     network: ReLUNetwork, problem: Problem, table: Table, lam: float, output_bias: str, tol: float
 ) -> Solution:
-    """Return a network as a solution, with −∇C/2λ at its outputs for a dual, and its first bound."""
+    """Return a network as a solution, with dual variables −∇C/2λ at its outputs and the bound that they give."""
     data, loss = table.data, None if problem.interpolates else table.loss
     network, dual = replace(network, feature_names=data.feature_names), np.zeros(data.Y.shape)
     if loss is not None:
@@ -341,7 +341,7 @@ def _descended(network: ReLUNetwork, problem: Problem) -> ReLUNetwork:
 
 
 def _joined(best: Solution, other: Solution) -> Solution:
-    """Return the better network beside the larger bound: one of a dual holds beside any network."""
+    """Return the better network with the larger lower bound, which is valid for every network."""
     least = other if other.objective < best.objective and other.certificate.interpolates else best
     tight = other if other.lower_bound > best.lower_bound else best
     own = least.certificate

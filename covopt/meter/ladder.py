@@ -1,7 +1,7 @@
-r"""From the network as it came to better ones, each an explicit network: balanced, merged, refitted.
+r"""Improve a given network in steps, each with an explicit network: balanced, merged, refitted.
 
-The last hidden layer is looked at on what enters it, A (N, D), so that networks of every depth have the same steps:
-:math:`F = \sigma(A W^\top) V + \beta b`, and the layers before it stay as they are.
+The steps change the last hidden layer as a function of its inputs A (N, D), so they apply to networks of every depth:
+:math:`F = \sigma(A W^\top) V + \beta b`. The layers before it are unchanged, except for balancing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Refitted(NamedTuple):
 
 
 def objective(network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float) -> float:
-    """C(f) + λ‖W‖²; ‖W‖² for interpolation, of the network's own outputs."""
+    """Return C(f) + λ‖W‖², or ‖W‖² for interpolation of the network's own outputs."""
     if isinstance(loss, Interpolation):
         return network.squared_norm
     return loss.value(network.representations(X)[-1]) + lam * network.squared_norm
@@ -41,10 +41,10 @@ def objective(network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float) -
 def rungs(
     network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float
 ) -> Iterator[tuple[str, DeepReLUNetwork]]:
-    """Yield ``balanced``, ``merged`` and ``refitted`` networks, each from the one before.
+    """Yield ``balanced``, ``merged`` and ``refitted`` networks, each derived from the one before.
 
-    What balancing a refitted deep network moves out of its last layer lets the refit fall further, and again: the
-    last network of that name counts.
+    Balancing a refitted deep network moves norm out of its last layer, so another refit lowers the objective further:
+    the two alternate, and the last network of that name counts.
     """
     network = balanced(network)
     yield "balanced", network
@@ -69,7 +69,7 @@ def rungs(
 
 
 def top(network: DeepReLUNetwork, X: np.ndarray) -> HiddenLayer:
-    """Return the last hidden layer on what enters it."""
+    """Return the last hidden layer with its inputs."""
     deep = len(network.widths) > 1
     entering = network.activate(network.representations(X)[-3]) if deep else X
     layer: HiddenLayer = network.hidden_layer(entering, len(network.widths) - 1)
@@ -82,10 +82,10 @@ def with_top(network: DeepReLUNetwork, layer: HiddenLayer) -> DeepReLUNetwork:
 
 
 def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
-    r"""Rescale every neuron so that what enters it is as long as what leaves it: same function, least norm.
+    r"""Rescale every neuron to equal norms of its incoming and outgoing weights: same function, least norm.
 
-    :math:`\|(W_{\ell,j}, b_{\ell,j})\| = \|W_{\ell+1,\cdot j}\|` (RK23 Proposition 12), layer after layer until the
-    norm falls no more; one hidden layer takes one pass.
+    :math:`\|(W_{\ell,j}, b_{\ell,j})\| = \|W_{\ell+1,\cdot j}\|` (RK23 Proposition 12), layer by layer until the
+    norm no longer decreases; for one hidden layer one pass suffices.
 
     Examples
     --------
@@ -116,10 +116,10 @@ def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
 
 
 def shortest(layer: HiddenLayer) -> HiddenLayer:
-    r"""Return the least :math:`2 \sum_j \|w_j\|\|v_j\|` with these outputs and directions of neurons.
+    r"""Minimise :math:`2 \sum_j \|w_j\|\|v_j\|` for given outputs and directions of the neurons.
 
-    Least output weights for the lengths that the neurons have, then the lengths that balance them, and again: the
-    norm never rises.
+    Alternate between least output weights for fixed lengths of the neurons and the lengths that balance them: the
+    norm never increases.
     """
     outputs, best = layer.outputs, balance(drop_silent(layer, keep_negative=False))
     while True:
@@ -135,12 +135,12 @@ def shortest(layer: HiddenLayer) -> HiddenLayer:
 
 
 def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
-    r"""Return the best output weights and lengths for the directions of the neurons: a convex problem.
+    r"""Return the optimal output weights and lengths for fixed directions of the neurons, a convex problem.
 
     .. math:: \min_{v, b} \; C\Big(\sum_j \sigma(A u_j) v_j^\top + \beta 1 b^\top\Big) + 2\lambda \sum_j \|v_j\|
               + \lambda \|b\|^2, \qquad \|u_j\| = 1.
 
-    L-BFGS on lengths and weights, 2‖v‖ = min ‖w‖² + ‖v‖² over ‖w‖‖t‖ = ‖v‖; a cone program for a loss with a corner.
+    L-BFGS on lengths and weights, by 2‖v‖ = min ℓ² + ‖t‖² over ℓt = v; a cone program for losses with a corner.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
 
 
 def refitted_slope(layer: HiddenLayer, outputs: np.ndarray, loss: Loss, lam: float) -> np.ndarray:
-    """Return ∇C at the outputs of a refit of this layer; where the loss has a corner, what optimality asks for.
+    """Return ∇C at the outputs of a refit of this layer; at a corner of the loss, the optimal subgradient.
 
     Parameters
     ----------
@@ -204,10 +204,10 @@ class _Refit:
         self.features = np.maximum(layer.inputs @ self.units.T, 0.0)
         self.m, self.k = layer.outgoing.shape
         self.has_offset = layer.offset is not None
-        self.price = 0.0 if layer.free_offset or not self.has_offset else lam  # of ‖b‖²
+        self.price = 0.0 if layer.free_offset or not self.has_offset else lam  # coefficient of ‖b‖²
 
     def cornered(self) -> Refitted | None:
-        """Return the optimum for a loss with a corner; None for others, and where it is too much."""
+        """Return the optimum for a loss with a corner; None for other losses, and if the program is too large."""
         if self.loss.smoothed(NEAR) is self.loss or self.k > 1:
             return None
         constant = self.layer.constant if self.has_offset else 0.0
@@ -232,8 +232,8 @@ class _Refit:
             found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
             lengths, weights, offset = self.split(found.x)
             weights = weights * lengths[:, None]
-            # a neuron of length zero has no slope: where the residual asks for one, with either sign, it starts again
-            # (in one descent up to 8 % of the objective stay, on diabetes and cancer with 50 and 300 random neurons)
+            # neurons of length zero have zero gradient: restart those that would lower the objective
+            # (a single descent ends up to 8 % too high, on diabetes and cancer with 50 and 300 random neurons)
             size = np.linalg.norm(weights, axis=1)
             pulls = self.features.T @ smooth.gradient(self.outputs(weights, offset))
             height = np.linalg.norm(pulls, axis=1)
@@ -248,7 +248,7 @@ class _Refit:
         return weights, offset
 
     def value(self, layer: HiddenLayer) -> float:
-        """Objective of a layer, exactly as it is."""
+        """Return the objective of a layer without rescaling."""
         return self.loss.value(layer.outputs) + self.lam * layer.squared_norm
 
     def join(self, lengths: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ class _Refit:
         return self.features @ weights + self.layer.constant * offset
 
     def both(self, x: np.ndarray, loss: Loss) -> tuple[float, np.ndarray]:
-        """Value and slope in lengths, weights and offset."""
+        """Return the value and the gradient in lengths, weights and offset."""
         lengths, weights, offset = self.split(x)
         outputs = self.outputs(lengths[:, None] * weights, offset)
         value = loss.value(outputs) + self.lam * float(lengths @ lengths + np.vdot(weights, weights))
@@ -279,9 +279,9 @@ class _Refit:
 def solve_corners(
     features: np.ndarray, loss: Loss, lam: float, constant: float = 0.0, price: float = 0.0
 ) -> Refitted | None:
-    """Return the optimum of C(Φv + βb) + 2λ‖v‖₁ + ρb²; None where there is no room or time.
+    """Return the optimum of C(Φv + βb) + 2λ‖v‖₁ + ρb²; None if there is not enough memory or time.
 
-    It is that of a cone program in the multipliers U of the outputs, whose own multipliers are the output weights:
+    The dual is a cone program in the multipliers U of the outputs; its dual variables are the output weights:
 
         min ⟨c, U⟩ + ‖β Uᵀ1‖²/4ρ   s.t.   |Φᵀ U| ≤ 2λ,   U in the box of the conjugate,   C*(U) = ⟨c, U⟩,
 
@@ -312,7 +312,7 @@ def solve_corners(
     if bounds is None or features.size > PIECE:
         return None
     n, m = features.shape
-    # the unknowns are U and s = β Uᵀ1; where the offset is free, s is not in that equation, and zero
+    # the unknowns are U and s = β Uᵀ1; if the offset is free, the equation is β Uᵀ1 = 0 and s = 0
     parts = [features.T, -features.T, sparse.eye_array(n), -sparse.eye_array(n), np.full((1, n), constant)]
     share = np.zeros((2 * (m + n) + 1, 1))
     share[-1] = -1.0 if price > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Networks of other programs as layers of weights and biases, whatever they were trained with."""
+"""Read networks of other programs as layers of weights and biases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.network.state_dict import linear_layers, read_tensors
 
 Layer = tuple[np.ndarray, np.ndarray | None]
-AGREES = float(np.sqrt(np.finfo(np.float32).eps))  # of the largest output: half of the digits of a module
+AGREES = float(np.sqrt(np.finfo(np.float32).eps))  # of the largest output: half of the digits of single precision
 TAKEN = (
     "a ReLUNetwork, a torch module or state dict, a file (.pt, .pth, .safetensors, .npz, .onnx), scikit-learn's "
     "MLPRegressor or MLPClassifier, or a pair (W, v)"
@@ -27,20 +27,20 @@ TAKEN = (
 
 
 class Given(NamedTuple):
-    """A network as it came.
+    """A network as it was given.
 
     Attributes
     ----------
     layers : list of (ndarray of shape (outputs, inputs), ndarray of shape (outputs,) or None)
         Weights and biases; a ReLU after each but the last.
     what : str
-        In words.
+        Description in words.
     forward : callable or None
-        The program's own outputs (N, k), where it can be asked.
+        Evaluates the outputs (N, k) by the original program, if possible.
     scaling : Scaling or None
-        Of a network of covopt on standardised columns.
+        The scaling of a covopt network on standardised columns.
     mlp : object or None
-        scikit-learn's own, which knows its penalty.
+        The scikit-learn estimator, which stores its penalty.
     """
 
     layers: list[Layer]
@@ -57,14 +57,14 @@ def read_network(network: Any, n_inputs: int, bias: float) -> Given:
     ----------
     network : object
     n_inputs : int
-        Columns of the table, for a pair (W, v) whose W may have one more: the weights of the biases.
+        Columns of the table; in a pair (W, v) W may have one more, for the bias weights.
     bias : float
-        β, which multiplies those.
+        β, the factor of the bias weights.
 
     Raises
     ------
     InputError
-        For anything that is no chain of linear layers and ReLUs on as many inputs.
+        For anything but a chain of linear layers and ReLUs with that number of inputs.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def read_network(network: Any, n_inputs: int, bias: float) -> Given:
 
 
 def _in_turn(layers: list[Layer], width: int) -> list[Layer] | None:
-    """Return the first order in which each layer takes what the one before gives: names say none for certain."""
+    """Return the first order of the layers in which the shapes match, as names do not determine the order."""
     tried = set()
     for i, layer in enumerate(layers):
         shape = layer[0].shape
@@ -109,12 +109,12 @@ def _in_turn(layers: list[Layer], width: int) -> list[Layer] | None:
 
 
 def check_forward(given: Given, X: np.ndarray, outputs: np.ndarray) -> None:
-    """Compare the layers with what the program itself says at the points: another activation shows.
+    """Compare the layers with the outputs of the original program at the points, to detect other activations.
 
     Raises
     ------
     InputError
-        Where they differ by more than single precision.
+        If they differ by more than single precision explains.
     """
     if given.forward is None:
         return
@@ -152,7 +152,7 @@ def _read(network: Any, n_inputs: int, bias: float) -> Given:
         return Given(chain(tensors, "network"), "a state dict, taken with a ReLU after each hidden layer")
     if isinstance(network, tuple | list) and len(network) == 2:
         return _of_pair(network, n_inputs, bias)
-    if hasattr(network, "network"):  # a Solution, or an estimator that was fitted
+    if hasattr(network, "network"):  # a Solution or a fitted estimator
         return _read(network.network, n_inputs, bias)
     if hasattr(network, "hidden_layer_sizes"):
         raise InputError(f"network is an {type(network).__name__} that was not fitted; call its fit first.")
@@ -196,7 +196,7 @@ def _of_module(module: Any) -> Given:
 
     def forward(X: np.ndarray) -> np.ndarray:
         first = next(module.parameters())
-        try:  # a copy, which leaves the module as it is; half precision is asked in single
+        try:  # a copy, so that the module is not changed; half precision is evaluated in single
             asked = copy.deepcopy(module).eval()
             asked = asked.float() if first.element_size() < 4 else asked
             with torch.no_grad():
@@ -257,13 +257,13 @@ def _numbers(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
         if not np.iscomplexobj(array):
             return array.astype(float)
-    except (TypeError, ValueError, RuntimeError):  # words, rows of several lengths, tensors without data
+    except (TypeError, ValueError, RuntimeError):  # text, ragged rows, tensors without data
         pass
     raise InputError(f"network: {name or 'a tensor'} does not hold real numbers.")
 
 
 def _of_onnx(path: Path) -> Given:
-    """Read Gemm, or MatMul and Add; ONNX's own reference says whether that, with ReLUs between, is the function."""
+    """Read Gemm, or MatMul and Add; ONNX's reference evaluator checks the chain with ReLUs between them."""
     onnx = required("onnx", f"{path}", "onnx")
     required("onnx.reference", f"{path}", "onnx")
     try:

@@ -1,4 +1,4 @@
-"""The answer of the gap meter: a ladder of networks, each explicit, above a certified bound."""
+"""The result of :func:`covopt.gap`: a ladder of explicit networks and a certified lower bound."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT, SCHEMA = "covopt-gap", 1
 STATED = "gap", "excess", "refit_gap", "status"
-WEAK = 1.0  # excess from which on percentages say little
+WEAK = 1.0  # excess above which percentages are not informative
 BEST, BELOW = "best", "lower bound"
 RUNGS = {
     "as given": "the network as it came",
@@ -46,24 +46,24 @@ RUNGS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gap(Rows, Saved):
-    """How far a network is from the best one: what :func:`covopt.gap` returns.
+    """Result of :func:`covopt.gap`: bounds on how far a network is from the best one.
 
-    ``objective`` is your network's. No network of any width is below ``lower_bound``; ``excess`` is the first over
-    the second, minus one. ``ladder`` has the objective of each better network on the way, and the bound last.
-    ``gap`` is the relative distance of the best network from the bound: what is not known.
+    ``objective`` is that of the given network, ``lower_bound`` a lower bound for networks of any width, ``excess``
+    their ratio minus one. ``ladder`` has the objectives of the improved networks, and the lower bound last. ``gap``
+    is the relative distance of the given network from the lower bound.
 
     Attributes
     ----------
     networks : dict of str to DeepReLUNetwork
-        ``"as given"``, ``"balanced"``, ``"merged"``, ``"refitted"``, as far as there was time.
+        ``"as given"``, ``"balanced"``, ``"merged"``, ``"refitted"``, as far as the time allowed.
     best : Solution, DeepFit or DeepSolution
         The best network, with the certificate of the lower bound.
     formula : str
-        What λ is, and where it came from.
+        The value of λ and its origin.
     notes : tuple of str
-        What to know about the objective.
+        Remarks on the objective.
     what : str
-        What was measured.
+        Description of the network.
     tol, time_s : float
     """
 
@@ -74,7 +74,7 @@ class Gap(Rows, Saved):
     what: str
     tol: float
     time_s: float
-    stated: dict[str, Any] = field(default_factory=dict)  # of a file: what it says, for verify to compare
+    stated: dict[str, Any] = field(default_factory=dict)  # numbers stored in a file, compared by verify
 
     # ------------------------------------------------------------------ numbers
     @property
@@ -85,19 +85,19 @@ class Gap(Rows, Saved):
 
     @property
     def is_deep(self) -> bool:
-        """Whether it has more than two layers."""
+        """Whether the network has more than two layers."""
         return len(self.networks["as given"].weights) > 2
 
     @property
     def loss(self) -> Loss:
-        """The loss; interpolation of the network's own outputs without one."""
+        """The loss; without one, interpolation of the network's own outputs."""
         return self.best.loss or Interpolation()
 
     @cached_property
     def ladder(self) -> dict[str, float]:
-        """Objectives from the network as it came to the best one, and the lower bound; never rising.
+        """Objectives from the given network to the best one, and the lower bound; non-increasing.
 
-        A rung that there was no time for has the objective of the one before.
+        A step skipped for lack of time has the objective of the one before.
         """
         found, least = {}, np.inf
         for name in list(RUNGS)[:-2]:
@@ -110,17 +110,17 @@ class Gap(Rows, Saved):
 
     @property
     def objective(self) -> float:
-        """Of the network as it came."""
+        """Objective of the given network."""
         return self.ladder["as given"]
 
     @property
     def lower_bound(self) -> float:
-        """Certified: no network has a smaller objective."""
+        """Certified lower bound on the objective of every network."""
         return float(self.best.lower_bound)
 
     @property
     def gap(self) -> float:
-        """(objective − lower bound) / objective: what training can have left, at most."""
+        """(objective − lower bound) / objective, an upper bound on the possible improvement."""
         return relative_gap(self.objective, self.lower_bound)
 
     @property
@@ -130,17 +130,17 @@ class Gap(Rows, Saved):
 
     @property
     def status(self) -> Status:
-        """Whether the bracket of the optimum is closed to ``tol``: certified where the excess is known so well."""
+        """CERTIFIED if the best network and the lower bound agree to ``tol``, so that the excess is known."""
         status: Status = self.best.status
         return status
 
     @cached_property
     def findings(self) -> tuple[str, ...]:
-        """What is wrong with the network, in words; of a file they are found anew."""
+        """Sentences that explain the gap; recomputed for a report read from a file."""
         return tuple(describe(self))
 
     def fall(self, name: str) -> float:
-        """Return by how much of the objective a rung is below the one before.
+        """Return the decrease at a step of the ladder, relative to the objective.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Gap(Rows, Saved):
 
     @cached_property
     def refit_dual(self) -> np.ndarray:
-        """−∇C/2λ (N, k) at the outputs of the last network of the ladder: what its residual asks of neurons."""
+        """Dual variables −∇C/2λ (N, k) at the outputs of the last network of the ladder."""
         name, network = list(self.networks.items())[-1]
         outputs = network.representations(self.X)[-1]
         if name != "refitted":
@@ -163,11 +163,11 @@ class Gap(Rows, Saved):
 
     @cached_property
     def refit_gap(self) -> float | None:
-        """(objective − dual value) / objective of the convex problem of the refit; None where there was none.
+        """Relative duality gap of the convex refit problem; None if it was not solved.
 
-        There is none for interpolation and for deep networks, whose other layers are scaled with the refit.
+        It is not solved for interpolation, and not for deep networks, whose other layers are rescaled with the refit.
 
-        The dual point is the residual's, divided by the largest ‖Λᵀσ(A u)‖ over the directions u that were refitted.
+        The dual point is that of the residual, divided by the largest ‖Λᵀσ(A u)‖ over the refitted directions u.
         """
         if "refitted" not in self.networks or self.best.loss is None or self.is_deep:
             return None
@@ -182,7 +182,7 @@ class Gap(Rows, Saved):
         value = objective(refitted, self.X, self.loss, self.best.lam)
         return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(gauge))[1])
 
-    # ------------------------------------------------------------------ for people
+    # ------------------------------------------------------------------ summaries
     _WIDTH = 17
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ class Gap(Rows, Saved):
             ("excess", self._excess()),
         ]
         weak, names = self.excess > WEAK, list(steps)
-        whole = self.objective if weak else below  # where the bound is weak, shares of what the network has
+        whole = self.objective if weak else below  # with a weak bound, percentages of the network's objective
         for name in names[1:-1]:
             part = (steps[names[names.index(name) - 1]] - steps[name]) / whole
             is_known = name == "refitted" and self.refit_gap is not None
@@ -262,12 +262,12 @@ class Gap(Rows, Saved):
         return pd.DataFrame(rows, columns=["rung", "objective", "excess", "what"])
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the ladder, and the predictions beside the best network's.
+        """Plot the ladder, and the predictions together with those of the best network.
 
         Parameters
         ----------
         path : path-like, optional
-            Where to save it: .png, .svg or .pdf.
+            File to save the figure to: .png, .svg or .pdf.
 
         Returns
         -------
@@ -277,14 +277,14 @@ class Gap(Rows, Saved):
 
     # ------------------------------------------------------------------ checking and files
     def claims(self, X: Any = None, Y: Any = None) -> Iterator[Check]:
-        """Check every number from the networks, the table and a run of the oracle; ``covopt.verify`` asks.
+        """Check every number from the networks, the table and a run of the oracle, for ``covopt.verify``.
 
-        What takes long, the certificate of the best network, comes last.
+        The certificate of the best network, which takes longest, comes last.
 
         Parameters
         ----------
         X, Y : array_like, optional
-            A table that must be the one that was measured, in the units of the network.
+            A table to be compared with the one that was measured, in the units of the network.
 
         Yields
         ------
@@ -342,7 +342,7 @@ class Gap(Rows, Saved):
     @classmethod
     @damaged("the file of a gap")
     def from_dict(cls, content: dict[str, Any]) -> Gap:
-        """Inverse of :meth:`to_dict`; nothing in it is believed (see ``covopt.verify``).
+        """Read what :meth:`to_dict` wrote; the numbers are not checked (see ``covopt.verify``).
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class Gap(Rows, Saved):
         Raises
         ------
         SolutionFileError
-            Where it is something else, of another schema, or damaged.
+            If the content is not a report, has another schema, or is damaged.
         """
         check_format(content, FORMAT)
         check_content(content, GAP)

@@ -1,4 +1,4 @@
-"""The table of a network as it was trained on it, its loss, and λ: weight decay as other programs count it."""
+"""The training table of a network in its units, its loss, and λ from the weight decay of other programs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from covopt.losses.classification import codes_of
 from covopt.meter.networks import Given
 from covopt.network import DeepReLUNetwork
 
-# times better that a standardised table has to fit, to be what the network was trained on
+# factor by which a standardised table must fit better for the network to count as trained on it
 OTHER_UNITS = 100.0
 
 
 REDUCTIONS = ("mean", "sum")
-ENTRYWISE = ("squared", "huber")  # losses of which other programs take the mean over rows and outputs
-BATCH = 200  # rows, scikit-learn's own choice where nobody says
+ENTRYWISE = ("squared", "huber")  # losses that other programs average over rows and outputs
+BATCH = 200  # default batch size of scikit-learn
 
 
 class Strength(NamedTuple):
-    """λ, where it came from in words, and what of it is another objective than the one that was trained."""
+    """λ, its origin in words, and remarks where the objective differs from the one that was trained."""
 
     lam: float
     formula: str
@@ -45,14 +45,14 @@ class Table(NamedTuple):
     loss: Loss
     weights: np.ndarray | None
     notes: tuple[str, ...]
-    targets: np.ndarray | None = None  # y, where the network's own outputs stand in its place
+    targets: np.ndarray | None = None  # y, if the network's own outputs replace it
 
 
 def read_table(
     given: Given, network: DeepReLUNetwork, X: Any, y: Any, loss: Any, bias: float, scaler: Any, sample_weight: Any,
     *, standardised: bool,
 ) -> Table:  # fmt: skip
-    """Return the table as the network was trained on it; for interpolation with its own outputs as targets."""
+    """Return the table in the units of the network; for interpolation the targets are the network's own outputs."""
     through = loss == "interpolation"
     if loss is None:
         loss = "squared"
@@ -91,7 +91,7 @@ def read_table(
 
 
 def _same_outputs(given: Given, network: DeepReLUNetwork, data: Data, loss: Loss) -> None:
-    """Refuse a network of other classes, or of another number of outputs, than the targets have."""
+    """Refuse a network whose classes or number of outputs differ from those of the targets."""
     known, found = list(getattr(given.mlp, "classes_", ())), list(loss.classes or ())
     if known and found and known != found:
         raise InputError(
@@ -107,7 +107,7 @@ def _same_outputs(given: Given, network: DeepReLUNetwork, data: Data, loss: Loss
 
 def _scaling(scaler: Any, data: Data) -> Scaling:
     pair = scaler
-    if hasattr(scaler, "mean_"):  # kept also where the scaler was told not to subtract or divide
+    if hasattr(scaler, "mean_"):  # set even if with_mean or with_std is False
         pair = scaler.mean_ if scaler.with_mean else None, scaler.scale_
     try:
         mean, scale = (np.zeros(data.n_features) + (default if part is None else np.asarray(part, dtype=float))
@@ -122,15 +122,15 @@ def _scaling(scaler: Any, data: Data) -> Scaling:
 
 
 def _standardised(data: Data, loss: Loss, through: bool) -> Scaling:
-    """Return the scaling of columns alone; targets are as they were trained."""
+    """Return the standardisation of the columns; targets are not scaled."""
     weights = None if through else loss.weights[:, 0]
     return standardise(data, weights, targets=False)[1]
 
 
 def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss, *, scaled: bool) -> list[str]:
-    """Warn where the network fits a standardised table far better: it was trained in other units.
+    """Warn if the network fits a standardised table far better, which suggests that it was trained in other units.
 
-    Targets are looked at where they are numbers, columns where they are not ``scaled`` already.
+    Numerical targets are tested, and columns unless they are already ``scaled``.
     """
     weights = loss.weights[:, 0]
     here = loss.value(network.representations(data.X)[-1])
@@ -147,7 +147,7 @@ def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss, *, scaled: bo
         value = bound.value(network.representations(X)[-1])
         least = (
             value < bound.value(np.zeros_like(data.Y)) if targets else columns
-        )  # better than the mean of y
+        )  # fits better than the mean of y
         if least and here > OTHER_UNITS * value:
             found.append((value, [part for part in (columns, targets) if part]))
     if not found:
@@ -163,7 +163,7 @@ def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss, *, scaled: bo
 def strength_of(
     table: Table, given: Given, lam: Any, weight_decay: float | None, reduction: str, output_bias: str
 ) -> Strength:
-    """Return λ: as it is given, as a share of λ_max, or from what other programs call weight decay."""
+    """Return λ: as given, as a fraction of λ_max, or from the weight decay of other programs."""
     n, k = table.data.n_samples, table.data.n_outputs
     if lam is not None and weight_decay is not None:
         raise InputError("give lam or weight_decay, not both: either says how much the norm costs.")
@@ -199,7 +199,7 @@ def labels_of(loss: Loss, targets: np.ndarray) -> list[Any]:
 def of_weight_decay(loss: Loss, weight_decay: float, reduction: str, n: int, k: int) -> Strength:
     r"""Return λ of an optimiser's ``weight_decay``: :math:`L + \frac{wd}{2}\|\theta\|^2` with PyTorch's loss L.
 
-    L is a multiple c of the mean loss here: 1 for a mean over the rows, 1/k where it is one over the outputs too
+    L is c times the mean loss of covopt, with c = 1 for a mean over the rows, 1/k for a mean over rows and outputs
     (``MSELoss``, ``HuberLoss``), N for a sum. Then λ = wd/(2c).
 
     Parameters
@@ -207,7 +207,7 @@ def of_weight_decay(loss: Loss, weight_decay: float, reduction: str, n: int, k: 
     loss : Loss
     weight_decay : float
     reduction : {"mean", "sum"}
-        Of L.
+        Whether L is a mean or a sum.
     n, k : int
         Rows and outputs.
 
@@ -229,9 +229,9 @@ def of_weight_decay(loss: Loss, weight_decay: float, reduction: str, n: int, k: 
 
 
 def of_mlp(mlp: Any, n: int, k: int) -> Strength:
-    r"""Return λ of scikit-learn's ``alpha``: loss + alpha/(2b) Σ‖weights‖², b the rows of a batch.
+    r"""Return λ from scikit-learn's ``alpha``: loss + alpha/(2b) Σ‖weights‖² with batch size b.
 
-    Its squared loss is half the mean over rows and outputs, 1/(2k) of the one here; its logarithmic loss is the same.
+    Its squared loss is half the mean over rows and outputs, 1/(2k) times covopt's; its logarithmic loss is the same.
     """
     regresses = not hasattr(mlp, "classes_")
     batch = n
