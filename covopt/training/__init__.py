@@ -1,4 +1,4 @@
-"""Many small networks trained at once in torch, and held against the certified optimum (extra ``[train]``)."""
+"""Train many small networks at once in torch, and compare them with the certified optimum (extra ``[train]``)."""
 
 from covopt.training.crosscheck import CrossCheck, cross_check, recheck
 from covopt.training.runner import TrainingRun, train

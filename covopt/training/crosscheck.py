@@ -1,4 +1,4 @@
-"""Hold a certified optimum against networks that gradient descent finds: one below the bound is an error."""
+"""Compare a certified optimum with networks trained by gradient descent; one below the lower bound is an error."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ DEFAULT_NAME = "covopt-contradiction.json"
 
 
 def contradicted(report: Gap, path: str | os.PathLike[str] | None = None) -> CertificateContradictedError:
-    """Save a report whose network is below its bound, and return the error to raise.
+    """Save a report whose network is below its lower bound, and return the error to raise.
 
     Parameters
     ----------
     report : Gap
     path : path-like, optional
-        ``covopt-contradiction.json`` by default; in the folder for temporary files where that cannot be written.
+        Default ``covopt-contradiction.json``; in the temporary directory if that cannot be written.
     """
     place = Path(DEFAULT_NAME if path is None else path)
     try:
@@ -61,7 +61,7 @@ def contradicted(report: Gap, path: str | os.PathLike[str] | None = None) -> Cer
 
 
 def recheck(path: str | os.PathLike[str]) -> list[Check]:
-    """Read the report of a contradiction and verify it again: the checks that fail.
+    """Read the report of a contradiction, verify it again, and return the checks that fail.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def recheck(path: str | os.PathLike[str]) -> list[Check]:
     Returns
     -------
     list of Check
-        Empty when the network respects the certificate after all.
+        Empty if the network does not contradict the certificate.
 
     Raises
     ------
     SolutionFileError
-        When the file is missing or no report of :func:`covopt.gap`.
+        If the file is missing or is not a report of :func:`covopt.gap`.
     """
     found: Any = read_any(path, "covopt-gap")
     return [check for check in verify(found).checks if not check.ok]
@@ -84,7 +84,7 @@ def recheck(path: str | os.PathLike[str]) -> list[Check]:
 def certified_optimum(
     X: Any, Y: Any, *, lam: Any, loss: Any, sample_weight: Any = None, **options: Any
 ) -> Solution:
-    """Return what networks are held against: of a fit, or without λ of an interpolation.
+    """Return the solution that networks are compared with: of a fit, or without λ of interpolation.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def certified_optimum(
     loss : str or Loss
     sample_weight : array_like, optional
     **options
-        Of :func:`covopt.min_norm` and :func:`covopt.fit`.
+        Options of :func:`covopt.min_norm` or :func:`covopt.fit`.
 
     Raises
     ------
     InputError
         For a loss or weights without λ.
     KeyboardInterrupt
-        Where the search was interrupted: the solvers return what they have, which is no answer here.
+        If the search was interrupted; the partial result of the solvers is not used.
 
     Examples
     --------
@@ -122,32 +122,32 @@ def certified_optimum(
     return found
 
 
-DEFAULT_WIDTHS = (32, 400)  # narrowest and widest
+DEFAULT_WIDTHS = (32, 400)  # least and largest default width
 FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))
-LEVELS = (0.1, 0.01, 1e-3)  # of λ, for interpolation
+LEVELS = (0.1, 0.01, 1e-3)  # decreasing λ for interpolation
 STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossCheck(Brief):
-    """Trained networks beside the certificate. The floor is proved; what was trained is heuristic.
+    """Trained networks compared with a certificate. The floor is proved; the trained networks are heuristic.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        That of :class:`~covopt.training.TrainingRun`, with ``floor``, the certified lower bound, ``cost``, what is
-        compared (the objective; without a loss ‖W‖² of the network moved onto the points by its output weights and
-        merged, inf where they cannot be met), and ``ratio`` = cost / certified.
+        The table of :class:`~covopt.training.TrainingRun` with three more columns: ``floor``, the certified lower
+        bound; ``cost``, the objective, or without a loss ‖W‖² after the output weights were adjusted to interpolate
+        and neurons merged (inf if impossible); ``ratio`` = cost / certified.
     certified : float
-        Objective of the solution's network.
+        Objective of the network of the solution.
     floor : float
         The certified lower bound.
     best : ReLUNetwork or None
-        Network of the least cost, repaired for interpolation; None where no network could be.
+        Network of least cost, adjusted to interpolate if there is no loss; None if none could be.
     complete : bool
-        False when training was stopped before its end.
+        False if training was stopped early.
     proved : bool
-        Whether the solution is certified to be optimal; else only ``floor`` is proved, and ``ratio`` may be below 1.
+        Whether the solution is certified as optimal; else only ``floor`` is proved, and ``ratio`` may be below 1.
     """
 
     table: pd.DataFrame
@@ -166,11 +166,11 @@ class CrossCheck(Brief):
 
     @property
     def ratio(self) -> float:
-        """Least cost over the certified one: 1 where training found the optimum, inf where no network compares."""
+        """Least cost / certified cost: 1 if training found the optimum, inf if no network can be compared."""
         return float(self.table["ratio"].min())
 
     def summary(self) -> str:
-        """Return a few lines for people."""
+        """Return a readable summary."""
         costs = self.table["cost"].to_numpy()
         usable = np.isfinite(costs)
         name, state = ("certified", "") if self.proved else ("solution", " (not proved to be optimal)")
@@ -210,24 +210,24 @@ def cross_check(
 ) -> CrossCheck:
     r"""Train networks on the problem of a solution, and compare them with its certificate.
 
-    Each network goes through :func:`covopt.gap`, with the solution in the place of its search. With a loss the
-    objective :math:`C(f) + \lambda\|W\|^2` of every network must be at least the certified lower bound. Without one
-    training minimises the squared error plus a falling :math:`\lambda\|W\|^2`; a network is then moved onto the
-    points by the least output weights and merged, and the certified norm bounds its norm from below.
+    Each network is compared as by :func:`covopt.gap`, with the solution in place of a search. With a loss the
+    objective :math:`C(f) + \lambda\|W\|^2` of every network must be at least the certified lower bound. Without a
+    loss, training minimises the squared error plus :math:`\lambda\|W\|^2` with decreasing λ. Then the least output
+    weights that interpolate are computed and neurons merged, and the norm must be at least the certified bound.
 
     Parameters
     ----------
     solution : Solution
-        Of :func:`covopt.min_norm` or :func:`covopt.fit`, with the variation norm.
+        Result of :func:`covopt.min_norm` or :func:`covopt.fit`, for the variation norm.
     X, Y : array_like, optional
-        The table, compared with the solution's own, which is used in any case.
+        The table. It is only compared with that of the solution, which is used.
     widths : int or list of int, optional
-        Ten times the certified number of neurons by default, 32 to 400: wide networks find the optimum more often.
+        Default: 10 × the certified number of neurons, within 32 … 400; wide networks reach the optimum more often.
     seeds : int or sequence of int
     learning_rate, schedule, device, dtype, scale, random_state, record_every, progress, callback
-        As in :func:`covopt.training.train`; without a loss the schedule is that of every λ.
+        As in :func:`covopt.training.train`; without a loss the schedule is run for every λ.
     contradiction_file : path-like, optional
-        Where a contradiction is written: ``covopt-contradiction.json`` by default.
+        File to which a contradiction is written; ``covopt-contradiction.json`` by default.
 
     Returns
     -------
@@ -236,13 +236,13 @@ def cross_check(
     Raises
     ------
     CertificateContradictedError
-        When a network is below the certificate by more than rounding: one of the two is wrong. The file that the
-        message names is the report of the gap, with problem, dual, seed and weights: :func:`covopt.verify` and
+        If a network is below the certificate by more than rounding: one of the two is wrong. The message names a file
+        with the report of the gap (problem, dual variables, seed, weights): :func:`covopt.verify` and
         ``covopt.training.recheck`` repeat the comparison.
     InputError
-        When the table is another one than the solution's, or its potential is a label-noise one.
+        If the table differs from that of the solution, or its potential is that of label noise.
     SolverUnavailableError
-        When PyTorch is not installed.
+        If PyTorch is not installed.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def cross_check(
         what = f"a trained network (width {row.width}, seed {row.seed}, {run.describe()})"
         report = against(network, solution, steps=2 if through else 0, what=what)
         missed = 0.0
-        if through:  # what the bound may exceed the norm by, where the points are met up to rounding
+        if through:  # tolerance, as the points are interpolated up to rounding only
             missed = 2.0 * float(np.abs(solution.dual).sum()) * INTERPOLATES * float(np.abs(data.Y).max())
         if report.objective < solution.lower_bound * (1.0 - FOUND) - missed:
             raise contradicted(report, contradiction_file)
@@ -295,10 +295,10 @@ def cross_check(
 def _trained(
     solution: Solution, learning_rate: Any, schedule: Any, scale: float, callback: Any, **options: Any
 ) -> TrainingRun:
-    """Train on the problem of a solution; for interpolation on the squared loss with a falling λ.
+    """Train on the problem of a solution; for interpolation on the squared loss with decreasing λ.
 
-    Rates and tolerances are in units of the weights, √(max |y| / max ‖x̃‖), and of the gradients. At the optimum of
-    the squared loss F − Y = −λNΛ, so that the outputs miss by a share ρ of max |Y| where λ = ρ max|Y|/(N max|Λ|).
+    Learning rates are scaled by the size of the weights, √(max |y| / max ‖x̃‖), tolerances by that of the gradients.
+    At the optimum of the squared loss F − Y = −λNΛ, so max |F − Y| = ρ max |Y| for λ = ρ max|Y|/(N max|Λ|).
     """
     data = solution.data
     size, height = np.linalg.norm(data.lifted, axis=1).max(initial=0.0), np.abs(data.Y).max(initial=0.0)
@@ -328,7 +328,7 @@ def _trained(
 
 
 def _onto(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
-    """Return the network with the least output weights that meet the points; None where none do."""
+    """Return the network with the least output weights that interpolate; None if there are none."""
     if not np.isfinite(network.squared_norm):
         return None
     layer = balance(drop_silent(network.hidden_layer(solution.data.X), keep_negative=False))

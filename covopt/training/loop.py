@@ -1,4 +1,4 @@
-"""Training a grid of networks: batches that fit the cache or the GPU, threads, phases, checks."""
+"""Training loop over a grid of networks: batches that fit the cache or the GPU, threads, phases, checks."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STAT
 from covopt.training.schedule import Member, Phase
 
 Tensor = Any
-CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
-COPIES = 6  # of the weights, that a batch has
-CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
+CPU_BYTES = 2**22  # larger batches do not fit the cache, in smaller ones the call overhead dominates
+COPIES = 6  # copies of the weights in a batch
+CHECK_EVERY = 100  # steps between tests of convergence and divergence; fixed, since results depend on it
 
 
 @dataclass
 class TrainingState:
-    """What a callback is told.
+    """State of the training, passed to the callback.
 
     Attributes
     ----------
     phase : int
     optimiser : str
     step, n_steps : int
-        Done and planned, over all phases.
+        Steps done and planned, over all phases.
     n_active, n_networks : int
     best_objective : float
-        Least objective seen at checks so far; NaN before the first one.
+        Least objective at the checks so far; NaN before the first check.
     time_s : float
     interrupted : bool
-        The user asked to stop, by Ctrl-C: training ends after this call.
+        Whether Ctrl-C was pressed; training ends after this call.
     """
 
     phase: int
@@ -55,7 +55,7 @@ class TrainingState:
 
     @property
     def said(self) -> str:
-        """Return one line about it."""
+        """Return the state as one line of text."""
         return (
             f"{self.optimiser} {self.step} of {self.n_steps} steps   {self.n_active} of {self.n_networks} networks   "
             f"best {self.best_objective:.6g}"
@@ -69,11 +69,11 @@ class Batch:
     Attributes
     ----------
     index : ndarray of int
-        Their places in the run.
+        Their indices in the run.
     theta : Tensor of shape (b, P)
         The weights at the last check: all finite, with a finite objective.
     optimiser : FirstOrder, BatchedLBFGS or None
-        Of the current phase, with the weights of now; made in the first stretch.
+        Optimiser of the current phase, with the current weights; created at its first steps.
     """
 
     index: np.ndarray
@@ -83,7 +83,7 @@ class Batch:
 
     @property
     def now(self) -> Tensor:
-        """The weights of now."""
+        """The current weights."""
         return self.theta if self.optimiser is None else self.optimiser.theta
 
 
@@ -99,7 +99,7 @@ class Runner:
     loss : BatchedLoss
     schedule : tuple of Phase
     weights : list of ndarray
-        Where each network starts; replaced by where it is.
+        Starting weights of each network; updated during training.
     tol_gradient : float
     random_state : int
     record_every : int or None
@@ -123,14 +123,14 @@ class Runner:
         self.objectives = np.full(count, np.nan)
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.phase, self.step = 0, 0
-        self._before = self.steps  # of the phase
+        self._before = self.steps  # at the start of the phase
         self.batches: list[Batch] = []
         self.interrupted: Callable[[], bool] = lambda: False
         self._workers = torch.get_num_threads() if self.inputs.device.type == "cpu" else 1
 
     # ------------------------------------------------------------------ batches
     def batch(self, index: Sequence[int]) -> Batch:
-        """Return a batch of networks of one layout, from where they are."""
+        """Return a batch of networks of one layout, with their current weights."""
         lams, theta = (
             torch.as_tensor(np.array(of)).to(self.inputs)
             for of in ([self.members[i].lam for i in index], [self.weights[i] for i in index])
@@ -139,20 +139,20 @@ class Runner:
         return Batch(np.asarray(index, dtype=int), networks, theta)
 
     def bytes_of(self, i: int, samples: int | None, copies: int) -> int:
-        """Return what a network takes: activations of ``samples`` rows and ``copies`` tensors of its size."""
+        """Return the bytes of a network: activations of ``samples`` rows and ``copies`` copies of its weights."""
         rows, own = len(self.inputs) if samples is None else samples, self.layouts[i]
-        flows = 2 * rows * sum(own.widths[1:-1])  # forth and back
+        flows = 2 * rows * sum(own.widths[1:-1])  # forward and backward
         return self.inputs.element_size() * (flows + copies * own.size)
 
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
-        """Cut networks into batches of one layout that fit, as many as keep all workers busy."""
+        """Split networks into batches of one layout that fit into memory, enough to keep all workers busy."""
         found: list[list[int]] = []
         order = sorted(index, key=lambda i: self.members[i].widths)
         for _, group in groupby(order, key=lambda i: self.members[i].widths):
             alike = list(group)
             size = self.bytes_of(alike[0], samples, copies)
             rounds = -(-len(alike) * size // (workers * self.limit))
-            # less than a piece is not worth another thread
+            # smaller batches do not justify another thread
             share = max(-(-len(alike) // (workers * rounds)), PIECE // size)
             most = max(1, min(share, self.limit // size))
             found += [alike[at : at + most] for at in range(0, len(alike), most)]
@@ -160,7 +160,7 @@ class Runner:
 
     @property
     def limit(self) -> int:
-        """Bytes that a batch may take."""
+        """Maximal size of a batch in bytes."""
         if self.inputs.device.type == "cuda":
             return int(HALF * torch.cuda.mem_get_info(self.inputs.device)[1])
         return CPU_BYTES
@@ -168,7 +168,7 @@ class Runner:
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the objectives of a batch and the norms of their gradients, on all samples.
 
-        In pieces that fit: the batches of phases with small minibatches are larger.
+        The batch is split if necessary, since batches of phases with small minibatches are larger.
         """
         size = self.bytes_of(batch.index[0], None, 2)
         pieces = torch.arange(len(batch.index), device=batch.now.device).split(max(1, self.limit // size))
@@ -177,9 +177,9 @@ class Runner:
 
     # ------------------------------------------------------------------ phases and steps
     def run(self, on_event: Callable[[Runner], bool]) -> None:
-        """Go through the schedule; ``on_event`` is asked after every stretch, true stops.
+        """Run the schedule; ``on_event`` is called after every group of steps, and a true value stops.
 
-        So does Ctrl-C, after the stretch in which it comes: all batches end at one step.
+        Ctrl-C stops after the current group, so that all batches end at the same step.
         """
         with (
             patiently() as self.interrupted,
@@ -206,7 +206,7 @@ class Runner:
 
     @property
     def active(self) -> list[int]:
-        """Networks that still move."""
+        """Indices of the networks that are still being trained."""
         return np.flatnonzero(self.status == STATUSES[RUNNING]).tolist()
 
     @property
@@ -215,7 +215,7 @@ class Runner:
         return sum(p.steps for p in self.schedule[: self.phase]) + self.step
 
     def _stretch(self, pool: ThreadPoolExecutor, phase: Phase) -> None:
-        """Go on to the next step at which something is looked at."""
+        """Advance all batches to the next step with a check or a record."""
         target = self._next_stop(phase)
         began = time.perf_counter()
         tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
@@ -237,8 +237,8 @@ class Runner:
         return target
 
     def advance(self, batch: Batch, phase: Phase, target: int) -> None:
-        """Bring a batch to step ``target``."""
-        torch.set_num_threads(1)  # a setting of the thread
+        """Advance a batch to step ``target``."""
+        torch.set_num_threads(1)  # a setting of the current thread
         with torch.no_grad():
             if batch.optimiser is None and phase.optimiser == "lbfgs":
                 batch.optimiser = BatchedLBFGS(
@@ -253,7 +253,7 @@ class Runner:
 
     # ------------------------------------------------------------------ checks
     def check(self, phase: Phase) -> None:
-        """Retire networks that converged or diverged. Between the fixed steps nothing is looked at."""
+        """Remove networks that converged or diverged; only at the fixed steps."""
         for batch in self.batches:
             finite, done = self._judge(batch, phase)
             where = torch.as_tensor(finite, device=batch.theta.device)
@@ -272,7 +272,7 @@ class Runner:
             self.step = phase.steps
 
     def _judge(self, batch: Batch, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
-        """Return which networks are finite, and which are done."""
+        """Return masks of the networks that are finite and of those that are done."""
         optimiser = batch.optimiser
         if phase.optimiser == "lbfgs":
             values, finite, small = optimiser.value, optimiser.codes != DIVERGED, optimiser.codes == CONVERGED
@@ -285,7 +285,7 @@ class Runner:
         return seen, small.cpu().numpy() & (phase.samples is None)
 
     def store(self) -> None:
-        """Copy the weights out of the batches; those of the last check where they are not finite."""
+        """Copy the weights from the batches; those of the last check if they are not finite."""
         for batch in self.batches:
             finite = torch.isfinite(batch.now).all(1, keepdim=True)
             self._store(batch, torch.where(finite, batch.now, batch.theta))
@@ -295,7 +295,7 @@ class Runner:
             self.weights[i] = weights.copy()
 
     def record(self) -> None:
-        """Note the objectives of the networks in the batches."""
+        """Record the objectives of the networks in the batches."""
         if not self.record_every or (self.steps_done % self.record_every and self.step):
             return
         for batch in self.batches:
@@ -306,7 +306,7 @@ class Runner:
 
     # ------------------------------------------------------------------ afterwards
     def gradient_norms(self) -> np.ndarray:
-        """‖∇‖ of every network."""
+        """Return ‖∇‖ of every network."""
         found = np.full(len(self.members), np.nan)
         with torch.no_grad():
             for group in self.cut(range(len(found)), samples=None, copies=4, workers=1):
@@ -314,7 +314,7 @@ class Runner:
         return found
 
     def history_frame(self) -> Any:
-        """Return the recorded objectives, one row for every network and step; None without."""
+        """Return the recorded objectives, one row for every network and step; None if nothing was recorded."""
         if not self.record_every:
             return None
         pd = required("pandas", "covopt.training", "train")

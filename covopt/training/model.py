@@ -1,4 +1,4 @@
-r"""Many networks as one tensor of weights, their objective and its gradient; the device, the precision, threads.
+r"""Many networks as one tensor of weights, with their objectives and gradients.
 
 The weights of a network are one vector (see :class:`covopt.depth.layers.Layout`); those of a batch have one layout.
 
@@ -6,10 +6,10 @@ Outputs F are (B, N, k). The targets and the weights s come from an encoded loss
 
 .. math:: C(F_b) = \sum_i s_i \, \ell(F_{b,i}, y_i)
 
-is the number that ``covopt.fit`` minimises. With minibatches the rows of F belong to samples drawn with equal
-chances, different ones for each network: the gradient is N/m Σ s_i ∇ℓ over the m of them, which is right on average.
+is the loss that ``covopt.fit`` minimises. With minibatches the rows of F are uniformly drawn samples, different ones
+for each network: the gradient estimate N/m Σ s_i ∇ℓ over the m samples is unbiased.
 
-Slopes are pulled back through the layers by hand: to let torch record them takes up to twice as long.
+Backpropagation is written by hand, as torch's automatic differentiation takes up to twice as long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 def check_device(device: Any) -> Any:
-    """Return the device, once it has answered.
+    """Return the device, after a test that it works.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def check_device(device: Any) -> Any:
     Raises
     ------
     InputError
-        For another name, and for a GPU that is not there.
+        For an unknown name, and for a GPU that is not available.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def check_device(device: Any) -> Any:
 
 
 def _samples(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return ℓ(f_i, y_i) as a function of F and the targets, shape (B, N)."""
+    """Return the function of F and the targets that computes ℓ(f_i, y_i), of shape (B, N)."""
     F = torch.nn.functional
     if loss.name == "huber":
         delta = float(loss.parameters()["delta"])
@@ -111,7 +111,7 @@ class BatchedLoss:
 
     def value_and_gradient(self, outputs: Tensor, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return C and ∇C(F), shapes (B,) and (B, N, k), or their estimates."""
-        if self._is_squared and rows is None:  # a fifth of a step less than what is automatic
+        if self._is_squared and rows is None:  # saves a fifth of a step against automatic differentiation
             missed = outputs - self.targets
             slope = self.weights[:, None] * missed
             return (missed * slope).sum((1, 2)), slope.mul_(2.0)
@@ -164,11 +164,11 @@ class BatchedNetworks:
         ----------
         theta : Tensor of shape (b, P)
         indices : Tensor of shape (b,), optional
-            Which networks these are; all of them by default.
+            Indices of these networks; all of them by default.
         rows : Tensor of shape (b, m), integers, optional
-            The samples of the step, for each network its own.
+            The samples of the step for each network.
         noise : Tensor of shape (b, m, k), optional
-            What is added to their targets: the squared loss sees the difference only.
+            Noise added to their targets; the squared loss depends on the difference only.
         """
         layers, beta, layout = self.views(theta), self.layout.bias, self.layout
         signals = [self.inputs.expand(len(theta), *self.inputs.shape) if rows is None else self.inputs[rows]]
@@ -176,7 +176,7 @@ class BatchedNetworks:
             if ell and layout.has_bias(ell):
                 inner, own = weights[:, :, :-1].mT, weights[:, None, :, -1]
                 signals.append(torch.baddbmm(own, signals[ell], inner, beta=beta))
-            else:  # the inputs have their column of biases
+            else:  # the inputs already have the bias column
                 signals.append(torch.bmm(signals[ell], weights.mT))
             if ell + 1 < layout.depth:
                 signals[-1].relu_()

@@ -1,6 +1,6 @@
-r"""The optimisers of a whole batch: gradient descent, SGD, Adam, SGD with label noise, L-BFGS.
+r"""Batched optimisers: gradient descent, SGD, Adam, SGD with label noise, L-BFGS.
 
-Every network has its own rate ε, its own λ and, where samples are drawn, its own draws:
+Every network has its own learning rate ε, its own λ and its own random draws:
 
 - ``gd``: θ ← θ − ε ∇L(θ);
 - ``sgd``: ∇ estimated from a minibatch drawn with replacement;
@@ -8,11 +8,11 @@ Every network has its own rate ε, its own λ and, where samples are drawn, its 
 - ``label-noise-sgd``: SP20, Algorithm 1, θ ← θ − ε ∇_θ (f(x_i; θ) − ỹ_i)², ỹ_i = y_i + η r, one random i each step
   (a mean over more of them with ``batch_size``); the gradient of one sample is 2(f − ỹ)∇f.
 
-``lbfgs`` has the two-loop recursion of Liu and Nocedal (Math. Programming 45, 1989). Steps satisfy the weak Wolfe
-conditions and are found by doubling and halving: the minima of ReLU networks with weight decay lie at kinks, where
-the strong conditions never hold and the weak ones are what quasi-Newton steps need (Lewis and Overton, Math. Program.
-141, 2013). All networks share the evaluations of the objective and nothing else: the path of a network does not
-depend on the batch it sits in, and none waits for the line search of another one.
+``lbfgs`` is the two-loop recursion of Liu and Nocedal (Math. Programming 45, 1989). Its line search finds steps with
+the weak Wolfe conditions by doubling and bisection: the minima of ReLU networks with weight decay lie at kinks, where
+the strong conditions never hold, and the weak ones suffice for quasi-Newton steps (Lewis and Overton, Math. Program.
+141, 2013). The networks share only the calls that evaluate the objective: the path of a network does not depend on
+its batch, and no network waits for the line search of another one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 STATUSES = ("running", "converged", "stopped", "diverged")
 RUNNING, CONVERGED, STOPPED, DIVERGED = range(4)
 DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
-TRIALS = 20  # evaluations that one search may use
-NOISE = 8.0  # units in the last place by which two values may differ for nothing but rounding
-BETAS = (0.9, 0.999)  # of Adam
-PAIRS = 10  # of curvature, that L-BFGS remembers; it ends after as many steps that improve nothing
+TRIALS = 20  # most evaluations of a line search
+NOISE = 8.0  # units in the last place by which equal values may differ through rounding
+BETAS = (0.9, 0.999)  # Adam's decay rates of the averages
+PAIRS = 10  # curvature pairs of L-BFGS; it ends after as many steps without improvement
 DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
 
 
@@ -46,7 +46,7 @@ class FirstOrder:
     ----------
     phase : Phase
     number : int
-        Place of the phase in the schedule: it seeds the draws.
+        Index of the phase in the schedule, part of the seed.
     networks : BatchedNetworks
     members : sequence of Member
     theta : Tensor of shape (B, P)
@@ -71,14 +71,14 @@ class FirstOrder:
         self._drawn: tuple[Tensor, Tensor | None]
 
     def take(self, rows: Tensor, networks: BatchedNetworks) -> None:
-        """Go on with some of the networks."""
+        """Continue with some of the networks."""
         self.networks, self.members, self._block = networks, [self.members[k] for k in rows.tolist()], -1
         self.theta, self._rates, self._m, self._v = (
             part[rows] for part in (self.theta, self._rates, self._m, self._v)
         )
 
     def advance(self, count: int) -> None:
-        """Do the next steps."""
+        """Perform the next ``count`` steps."""
         step = self._adam if self.phase.optimiser == "adam" else self._descend
         for t in range(self.steps, self.steps + count):
             rows, noise = (None, None) if self.phase.samples is None else self._draws(t)
@@ -94,13 +94,13 @@ class FirstOrder:
         (first, second), age = BETAS, t + 1
         self._m.lerp_(gradient, 1.0 - first)
         self._v.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
-        # m̂/(√v̂ + ε) with both corrections taken out of the loop over the weights
+        # m̂/(√v̂ + ε), with both bias corrections applied as scalars
         root = math.sqrt(1.0 - second**age)
         size = self._v.sqrt().add_(self.phase.eps * root).div_(self._rates)
         self.theta.addcdiv_(self._m, size, value=-self.phase.factor(t) * root / (1.0 - first**age))
 
     def _draws(self, step: int) -> tuple[Tensor, Tensor | None]:
-        """Return the rows (B, m) of a step and the noise (B, m, k) on their targets (None without)."""
+        """Return the rows (B, m) of a step and the noise (B, m, k) on their targets, or None."""
         block, place = divmod(step, DRAWN_TOGETHER)
         if block != self._block:
             self._block, self._drawn = block, self._draw(block)
@@ -123,7 +123,7 @@ class FirstOrder:
 
 
 class BatchedLBFGS:
-    r"""Minimise B functions of P variables by L-BFGS: advance until done.
+    r"""Minimise B functions of P variables by L-BFGS; call :meth:`advance` until done.
 
     .. math:: \min_{\theta_b} f_b(\theta_b), \qquad b = 1 \dots B,
 
@@ -132,21 +132,21 @@ class BatchedLBFGS:
     Parameters
     ----------
     function : callable
-        ``function(theta (b, P), indices (b,)) -> (values (b,), gradients (b, P))`` of the members that ``indices``
-        names: members that are done drop out.
+        ``function(theta (b, P), indices (b,)) -> (values (b,), gradients (b, P))`` for the members ``indices``;
+        members that are done are left out.
     theta : Tensor of shape (B, P)
         Starting points, on any device, of any floating dtype; not changed.
     steps : int
-        Most accepted steps of a member.
+        Maximal number of accepted steps of a member.
     tol_gradient : float
 
     Attributes
     ----------
     theta, value, gradient_norm, codes : Tensor
-        Of all B members, as of their last accepted steps. ``codes`` index :data:`STATUSES`: running, converged,
-        stopped (steps used up, or no step improves the value by more than rounding: at a kink, where the gradient
-        does not vanish, this is what the end looks like) or diverged (the objective is not finite; ``theta`` is the
-        last point where it was).
+        Values of all B members at their last accepted steps. ``codes`` index :data:`STATUSES`: running, converged,
+        stopped (step limit, or no step improves the value by more than rounding, as at a minimum on a kink, where the
+        gradient does not vanish) or diverged (the objective is not finite; ``theta`` is the last point where it
+        was).
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class BatchedLBFGS:
         self._s = theta.new_zeros((n, PAIRS, theta.shape[1]))
         self._y, self._rho = self._s.clone(), theta.new_zeros((n, PAIRS))
         self._gamma, self._count = torch.ones_like(self.value), torch.zeros_like(everyone)
-        # the line search: along d, from f with its slope; the best trial that falls, and the least that does not
+        # line search along d: slope at the start, largest step with sufficient decrease, least one without
         self._d, self._slope = torch.zeros_like(theta), torch.zeros_like(self.value)
         self._trial, self._low, self._high = (torch.zeros_like(self.value) for _ in range(3))
         self._low_value, self._low_gradient = self.value.clone(), self._gradient.clone()
@@ -182,7 +182,7 @@ class BatchedLBFGS:
 
     @property
     def steps(self) -> np.ndarray:
-        """Accepted steps of the members."""
+        """Number of accepted steps of each member."""
         return self._steps.cpu().numpy()
 
     @property
@@ -191,23 +191,23 @@ class BatchedLBFGS:
         return not len(self._running)
 
     def take(self, rows: Tensor, networks: Any) -> None:
-        """Go on with some of the members; what stands for their objective is ``networks.value_and_gradient``."""
+        """Continue with some of the members, whose objective is ``networks.value_and_gradient``."""
         self._function = networks.value_and_gradient
         for name, value in vars(self).items():
             if isinstance(value, torch.Tensor):
                 setattr(self, name, value[rows])
 
     def advance(self, count: int = 1) -> None:
-        """Do some trials of every member that still runs."""
+        """Evaluate ``count`` trial steps of every running member."""
         for _ in range(count):
             if not self.done:
                 self._try()
 
     def _try(self) -> None:
-        """Evaluate one trial of every member that still runs, and let those whose search is over take their step.
+        """Evaluate one trial step of every running member; members whose line search is done take their step.
 
-        A value that differs by less than rounding can neither refute nor prove a decrease; there the derivative alone
-        decides (Hager and Zhang, SIAM J. Optim. 16, 2005). That is what lets a search end at a gradient of 1e-10.
+        If values differ by less than rounding, decrease cannot be tested, and only the derivative condition is used
+        (Hager and Zhang, SIAM J. Optim. 16, 2005). This makes gradients of 1e-10 attainable.
         """
         rows = self._running
         step, d, value = self._trial[rows], self._d[rows], self.value[rows]
@@ -239,7 +239,7 @@ class BatchedLBFGS:
             self._restart(stuck)
 
     def _take_steps(self, rows: Tensor) -> None:
-        """Move to the best trials, and keep the pairs, the newest one first."""
+        """Move to the best trial points, and store the curvature pairs, newest first."""
         move, gradient = self._low[rows, None] * self._d[rows], self._low_gradient[rows]
         value, change = self._low_value[rows], gradient - self._gradient[rows]
         curvature, square = (move * change).sum(1), (change**2).sum(1)
@@ -259,14 +259,14 @@ class BatchedLBFGS:
         self._steps[rows] += 1
 
     def _check(self, rows: Tensor) -> None:
-        """End the members that converged, used up their steps or no longer improve."""
+        """Stop the members that converged, reached the step limit or no longer improve."""
         rows = rows[self.codes[rows] == RUNNING]
         size = torch.linalg.vector_norm(self.theta[rows], dim=1).clamp(min=1.0)
         self.codes[rows[(self._flat[rows] >= PAIRS) | (self._steps[rows] >= self._limit)]] = STOPPED
         self.codes[rows[self.gradient_norm[rows] <= self._tol * size]] = CONVERGED
 
     def _aim(self, rows: Tensor) -> None:
-        """Choose the next directions by the two-loop recursion, newest pairs first, and begin their searches."""
+        """Compute the next directions by the two-loop recursion and start their line searches."""
         if not len(rows):
             return
         q = self._gradient[rows].clone()
@@ -290,13 +290,13 @@ class BatchedLBFGS:
         self._low[rows], self._high[rows], self._trials[rows], self._seen[rows] = 0.0, torch.inf, 0, False
 
     def _forget(self, rows: Tensor) -> None:
-        """Drop the pairs of some members: zero ones change nothing in the recursion."""
+        """Set the pairs of some members to zero, which removes them from the recursion."""
         for pairs in (self._s, self._y, self._rho, self._count):
             pairs[rows] = 0
         self._gamma[rows] = 1.0
 
     def _restart(self, stuck: Tensor) -> None:
-        """Try steepest descent where no trial was any good; end the members for which that is what failed."""
+        """Restart failed line searches with steepest descent; stop the members for which that failed as well."""
         hopeless = stuck[self._count[stuck] == 0]
         self.codes[hopeless] = torch.where(self._seen[hopeless], STOPPED, DIVERGED)
         again = stuck[self._count[stuck] > 0]

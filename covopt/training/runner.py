@@ -1,4 +1,4 @@
-"""``train``: check everything, train behind a progress bar, return a tidy run: a table, networks, the history."""
+"""``train``: validate the input, train the networks, and return a run with table, networks and history."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class TrainingRun(Brief):
-    """The trained networks of a call of :func:`covopt.training.train`. All of it is heuristic, nothing certified.
+    """The trained networks of a call of :func:`covopt.training.train`; heuristic, nothing is certified.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class TrainingRun(Brief):
     schedule : tuple of Phase
     random_state : int
     time_s : float
-        Of the whole batch.
+        Seconds of the whole run.
     complete : bool
-        False when the run was stopped before its end.
+        False if the run was stopped early.
     """
 
     X: np.ndarray
@@ -83,7 +83,7 @@ class TrainingRun(Brief):
         return as_shallow(chain, layout.bias, layout.output_bias) if layout.depth == 2 else chain
 
     def describe(self) -> str:
-        """Return how the networks came about, to repeat it."""
+        """Return the settings of the run as text, for reproduction."""
         phases = ", ".join(f"{phase.steps} steps of {phase.optimiser}" for phase in self.schedule)
         return f"random_state {self.random_state}, {phases}"
 
@@ -123,7 +123,7 @@ class TrainingRun(Brief):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for every network.
+        """Table with one row for every network.
 
         Columns width, lam, learning_rate, seed, loss, squared_norm, objective, residual (max |f − y|; NaN for
         classification, which has error_rate instead), gradient_norm, status, steps, time_s (its share of the wall
@@ -133,7 +133,7 @@ class TrainingRun(Brief):
 
     @property
     def objectives(self) -> np.ndarray:
-        """Objective of every network; not finite where it diverged."""
+        """Objective of every network; not finite if it diverged."""
         return self._numbers["objective"].to_numpy(dtype=float)
 
     @property
@@ -175,7 +175,7 @@ def train(
     random_state: int | None = 0,
     start: Any = None,
 ) -> TrainingRun:
-    r"""Train many networks of one depth at once, as gradient descent and its relatives do.
+    r"""Train many networks of one depth at once, by gradient descent and related methods.
 
     .. math::
 
@@ -183,8 +183,8 @@ def train(
         Z_\ell = [\sigma(Z_{\ell-1}),\, \beta 1]\, W_\ell^T, \quad f_W = Z_L,
 
     the objective of :func:`covopt.fit` (s are the sample weights divided by their sum), for networks of any depth.
-    What comes out is heuristic: nothing is proved about it. The networks are the product widths × λ × learning rates
-    × seeds, the last one fastest.
+    The results are heuristic: nothing is proved about them. There is one network for each combination of widths, λ,
+    learning rates and seeds, with the seeds varying fastest.
 
     Parameters
     ----------
@@ -196,47 +196,47 @@ def train(
     loss : str or Loss
         See :mod:`covopt.losses`.
     lam : float, str or sequence of them
-        λ ≥ 0, or what :func:`covopt.fit` takes: a share of λ_max as ``"0.03max"``, ``"cv"``.
+        λ ≥ 0, or as in :func:`covopt.fit` a fraction of λ_max as ``"0.03max"``, or ``"cv"``.
     bias, output_bias : float, {"none", "penalized", "free"}
-        β, and whether there is an output bias and whether it costs.
+        β, and whether there is an output bias and whether it is penalised.
     seeds : int or sequence of int
         A count, or the seeds themselves.
     learning_rate : float or sequence, optional
-        For phases that do not set their own.
+        Learning rate of the phases that do not set their own.
     schedule : Phase, str, or a sequence of them, optional
-        A thousand steps of Adam and then L-BFGS by default.
+        Default: a thousand steps of Adam, then L-BFGS.
     sample_weight : array_like of shape (N,), optional
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     dtype : {"float64", "float32"}
         With ``float32`` choose ``tol_gradient`` near 1e-4.
     scale : float
-        Of the starting weights, normal with variance scale² · 2/fan-in.
+        Scale of the starting weights, which are normal with variance scale² · 2/fan-in.
     tol_gradient : float
-        A network has converged when ‖∇‖ ≤ tol · max(1, ‖W‖), looked at every 100 steps of full-batch phases.
+        A network has converged if ‖∇‖ ≤ tol · max(1, ‖W‖); tested every 100 steps of full-batch phases.
     record_every : int, optional
         Steps between the rows of ``history``.
     progress : bool
-        A bar on the terminal.
+        Whether to show a progress bar.
     callback : callable, optional
-        Called at least every 100 steps with a :class:`~covopt.training.loop.TrainingState`; a true answer stops.
+        Called at least every 100 steps with a :class:`~covopt.training.loop.TrainingState`; stops if it returns true.
     random_state : int, optional
-        A network's start and draws depend on (random_state, seed, width) alone, not on its neighbours.
+        Starting weights and draws of a network depend on (random_state, seed, width) only, not on other networks.
     start : network, sequence of networks or TrainingRun, optional
-        Where to start instead of at random: one for all, or one for each.
+        Warm start instead of random weights: one network for all, or one for each.
 
     Returns
     -------
     TrainingRun
         ``.table`` has one row for every network. A network whose loss is not finite is marked ``diverged`` and keeps
-        the weights of the last check at which it was; the others go on.
+        the weights of the last check with a finite loss; the others continue.
 
     Raises
     ------
     InputError
-        When the input cannot be used.
+        If the input is not valid.
     SolverUnavailableError
-        When PyTorch is not installed.
+        If PyTorch is not installed.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def train(
     try:
         with spinner("training", progress) as bar:
             runner.run(on_event)
-    except (torch.cuda.OutOfMemoryError, MemoryError) as error:  # of a GPU; processors are asked before
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:  # on a GPU; CPU memory is checked before
         raise BudgetError(
             "the networks do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
             "batch_size, or device='cpu'."

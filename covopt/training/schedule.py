@@ -1,4 +1,4 @@
-"""What a run does: which networks it trains, where each of them starts, and the phases that all go through."""
+"""Settings of a training run: the grid of networks, their starting weights, and the phases of training."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ DEFAULT_RATE = 0.01
 
 @dataclass(frozen=True)
 class Phase:
-    r"""One stretch of training.
+    r"""One phase of training.
 
     Parameters
     ----------
     optimiser : {"adam", "sgd", "gd", "lbfgs", "label-noise-sgd"}
-        ``gd`` is gradient descent on all samples; ``lbfgs`` too, with its own line search in every network;
-        ``label-noise-sgd`` is SP20's Algorithm 1.
+        ``gd`` and ``lbfgs`` use all samples, the latter with a line search for every network; ``label-noise-sgd`` is
+        SP20's Algorithm 1.
     steps : int
-        Steps; for ``lbfgs`` iterations. Networks whose gradient vanishes stop sooner.
+        Number of steps; for ``lbfgs`` of iterations. Networks that have converged stop earlier.
     learning_rate : float, optional
-        By default that of ``train(learning_rate=...)``; 0.01 where there is none either.
+        Default: that of ``train(learning_rate=...)``, or else 0.01.
     decay : {"constant", "cosine"}
         The rate at step t of T is multiplied by 1, or by ½(1 + cos(πt/T)).
     batch_size : int, optional
-        Samples of a step, drawn with replacement. For ``sgd`` 1 by default, for ``label-noise-sgd`` 1 as printed;
-        ``adam`` takes all samples by default.
+        Samples per step, drawn with replacement. Default: 1 for ``sgd`` and, as in the paper, ``label-noise-sgd``;
+        all samples for ``adam``.
     noise_size : float, optional
-        η of label noise, which is normal; 0.1 by default.
+        Standard deviation η of the normal label noise; 0.1 by default.
     momentum : float
-        Of ``sgd`` and ``gd``, in [0, 1).
+        Momentum of ``sgd`` and ``gd``, in [0, 1).
     eps : float
-        Of Adam, whose averages forget a tenth and a thousandth in each step.
+        ε of Adam, whose decay rates are 0.9 and 0.999.
 
     Raises
     ------
     InputError
-        For settings out of range, and those that belong to another optimiser.
+        For settings that are out of range or do not apply to the optimiser.
 
     Examples
     --------
@@ -93,18 +93,18 @@ class Phase:
 
     @property
     def samples(self) -> int | None:
-        """Size of a minibatch; None for all samples."""
+        """Minibatch size; None for all samples."""
         return 1 if self.batch_size is None and self.optimiser in STOCHASTIC else self.batch_size
 
     @property
     def noise_level(self) -> float:
-        """η, zero without label noise."""
+        """η; zero without label noise."""
         if self.optimiser != "label-noise-sgd":
             return 0.0
         return 0.1 if self.noise_size is None else float(self.noise_size)
 
     def factor(self, step: int) -> float:
-        """Return what the rate is multiplied by at step 0, 1, and so on."""
+        """Return the factor of the learning rate at a step, counted from 0."""
         return 0.5 * (1.0 + math.cos(math.pi * step / self.steps)) if self.decay == "cosine" else 1.0
 
 
@@ -117,7 +117,7 @@ def make_schedule(schedule: Any) -> tuple[Phase, ...]:
     Parameters
     ----------
     schedule : None, Phase, str, or a sequence of them
-        None is a thousand steps of Adam with a falling rate, then a thousand of L-BFGS.
+        None is a thousand steps of Adam with a decaying rate, then a thousand of L-BFGS.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def make_schedule(schedule: Any) -> tuple[Phase, ...]:
 
 # ---------------------------------------------------------------------- networks
 class Stream(IntEnum):
-    """Of one network's generator: where it starts, and what it draws on the way."""
+    """Random streams of one network: its starting weights, and its draws during training."""
 
     INIT = 0
     DRAWS = 1
@@ -159,7 +159,7 @@ class Member:
     widths : tuple of int
     lam : float
     learning_rate : float or None
-        None where the run has none: then the phases' own.
+        None if the run sets none; then those of the phases apply.
     seed : int
     """
 
@@ -170,7 +170,7 @@ class Member:
 
 
 def make_grid(widths: Any, lam: Any, learning_rate: Any, seeds: Any) -> list[Member]:
-    """Return the members, widths slowest and seeds fastest.
+    """Return the members of the grid, with widths varying slowest and seeds fastest.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def make_grid(widths: Any, lam: Any, learning_rate: Any, seeds: Any) -> list[Mem
 
 
 def check_widths(widths: Any) -> list[Widths]:
-    """Return the hidden widths of every architecture: a tuple is one network, a list several.
+    """Return the hidden widths of every architecture: a tuple is one network, a list is several.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def check_seeds(seeds: Any) -> list[int]:
 
 
 def _several(name: str, values: Any) -> list[Any]:
-    """Return one value or several as a list, which is not empty."""
+    """Return one or several values as a nonempty list."""
     found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     if not found:
         raise InputError(f"{name} is empty; give at least one.")
@@ -248,16 +248,16 @@ def _numbers(name: str, values: Any, *, positive: bool) -> list[float]:
 
 
 def generator(random_state: int, seed: int, widths: Widths, *stream: int) -> np.random.Generator:
-    """Return random numbers that belong to a network, whatever batch it sits in."""
+    """Return the random generator of a network, independent of its batch."""
     key = np.random.SeedSequence([random_state, seed, len(widths), *widths, *stream])
     return np.random.Generator(np.random.PCG64(key))
 
 
 def initial_weights(layout: Layout, seed: int, random_state: int, scale: float) -> np.ndarray:
-    r"""Draw the weights of a network: normal, of variance scale² · 2/fan-in, output biases zero.
+    r"""Draw the weights of a network: normal with variance scale² · 2/fan-in, and zero output biases.
 
-    The fan-in counts the bias column, whose weights are drawn like the others, so that kinks are spread over the
-    inputs from the start.
+    The fan-in includes the bias column. Bias weights are drawn like the others, so that the initial kinks are spread
+    over the inputs.
 
     Examples
     --------

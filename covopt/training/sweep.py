@@ -1,4 +1,4 @@
-"""How the best cost falls with the width, and where it meets the certified floor (FL22 §4, Fig. 2)."""
+"""Best cost of trained networks as a function of the width, above the certified floor (FL22 §4, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _ANY_TARGETS = ("N", "N·k", "N(N+1)", "r(r+1)/2 + N(N+1)/2", "N(N+1)/2", "4N", 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plateau(Brief):
-    """Best found cost per width above the certified floor. The floor is proved; every cost is heuristic.
+    """Best cost found for each width, and the certified floor. The floor is proved; every cost is heuristic.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        One row for each width: width, best_cost (inf where no network could be compared), excess (relative to the
-        floor), networks, hits (networks within ``tol`` of the floor), costs (of each seed, sorted).
+        One row for each width: width, best_cost (inf if no network could be compared), excess (relative to the
+        floor), networks, hits (networks within ``tol`` of the floor), costs (of all seeds, sorted).
     floor : float
         Certified lower bound of the objective (of ‖W‖² for interpolation), for any width.
     certified : bool
-        Whether the floor was proved to be the optimum to the tolerance asked for; else it is a valid bound only.
+        Whether the floor is proved to be the optimum up to the tolerance; else it is only a valid lower bound.
     bounds : SparsityBounds
-        What theory says about the width of the sparsest optimal network. With a loss the upper bounds that hold for
-        any targets, since those that the optimum meets are not known.
+        Theoretical bounds on the width of the sparsest optimal network. With a loss these are upper bounds for any
+        targets, since the outputs of the optimum are not known exactly.
     tol : float
         Relative distance at which a cost has reached the floor.
     networks : list of ReLUNetwork or None
-        Best one for each width.
+        Best network of each width.
     """
 
     table: pd.DataFrame
@@ -65,12 +65,12 @@ class Plateau(Brief):
 
     @property
     def starts_at(self) -> int | None:
-        """First width whose best cost is within ``tol`` of the floor; None where no width reached it."""
+        """First width whose best cost is within ``tol`` of the floor; None if there is none."""
         return self._first(self.floor)
 
     @property
     def best_width(self) -> int | None:
-        """First width within ``tol`` of the best cost found; None when no network of any width can be compared."""
+        """First width within ``tol`` of the best cost found; None if no network can be compared."""
         return self._first(float(self.table["best_cost"].min()))
 
     def _first(self, level: float) -> int | None:
@@ -108,12 +108,12 @@ class Plateau(Brief):
         )
 
     def plot(self, target: Axes | str | os.PathLike[str] | None = None) -> Any:
-        """Draw cost against width.
+        """Plot cost against width.
 
         Parameters
         ----------
         target : Axes or path-like, optional
-            Where to draw, or the file to save.
+            Axes to plot into, or the file to save to.
 
         Returns
         -------
@@ -154,15 +154,15 @@ def plateau(
     callback: Callable[[Any], Any] | None = None,
     contradiction_file: str | os.PathLike[str] | None = None,
 ) -> Plateau:
-    r"""Train two-layer networks of several widths, and see from which width on the optimum over all widths is met.
+    r"""Train two-layer networks of several widths, and find the width from which the global optimum is reached.
 
     .. math::
 
         m \mapsto \min_{\text{width } m} \|W\|^2 \ \text{s.t.}\ f_W(x_i) = y_i, \qquad\text{or}\qquad
         m \mapsto \min_{\text{width } m} C(f_W) + \lambda \|W\|^2 ,
 
-    which falls and is constant from some width on (FL22 §4: N(N + 1) at most). The floor below it is certified by
-    :func:`covopt.min_norm` or :func:`covopt.fit`; what is above it is the best that training found.
+    a non-increasing function that is constant from some width on (FL22 §4: N(N + 1) at most). The floor is certified
+    by :func:`covopt.min_norm` or :func:`covopt.fit`; the costs above it are the best that training found.
 
     Parameters
     ----------
@@ -170,21 +170,21 @@ def plateau(
     Y : array_like of shape (N,) or (N, k)
     widths : sequence of int
     lam : float or str, optional
-        λ, or a share of λ_max as ``"0.03max"``;
-        None for interpolation, where trained networks are moved onto the points (see :func:`cross_check`).
+        λ, or a fraction of λ_max as ``"0.03max"``;
+        None for interpolation, where trained networks are adjusted to interpolate (see :func:`cross_check`).
     loss : str or Loss
-        With λ.
+        Used if λ is given.
     bias, output_bias : float, {"none", "penalized", "free"}
     seeds : int
-        Networks of each width; the width where the plateau starts may need many.
+        Number of networks of each width; near the start of the plateau many may be needed.
     learning_rate, schedule, device, dtype, scale, random_state, progress, callback
         As in :func:`covopt.training.train`.
     reference : Solution, optional
-        Of the same problem: its certificate is the floor, and nothing is solved.
+        A solution of the same problem, whose certificate is used as the floor.
     tol : float
         Relative distance at which a cost has reached the floor.
     time_limit_s : float, optional
-        For the certificate.
+        Time limit for the certificate.
     contradiction_file : path-like, optional
         See :func:`cross_check`.
 
@@ -195,9 +195,9 @@ def plateau(
     Raises
     ------
     InputError
-        When the input cannot be used.
+        If the input is not valid.
     CertificateContradictedError
-        When a trained network is below the certificate.
+        If a trained network is below the certificate.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def _bounds(solution: Solution) -> SparsityBounds:
     options: dict[str, Any] = {"bias": data.bias, "output_bias": solution.output_bias}
     if solution.loss is None:
         return sparsity_bounds(data.X, data.Y, **options)
-    # the optimum is a network of least norm through its own outputs, whose rank floats do not tell
+    # the optimum has least norm for its own outputs, whose rank floating point does not determine
     outputs = solution.network.predict(data.X)
     found = sparsity_bounds(data.X, outputs, **options)
     return SparsityBounds(tuple(b for b in found.bounds if b.kind == "upper" and b.name in _ANY_TARGETS))
