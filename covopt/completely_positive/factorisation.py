@@ -86,7 +86,7 @@ def numerical_factor(
     unit = A / np.outer(roots, roots)
     n = len(unit)
     supports = _supports(support_pattern(unit, tol))
-    entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian: large ones take seconds per start, and need fewer
+    entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian; if large, starts are slow but few are needed
     for _ in range(min(n_starts, max(2, n_starts * PIECE // entries))):
         if end is not None and now() > end:
             return None

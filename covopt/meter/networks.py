@@ -19,7 +19,7 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.network.state_dict import linear_layers, read_tensors
 
 Layer = tuple[np.ndarray, np.ndarray | None]
-AGREES = float(np.sqrt(np.finfo(np.float32).eps))  # of the largest output: half of the digits of single precision
+AGREES = float(np.sqrt(np.finfo(np.float32).eps))  # of the largest output: half of single precision's digits
 TAKEN = (
     "a ReLUNetwork, a torch module or state dict, a file (.pt, .pth, .safetensors, .npz, .onnx), scikit-learn's "
     "MLPRegressor or MLPClassifier, or a pair (W, v)"
