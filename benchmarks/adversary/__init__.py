@@ -1,1 +1,1 @@
-"""An adversary: instances that try to refute covopt's proofs, judged by exact arithmetic of its own."""
+"""An adversary: instances that try to refute covopt's proofs, checked by the adversary's own exact arithmetic."""

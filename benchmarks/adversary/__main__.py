@@ -1,12 +1,12 @@
-"""Try to refute covopt: instances of every kind that has been a trouble, judged by exact arithmetic of its own.
+"""Try to refute covopt on instances of kinds that have caused errors, checked in independent exact arithmetic.
 
     python -m benchmarks.adversary --instances 100000 --seed 0 --jobs 2
     python -m benchmarks.adversary --instances 2000 --classes price min-norm/clusters
     python -m benchmarks.adversary --only price/clusters:25
 
-One line for every instance that is refuted or crashes, with what reproduces it; then a table. ``slack`` is the median
-distance of the claim from the adversary's bound, relative. Ctrl-C prints the table so far. Exit code 1 when anything
-was refuted or crashed.
+Prints one line for every instance that is refuted or crashes, with the name that reproduces it, and then a table.
+``slack`` is the median relative distance of the claim from the adversary's bound. Ctrl-C prints the table so far. The
+exit code is 1 if any instance was refuted or crashed.
 """
 
 from __future__ import annotations

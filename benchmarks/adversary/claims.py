@@ -1,4 +1,4 @@
-"""What covopt says beside its bounds: λ_max, numbers of cells and of neurons, bounds without a solve."""
+"""Claims other than the bounds of a solve: λ_max, numbers of cells and of neurons, a priori bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.adversary.solves import SECONDS, below_interpolants, quiet, rand
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.errors import PrecisionWarning
 
-BEYOND = (1.0 + 1e-6, 3.0, 30.0, 1e3, 1e5)  # times λ_max, where no neuron may pay
+BEYOND = (1.0 + 1e-6, 3.0, 30.0, 1e3, 1e5)  # multiples of λ_max at which no neuron may reduce the objective
 
 
 def _table(rng: np.random.Generator, most: int = 7) -> tables.Table:
@@ -26,7 +26,7 @@ def _table(rng: np.random.Generator, most: int = 7) -> tables.Table:
 
 
 def largest_lambda(rng: np.random.Generator) -> Outcome:
-    """No neuron pays beside the best constant from λ_max on, whose penalty depends on λ."""
+    """Check that for λ ≥ λ_max no neuron improves on the best constant, whose penalty depends on λ."""
     X, _ = _table(rng)
     bias = float(rng.choice([0.1, 1.0, 30.0]))
     y = rng.choice([0.0, 1.0, 20.0]) + 10.0 ** rng.integers(-3, 2) * rng.standard_normal(len(X))
@@ -43,7 +43,7 @@ def largest_lambda(rng: np.random.Generator) -> Outcome:
 
 
 def cells(rng: np.random.Generator) -> Outcome:
-    """Exact tables have as many cells as deletion and restriction in fractions count; others say that they doubt."""
+    """Compare the number of cells with deletion and restriction in fractions, unless covopt warns of precision."""
     X, bias = _table(rng)
     if rng.random() < 0.3:
         X = X + 10.0 ** -rng.integers(5, 17) * rng.standard_normal(X.shape)
@@ -70,7 +70,7 @@ def _line(row: tuple[Fraction, ...]) -> tuple[Fraction, ...] | None:
 
 
 def _regions(lines: list[tuple[Fraction, ...]]) -> int:
-    """Cells of distinct hyperplanes, by deletion and restriction (Zaslavsky)."""
+    """Return the number of cells of distinct hyperplanes, by deletion and restriction (Zaslavsky)."""
     if not lines:
         return 1
     *rest, last = lines
@@ -83,7 +83,7 @@ def _regions(lines: list[tuple[Fraction, ...]]) -> int:
 
 
 def neurons(rng: np.random.Generator) -> Outcome:
-    """Bounds on the number of neurons: in order, and around the networks that are found."""
+    """Check that bounds on the number of neurons are ordered and agree with the networks found."""
     X, bias = _table(rng, 6)
     Y = tables.targets(rng, X, int(rng.choice([1, 1, 2])))
     output_bias = random_output_bias(rng, bias)
@@ -103,7 +103,7 @@ def neurons(rng: np.random.Generator) -> Outcome:
 
 
 def without_a_solve(rng: np.random.Generator) -> Outcome:
-    """``a_priori_bounds`` against explicit networks through the points."""
+    """Compare ``a_priori_bounds`` with explicit networks through the points."""
     X, bias = _table(rng, 6)
     if rng.random() < 0.2:
         X = X * np.where(rng.random(X.shape) < 0.5, math.ldexp(1.0, -int(rng.integers(400, 540))), 1.0)

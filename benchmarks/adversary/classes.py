@@ -1,4 +1,4 @@
-"""The classes of instances: a name, what it runs, and its share of a long run."""
+"""The classes of instances: a name, the function that runs an instance, and the share of a long run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.adversary.tables import ALL_TABLES
 
 Instance = Callable[[np.random.Generator], Outcome]
 Task = tuple[str, int]
-# so that a hundred thousand take half an hour on two cores: questions are milliseconds, solves up to seconds
+# with these shares 100 000 instances take half an hour on two cores: pricing takes milliseconds, a solve seconds
 QUESTION_SHARE, VECTOR_SHARE, BOX_SHARE, SOLVE_SHARE = 8.0, 1.0, 0.5, 0.2
 
 CLASSES: dict[str, tuple[Instance, float]] = {
@@ -38,13 +38,13 @@ CLASSES: dict[str, tuple[Instance, float]] = {
 
 
 def run_one(task: Task) -> Outcome:
-    """Run one instance in this process; its random numbers depend on the class and the seed alone."""
+    """Run one instance in this process; its random numbers depend only on the class and the seed."""
     name, seed = task
     return judge(CLASSES[name][0], np.random.default_rng([crc32(name.encode()), seed]))
 
 
 def plan(count: int, seed: int, wanted: list[str]) -> list[Task]:
-    """Return (class, seed) for ``count`` instances of the classes whose names begin with a wanted word, by share."""
+    """Return (class, seed) for ``count`` instances, by share, of the classes whose names begin with a wanted word."""
     names = [n for n in CLASSES if not wanted or any(n.startswith(word) for word in wanted)]
     if not names:
         raise SystemExit(f"no class begins with {', '.join(wanted)}; there are {', '.join(CLASSES)}")
@@ -52,7 +52,7 @@ def plan(count: int, seed: int, wanted: list[str]) -> list[Task]:
     numbers = np.maximum(1, np.floor(count * shares / shares.sum()).astype(int))
     while numbers.sum() < count:
         numbers[int(np.argmax(shares / numbers))] += 1
-    # one of each class after the other, so that an interrupted run has seen them all
+    # classes alternate, so that an interrupted run has covered all of them
     tasks = [
         ((i + 0.5) / n, name, seed * 1_000_000 + i)
         for name, n in zip(names, numbers, strict=True)

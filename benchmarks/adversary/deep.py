@@ -1,8 +1,8 @@
-"""Several layers: lower bounds against explicit networks, which go through the points exactly.
+"""Deep networks: lower bounds are compared with explicit networks that interpolate exactly.
 
-A network is trained with weight decay, so that it is nearly the smallest with its outputs. Its
-weights and the table have so few bits that its outputs are doubles: they are the targets, and nothing is rounded.
-Chains with weights that are powers of two attain the closed forms, so that there nothing may be rounded up either.
+A network is trained with weight decay, so that its norm is nearly minimal for its outputs. Its weights and the table
+have so few bits that the outputs are exactly doubles; they become the targets. Chains whose weights are powers of two
+attain the closed forms: for them a lower bound must not be rounded up at all.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from covopt.errors import InputError
 from covopt.losses import make_loss
 from tests.depth.bank.exact import ExactNetwork, fractions
 
-TRIES = 40  # changes, of which the first that can be read is asked about
-AGREES = 1e-9  # what a verification may miss of a bound
+TRIES = 40  # random changes of a file; the first that can still be read is checked
+AGREES = 1e-9  # relative tolerance of the comparison with a recomputed bound
 Layers = list[np.ndarray]
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A table, and the exact squared norm of some network of this depth through its points."""
+    """A table, and the exact squared norm of a network of this depth through its points."""
 
     data: Data
     depth: int
@@ -46,7 +46,7 @@ class Rival:
 
     @property
     def asked(self) -> Asked:
-        """What bounds are recomputed for."""
+        """The problem for which bounds are recomputed."""
         return Asked(self.data, self.depth, self.output_bias, float(self.cost))
 
 
@@ -54,7 +54,7 @@ class Rival:
 def train(
     rng: np.random.Generator, X: np.ndarray, T: np.ndarray, depth: int, bias: float, output_bias: str
 ) -> tuple[Layers, float]:
-    """Minimise ρ‖f(X) − T‖² + ‖W‖² from a random start; the layers, and their largest output."""
+    """Minimise ρ‖f(X) − T‖² + ‖W‖² from a random start; return the layers, and their largest output."""
     layout = Layout((X.shape[1], *[int(rng.integers(2, 7))] * (depth - 1), T.shape[1]), bias, output_bias)
     loss, lam = make_loss("squared"), 10.0 ** -rng.uniform(1, 4) / len(X)
     loss.encode_targets(T)
@@ -65,13 +65,13 @@ def train(
 
 # ---------------------------------------------------------------------- networks in fractions
 def to_bits(values: np.ndarray, bits: int) -> np.ndarray:
-    """Round to multiples of a power of two, the largest to this many bits."""
+    """Round to multiples of a power of two, so that the largest entry has this many bits."""
     top = int(np.frexp(np.abs(values).max(initial=0.0))[1])
     return np.ldexp(np.rint(np.ldexp(values, bits - top)), top - bits)
 
 
 def rival(rng: np.random.Generator, kind: str) -> Rival:
-    """A table of this kind whose targets are a trained network's outputs."""
+    """Return a table of this kind whose targets are the outputs of a trained network."""
     depth = int(rng.choice([3, 3, 3, 4, 5]))
     n = int(rng.integers(1, 4 if depth < 5 else 3))
     d, k = int(rng.integers(1, 3)), int(rng.choice([1, 1, 1, 2]))
@@ -84,7 +84,7 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
     for _ in range(5):
         layers, reached = train(rng, X / unit, goals, depth, bias / unit, output_bias)
         if reached > 0.1 * np.abs(goals).max():
-            break  # else the start was one from which decay leads to zero
+            break  # else weight decay led from this start to the zero network
     layers[0] = layers[0] / unit
     for ell in range(1, depth):  # biases were for β/unit
         layers[ell][:, len(layers[ell - 1]) :] /= unit
@@ -108,7 +108,7 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
 
 # ---------------------------------------------------------------------- instances
 def bounds_of(given: Rival) -> list[Bound]:
-    """All lower bounds that covopt has for a table."""
+    """Return all lower bounds that covopt has for a table."""
     upper = min(float(given.cost), 1e300)
     found = list(closed_bounds(given.data, given.depth, given.output_bias))
     if upper < 1e300:
@@ -117,7 +117,7 @@ def bounds_of(given: Rival) -> list[Bound]:
 
 
 def judged(bounds: list[Bound], given: Rival) -> Outcome:
-    """Refuted where a bound is above the explicit network, or is not found again."""
+    """Refute bounds that exceed the norm of the explicit network, or differ when recomputed."""
     best = 0.0
     for bound in bounds:
         if not np.isfinite(bound.value) or Fraction(bound.value) > given.cost:
@@ -130,7 +130,7 @@ def judged(bounds: list[Bound], given: Rival) -> Outcome:
 
 
 def below(kind: str) -> Callable[[np.random.Generator], Outcome]:
-    """Bounds of a table of this kind against a trained network."""
+    """Return a test that compares the bounds of a table of this kind with a trained network."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         given = rival(rng, kind)
@@ -140,7 +140,7 @@ def below(kind: str) -> Callable[[np.random.Generator], Outcome]:
 
 
 def chains(rng: np.random.Generator) -> Outcome:
-    """Tables where closed forms are attained by chains of powers of two: one row, two opposite ones, a step."""
+    """Test tables whose closed forms are attained by chains of powers of two: one row, two opposite ones, a step."""
     depth = int(rng.integers(3, 9))
     a, b = (2.0 ** int(e) for e in rng.integers(-40, 41, 2))
     x, z = (2.0 ** int(e) for e in rng.integers(-60, 61, 2))
@@ -148,7 +148,7 @@ def chains(rng: np.random.Generator) -> Outcome:
     cost = depth * Fraction(a) ** 2
     if kind == 0:  # one row: a in every layer
         X, Y, bias = [[x]], [a**depth * x], 0.0
-    elif kind == 1:  # two rows that no neuron sees both of
+    elif kind == 1:  # two rows such that no neuron is active on both
         X, Y, bias = [[x, 0.0], [0.0, z]], [a**depth * x, -(b**depth) * z], 0.0
         cost += depth * Fraction(b) ** 2
     elif kind == 2:
@@ -162,7 +162,7 @@ def chains(rng: np.random.Generator) -> Outcome:
 
 
 def bracket(rng: np.random.Generator) -> Outcome:
-    """The whole answer: a bracket that contains the explicit network, and passes its own verification."""
+    """Check that the bracket is below the explicit network's norm, and passes its own verification."""
     given = rival(rng, str(rng.choice(["plain", "grid", "units", "clusters"])))
     data = given.data
     found = quiet(
@@ -176,7 +176,7 @@ def bracket(rng: np.random.Generator) -> Outcome:
 
 
 def honest(rng: np.random.Generator) -> Any:
-    """A small bracket of three layers."""
+    """Return the solution of a small problem with three layers."""
     X = rng.standard_normal((int(rng.integers(1, 3)), 1))
     Y = rng.standard_normal((2, int(rng.choice([1, 1, 2]))))
     bias = float(rng.choice([0.0, 1.0]))
@@ -184,7 +184,7 @@ def honest(rng: np.random.Generator) -> Any:
 
 
 def still_holds(found: Any, honest: Any) -> Outcome:
-    """A file that was accepted states no more than the honest network allows, where it is about the same problem."""
+    """Check that an accepted file about the same problem states no bound above the norm of the honest network."""
     found.summary()
     one, other = ([s.data.X, s.data.Y, s.data.bias, s.depth, s.output_bias] for s in (found, honest))
     same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
@@ -194,7 +194,7 @@ def still_holds(found: Any, honest: Any) -> Outcome:
 
 
 def decayed(rng: np.random.Generator) -> Outcome:
-    """Lower bounds on training with weight decay against networks that descent found, any loss and weights."""
+    """Compare lower bounds on fits, with any loss and weights, with networks found by descent."""
     name, depth = str(rng.choice(LOSSES)), int(rng.choice([3, 3, 4]))
     kind = str(rng.choice(["plain", "plain", "grid", "clusters", "units", "near-line"]))
     X, bias = tables.ALL_TABLES[kind](rng, int(rng.integers(1, 5)), int(rng.integers(1, 3)))
@@ -225,7 +225,7 @@ def decayed(rng: np.random.Generator) -> Outcome:
 
 
 def _changed(rng: np.random.Generator, bound: Bound) -> Bound:
-    """A bound whose proof was changed in a file, in one to three places, such that it can still be read."""
+    """Return a bound whose proof was changed in a file, in one to three places, so that it can still be read."""
     own = bound.to_dict()[bound.kind]
     for _ in range(TRIES):
         _, text = inside({bound.kind: own}, rng)
@@ -239,7 +239,7 @@ def _changed(rng: np.random.Generator, bound: Bound) -> Bound:
 
 
 def forged(rng: np.random.Generator) -> Outcome:
-    """Bounds with something changed: what the checker then finds is still below the explicit network."""
+    """Check that the checker's value of a changed bound is still below the norm of the explicit network."""
     given = rival(rng, str(rng.choice(["plain", "plain", "grid", "near-line"])))
     for bound in quiet(bounds_of, given):
         changed = _changed(rng, bound)

@@ -1,9 +1,9 @@
-"""The oracle's question: is a bound on the largest activation of a dual, max |F(w)|/‖w‖, above every explicit neuron?
+"""Upper bounds on the dual norm, max |F(w)|/‖w‖, are compared with explicit neurons.
 
-Rows of up to three numbers are asked about all faces in integers as well, by ``covopt.proofs.checker.faces``, which
-shares no line with the oracles: the maximum itself, rounded up by nothing for one output, by 1e-12 of itself for
-several. Kinds of rows and duals beside the tables: corners of lattices, opposite rows, planes, few directions, and
-duals whose singular values repeat, where eigenvectors mean nothing.
+For rows of up to three numbers the maximum is also computed over all faces in integers, by
+``covopt.proofs.checker.faces``, which shares no line with the oracles: exactly for one output, rounded up by a
+relative 1e-12 for several. In addition to the tables: corners of lattices, opposite rows, planes, few directions, and
+dual points with repeated singular values, whose eigenvectors are not unique.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
 
 Rng = np.random.Generator
-LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
-ROUNDED = Fraction(1, 1 << 36)  # by which the square of the maximum over several outputs is too large
+LOOSE = 1e-9  # relative tolerance for reported values of neurons, which are floats
+ROUNDED = Fraction(1, 1 << 36)  # relative rounding of the squared maximum over several outputs
 
 
 # ---------------------------------------------------------------------- rows and duals
 def lattice(rng: Rng, n: int) -> np.ndarray:
-    """A corner of a lattice, of any width and anywhere."""
+    """Return a corner of a lattice, of any width and at any place."""
     corner = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), axis=-1).reshape(-1, 2)[:n]
     places = corner * 10.0 ** rng.uniform(-8, 8) + 10.0 ** rng.uniform(-3, 9) * rng.integers(0, 2)
     return np.column_stack([places, np.ones(len(places))])
 
 
 def opposite(rng: Rng, n: int) -> np.ndarray:
-    """Rows and their opposites, some off by the last digit."""
+    """Return rows and their negatives, some differing in the last digit."""
     half = rng.standard_normal((max(1, n // 2), 3))
     last = 1.0 + rng.integers(-1, 2, (len(half), 1)) * 2.0**-52
     return np.vstack([half, -half * rng.choice([1.0, 3.0, 1.0 / 3.0]) * last])
 
 
 def coplanar(rng: Rng, n: int) -> np.ndarray:
-    """Rows in a plane but for one."""
+    """Return rows in a plane, except for one."""
     rows = rng.integers(-3, 4, (n, 2)) @ rng.standard_normal((2, 3))
     rows[0] += rng.standard_normal(3) * 10.0 ** rng.uniform(-17, 0)
     return rows
 
 
 def narrow(rng: Rng, n: int) -> np.ndarray:
-    """Few directions, a line beside them, all moved by 1e-12 to 1e-5: ranks that rounding can hardly tell."""
+    """Return few directions and a line, all perturbed by 1e-12 to 1e-5: ranks are hard to decide in doubles."""
     rows = np.vstack([tables.near_rays(rng, (n + 1) // 2, 3)[0], tables.near_line(rng, (n + 1) // 2, 3)[0]])
     return rows + 10.0 ** rng.uniform(-12, -5) * rng.standard_normal(rows.shape)
 
 
 def any_table(rng: Rng, n: int) -> np.ndarray:
-    """One of the tables that have been a trouble."""
+    """Return one of the tables of kinds that have caused errors."""
     kind = str(rng.choice(list(tables.ALL_TABLES)))
     return lifted(*tables.ALL_TABLES[kind](rng, n, int(rng.integers(1, 4))))
 
@@ -70,7 +70,7 @@ def _noise(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def isotropic(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """On one cell the map is the identity of as many outputs as rows span, nearly."""
+    """Return rows and a dual point whose map is, up to noise, the identity on one cell."""
     D = int(rng.integers(2, 5))
     n = D + int(rng.integers(0, 4))
     rows = rng.integers(-2, 3, (n, D)) + 0.0 if rng.random() < 0.3 else rng.standard_normal((n, D))
@@ -81,7 +81,7 @@ def isotropic(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supports(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Orthogonal rows: supports of nearly equal values, entries beside zero, sizes that differ."""
+    """Return orthogonal rows and a dual point: supports with nearly equal values, entries near zero, mixed sizes."""
     D, k = int(rng.integers(2, 7)), int(rng.integers(2, 5))
     rows = np.eye(D) if rng.random() < 0.7 else np.linalg.qr(rng.standard_normal((D, D)))[0]
     rows = rows * 10.0 ** (rng.uniform(-7, 7, (D, 1)) * rng.choice([0.0, 1.0]))
@@ -92,7 +92,7 @@ def supports(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and a dual of any kind, (N,) or (N, k)."""
+    """Return rows and a dual point of any kind, (N,) or (N, k)."""
     kind = int(rng.integers(10))
     if kind < 2:
         rows, dual = (isotropic, supports)[kind](rng)
@@ -102,7 +102,7 @@ def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         dual = tables.dual(rng, rows, int(rng.choice([1, 1, 2, 3])))
     if kind > 1 and dual.ndim > 1 and rng.random() < 0.2:
         rows = np.abs(rows)
-        # in the cone where all rows are on only rounding is left of the sum
+        # the sum cancels up to rounding errors on the cone where all rows are active
         dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     kept = rows.any(axis=1) & dual.reshape(len(dual), -1).any(axis=1)
     return (rows[kept], dual[kept]) if kept.any() else (rows, dual)
@@ -110,30 +110,30 @@ def question(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 # ---------------------------------------------------------------------- bounds
 def _fan(rows: np.ndarray, dual: np.ndarray, rng: Rng, bound: Callable[[np.ndarray], float]) -> float:
-    """A bound for one output; a fan of them for several, cut short."""
+    """Return a bound for one output, or by a fan for several, stopped early."""
     if dual.ndim == 1:
         return bound(dual)
     return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30])))
 
 
 def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
-    """Few boxes, so that the unfinished bounds are seen."""
+    """Return the bound of few boxes, to test unfinished bounds."""
     nodes = int(rng.choice([10, 1000, 20000]))
     return _fan(rows, dual, rng, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound)
 
 
 def _effort(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
-    """The policy of the certificates, cut short."""
+    """Return the bound of the certificates' policy, stopped early."""
     return _fan(rows, dual, rng, lambda one: bound_gauge(rows, one, effort=0.02).value)
 
 
 def _faces(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float | None:
-    """The oracle by faces alone, wherever it says that its bound is proved."""
+    """Return the bound of the face oracle, if it says that the bound is proved."""
     if len(rows) < rows.shape[1] or np.linalg.matrix_rank(rows) < rows.shape[1]:
         return None
     try:
         oracle = VectorFaceOracle(rows)
-    except (ArithmeticError, BudgetError):  # ranks that rounding hides
+    except (ArithmeticError, BudgetError):  # ranks that cannot be decided in doubles
         return None
     return oracle.price(dual.reshape(len(rows), -1)).upper_bound if oracle.proved else None
 
@@ -146,7 +146,7 @@ BOUNDS: dict[str, Callable[[np.ndarray, np.ndarray, Rng], float | None]] = {
 
 
 def bounds(name: str) -> Callable[[Rng], Outcome]:
-    """One of the bounds alone, on rows and duals of any kind."""
+    """Check one of the bounds alone, on rows and dual points of any kind."""
 
     def ask(rng: Rng) -> Outcome:
         rows, dual = question(rng)
@@ -179,7 +179,7 @@ def _against(rows: np.ndarray, dual: np.ndarray, upper: float, rng: Rng) -> Outc
 
 
 def price(table: str, *, several: bool) -> Callable[[Rng], Outcome]:
-    """``covopt.price`` on tables of one kind, and whether what it calls exact is attained."""
+    """Check ``covopt.price`` on tables of one kind, and that values marked exact are attained."""
 
     def ask(rng: Rng) -> Outcome:
         if several:

@@ -1,7 +1,7 @@
-"""Integers for floats: every float is a whole multiple of a power of two, so tables and duals become integers.
+"""Integers for floats: every float is an integer times a power of two, so tables and dual points become integers.
 
-Whatever is compared here is compared without rounding. Directions of neurons are integer vectors of any length; the
-length enters by its square, or by an integer that is at least as large.
+All comparisons here are exact. Directions of neurons are integer vectors of any length; the length enters by its
+square, or by an integer upper bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.depth.bank.exact import ExactNetwork, fractions
 
-ROOT_BITS = 64  # lengths of neurons are rounded up in this many bits
+ROOT_BITS = 64  # lengths of neurons are rounded up to this many bits
 
 
 def whole(array: np.ndarray) -> tuple[np.ndarray, int]:
@@ -33,28 +33,28 @@ def whole(array: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def direction(w: np.ndarray) -> np.ndarray:
-    """Return an integer vector along w, to 80 bits below its largest entry (any vector will do as a neuron)."""
+    """Return an integer vector along w, rounded 80 bits below its largest entry (any vector is a valid neuron)."""
     size = float(np.abs(w).max())
     return np.array([int(Fraction(float(entry)) / Fraction(size) * 2**80) for entry in w], dtype=object)
 
 
 def shortest(vectors: np.ndarray) -> np.ndarray:
-    """Divide integer vectors (m, D) by what all entries of a row have in common."""
+    """Divide each row of integer vectors (m, D) by the greatest common divisor of its entries."""
     return vectors // np.array([gcd(*map(int, row)) or 1 for row in vectors], dtype=object)[:, None]
 
 
 def positive(heights: np.ndarray) -> np.ndarray:
-    """σ of an object array."""
+    """Return σ of an object array."""
     return np.where(heights > 0, heights, 0)
 
 
 def squares(vectors: np.ndarray) -> np.ndarray:
-    """Squared lengths of integer vectors (m, D)."""
+    """Return the squared lengths of integer vectors (m, D)."""
     return (vectors * vectors).sum(axis=1)
 
 
 def root_above(square: int) -> Fraction:
-    """Return a number that is at least √square, larger by 2^-64 of it at most.
+    """Return an upper bound on √square with a relative error of at most 2^-64.
 
     >>> float(root_above(2)) >= 2**0.5
     True
@@ -67,13 +67,13 @@ def root_above(square: int) -> Fraction:
 
 
 def lifted(X: np.ndarray, bias: float) -> np.ndarray:
-    """Rows (x, β); x where the bias is 0."""
+    """Return the rows (x, β), or x if the bias is 0."""
     X = np.asarray(X, dtype=float)
     return X if bias == 0 else np.column_stack([X, np.full(len(X), float(bias))])
 
 
 def exact(network: Any, output_bias: str = "penalized") -> ExactNetwork:
-    """A network of two layers in fractions: its outputs, and what it costs."""
+    """Return a network of two layers in fractions, which computes its outputs and cost exactly."""
     top = network.output_weights.T
     if network.bias > 0 and output_bias != "none":
         top = np.column_stack([top, network.output_bias])
@@ -81,5 +81,5 @@ def exact(network: Any, output_bias: str = "penalized") -> ExactNetwork:
 
 
 def outputs(X: np.ndarray, network: Any) -> list[list[Fraction]]:
-    """f(x_i) of a network in rational arithmetic, N lists of k fractions."""
+    """Return f(x_i) of a network in rational arithmetic, N lists of k fractions."""
     return exact(network).forward(fractions(X))[1][-1]

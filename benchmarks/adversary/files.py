@@ -1,4 +1,4 @@
-"""Damaged and hostile files: no traceback, no long wait, and what is still accepted is true."""
+"""Damaged and hostile files: covopt must not crash or hang, and may accept only true claims."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from benchmarks.adversary.solves import quiet
 from covopt.cli.commands import app
 from covopt.errors import CovoptError
 
-SECONDS = 5.0  # of processor time for saying no; a second on an idle machine
-WHOLE = 17  # mutations that begin every list: whole files of another kind
+SECONDS = 5.0  # processor time within which a file must be refused; a second on an idle machine
+WHOLE = 17  # the first mutations of every list, which replace the whole file
 
 
 def _matrix(rng: np.random.Generator) -> Any:
@@ -57,7 +57,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Any]] = {
 
 
 def damaged(kind: str) -> Callable[[np.random.Generator], Outcome]:
-    """A file of this kind, changed."""
+    """Test a changed file of this kind."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         made = KINDS[kind](rng)
@@ -76,7 +76,7 @@ def damaged(kind: str) -> Callable[[np.random.Generator], Outcome]:
 
 
 def damaged_table(rng: np.random.Generator) -> Outcome:
-    """A table changed as text, solved by the command line: what is saved passes its verification."""
+    """Solve a table changed as text by the command line; check that the saved solution passes its verification."""
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / f"table{rng.choice(['.csv', '.tsv', '.csv.gz', ''])}"
         out = Path(folder) / "out.json"

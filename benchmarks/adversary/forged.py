@@ -1,7 +1,7 @@
-"""Forged files: honest solutions with something changed, given to the checker.
+"""Forged files: honest solutions with one change, given to the checker.
 
-A change that makes a statement false has to be rejected. For the others what the checker then accepts has to be true,
-by the same explicit neurons and networks as everywhere here.
+The checker has to reject a change that makes a claim false. After other changes, the claims that it accepts have to
+agree with explicit neurons and networks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOL = 1e-6
 
 
 def honest(rng: np.random.Generator, *, with_loss: bool | None = None) -> Any:
-    """A small solution of a harmless problem: interpolation or a fit, any loss and output bias."""
+    """Return a small solution of a well-conditioned problem: interpolation or a fit, any loss and output bias."""
     n, d = int(rng.integers(2, 6)), int(rng.integers(1, 3))
     X, bias = rng.standard_normal((n, d)), float(rng.choice([0.0, 1.0, 1.0, 0.3]))
     output_bias = random_output_bias(rng, bias)
@@ -45,7 +45,7 @@ def honest(rng: np.random.Generator, *, with_loss: bool | None = None) -> Any:
 
 
 def accepted(content: Document) -> Any:
-    """The solution of a file that passes its verification; None where it is refused."""
+    """Return the solution of a file that passes its verification, or None if the file is refused."""
     try:
         found = covopt.Solution.from_dict(content)
         return found if quiet(covopt.verify, found).ok else None
@@ -55,9 +55,9 @@ def accepted(content: Document) -> Any:
 
 # ---------------------------------------------------------------------- any dual at all
 def any_dual(rng: np.random.Generator) -> Outcome:
-    """The bound that the checker computes from a dual of the adversary's choice is still a lower bound."""
+    """Check that the bound computed from a dual point of the adversary's choice is still a lower bound."""
     solution = honest(rng)
-    if rng.random() < 0.5:  # a table of a troublesome kind, with the honest network's problem around it
+    if rng.random() < 0.5:  # a table of a troublesome kind in place of the honest one
         solution = _on_another_table(solution, rng)
     content = solution.to_dict()
     content["dual"] = _any_dual(solution, rng).tolist()
@@ -131,14 +131,14 @@ def _say(content: Document, rng: np.random.Generator) -> None:
 
 
 def _call_exact(content: Document, rng: np.random.Generator) -> None:
-    if content["certificate"]["exact"]:  # to say less than is true is allowed
+    if content["certificate"]["exact"]:  # claiming less than is true is allowed
         _say(content, rng)
     content["certificate"]["exact"] = True
 
 
 TOLERANCES = [float("inf"), 2, 100, 1.0, 0, -1.0, float("nan"), 1e300, True, "1e-6", None]
 RESIDUALS = [0.5, -1.0, float("nan"), 1e-3]
-FALSE: dict[str, Change] = {  # what makes a file say something false
+FALSE: dict[str, Change] = {  # changes that make a claim of the file false
     "all of it a thousandth larger": lambda c, rng: (_times(c, "dual", 1.001), _raise_bound(c)),
     "bound": lambda c, rng: _raise_bound(c),
     "no gap": lambda c, rng: (_times(c, "dual", 0.5), c.update(lower_bound=_upper(c), gap=0.0)),
@@ -189,7 +189,7 @@ def _call_certified(content: Document, rng: np.random.Generator) -> None:
 
 
 def _one_number(content: Document, rng: np.random.Generator) -> None:
-    """Any number anywhere."""
+    """Change any number of the file."""
     found = [at(content, place) for place in places(content)]
     found = [(holder, key) for holder, key in found if type(holder[key]) in (int, float)]
     holder, key = found[rng.integers(len(found))]
@@ -197,7 +197,7 @@ def _one_number(content: Document, rng: np.random.Generator) -> None:
     holder[key] = [0, -value, value * 2, value + 1, 1e308, value * (1 + 1e-9)][rng.integers(6)]
 
 
-OPEN: dict[str, Change] = {  # what may leave all of it true
+OPEN: dict[str, Change] = {  # changes after which all claims may still be true
     "rows exchanged": lambda c, rng: rng.shuffle(c["problem"]["X"]),
     "table": lambda c, rng: _nudge(c, "X", rng),
     "targets": lambda c, rng: _nudge(c, "Y", rng),
@@ -214,12 +214,12 @@ OPEN: dict[str, Change] = {  # what may leave all of it true
 
 
 def changed(changes: dict[str, Change]) -> Callable[[np.random.Generator], Outcome]:
-    """One change: the checker has to notice what is false, and what it accepts else has to be true."""
+    """Return a test of one change: false claims have to be refused, and accepted ones have to be true."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         solution = honest(rng)
         if changes is FALSE and not (len(solution.network) and np.any(solution.dual)):
-            return held()  # nothing to lie about: all of it is zero
+            return held()  # the solution is zero: no claim can be made false
         content = copy.deepcopy(solution.to_dict())
         name = list(changes)[rng.integers(len(changes))]
         changes[name](content, rng)
@@ -235,7 +235,7 @@ def changed(changes: dict[str, Change]) -> Callable[[np.random.Generator], Outco
 
 
 def holds(solution: Any, rng: np.random.Generator) -> Outcome:
-    """The statements of a solution: its bound below every network, its norm and objective as computed exactly."""
+    """Check the claims of a solution: its bound against explicit networks, its norm and objective exactly."""
     if solution.potential != "variation":
         return held()
     norm = float(exact(solution.network, solution.output_bias).cost())
@@ -244,7 +244,7 @@ def holds(solution: Any, rng: np.random.Generator) -> Outcome:
     if solution.loss is None:
         return bound_holds(solution, rng)
     stated, own = solution.objective, float(objective(solution, solution.network))
-    # squares of what is left of cancelling targets are rounding
+    # squares of cancelling targets are rounding errors
     size = float(np.square(solution.loss.targets).max())
     if abs(stated - own) > 1e-8 * own + 1e-12 * np.sqrt(abs(own) * size) + 1e-24 * size:
         return refuted(f"the objective is stated as {stated:.12g} and is {own:.12g}")

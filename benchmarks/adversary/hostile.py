@@ -1,6 +1,6 @@
-"""What somebody may do with a file, never with a table: costly networks, nearly the same table, edited starts.
+"""Attacks by files, not by tables: costly networks, nearly the same table, edited warm starts.
 
-Also a function that is written down with kinks that it does not have.
+Also a network whose kinks cancel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from covopt.depth import function_brackets
 from covopt.losses.regression import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 
-CLEARLY = 1e-6  # by which a stated bound is raised at least
+CLEARLY = 1e-6  # smallest relative amount by which a stated bound is raised
 STRENGTHS = [0.1, 0.01]
 
 
 # ---------------------------------------------------------------------- files
 def costly(rng: np.random.Generator) -> Outcome:
-    """Two neurons that cancel make the network as costly as one likes: no bound may hide behind them."""
+    """Add two cancelling neurons that make the network costly; a raised bound must still be refused."""
     solution = honest(rng)
     if not np.any(solution.dual) or solution.lower_bound <= 0:
         return held()
@@ -55,7 +55,7 @@ def costly(rng: np.random.Generator) -> Outcome:
 
 
 def gauge(rng: np.random.Generator) -> Outcome:
-    """A gauge below what the network's own neurons reach, where the oracle's answer is no maximum."""
+    """State a gauge below the value of the network's own neurons, for a solution whose oracle is not exact."""
     n = int(rng.integers(2, 6))
     solution = quiet(
         covopt.min_norm, rng.standard_normal((n, 2)), rng.standard_normal(n), solver="relaxation"
@@ -66,7 +66,7 @@ def gauge(rng: np.random.Generator) -> Outcome:
 
 
 def table(rng: np.random.Generator) -> Outcome:
-    """A table within 1e-12 of the largest entries: what is verified for it has to hold for it."""
+    """Verify a solution for another table, within 1e-12 of the largest entries; its bound has to hold there."""
     n = int(rng.integers(3, 6))
     X, Y = rng.standard_normal((n, 1)), rng.standard_normal(n)
     near = 10.0 ** rng.uniform(-12, -8)
@@ -86,7 +86,7 @@ def table(rng: np.random.Generator) -> Outcome:
 
 
 def residual(rng: np.random.Generator) -> Outcome:
-    """Far points: a network that is said to interpolate does so in fractions, not only as doubles compute it."""
+    """Check in fractions, not only in doubles, that a network claimed to interpolate far points does so."""
     X, bias = tables.small(rng, "far", "units", "row-sizes", "odd-bias", least=2, most=6)
     Y, output_bias = tables.targets(rng, X), random_output_bias(rng, bias)
     solution = quiet(
@@ -107,7 +107,7 @@ def residual(rng: np.random.Generator) -> Outcome:
 
 # ---------------------------------------------------------------------- starts
 def start(rng: np.random.Generator) -> Outcome:
-    """A start that was edited: what comes back passes its verification and is below the networks."""
+    """Check that the solution from an edited warm start verifies, and that its bound is below explicit networks."""
     n = int(rng.integers(3, 6))
     X, Y = rng.standard_normal((n, 1)), rng.standard_normal(n)
     content = quiet(covopt.fit, X, Y, lam=STRENGTHS[0]).to_dict()
@@ -124,14 +124,14 @@ def start(rng: np.random.Generator) -> Outcome:
 
 # ---------------------------------------------------------------------- functions
 def function(rng: np.random.Generator) -> Outcome:
-    """A function with kinks that cancel: its lower bound is below a network that has none of them."""
+    """Check the lower bound for a function with cancelling kinks against a network without these kinks."""
     d, width, k = int(rng.integers(1, 3)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
     inner = rng.integers(-3, 4, (width, d)).astype(float)
     shift, outer = rng.integers(-2, 3, width).astype(float), rng.integers(-2, 3, (k, width)).astype(float)
     kinks = int(rng.integers(1, 4))
     ways = rng.integers(-2, 3, (kinks, d)).astype(float)
     rise = rng.integers(-4, 5, (k, kinks)).astype(float)
-    # c σ(u·x) − c σ(−u·x) = c u·x, and what takes it away again is active on the box
+    # c σ(u·x) − c σ(−u·x) = c u·x, which neurons active on the whole box subtract again
     away = -rise @ ways
     top = np.abs(away).sum(axis=1) + 1.0
     wasteful = DeepReLUNetwork(

@@ -1,7 +1,7 @@
 """CP-rank of matrices whose answer is known: exact products of nonnegative integers, and small or damaged ones.
 
-What is known without covopt: A = BᵀB with m rows has CP-rank at most m; it is at least the rank (integers, exactly);
-for n ≤ 3 it is the rank; a matrix with a negative entry or an indefinite one is not completely positive.
+Known without covopt: A = BᵀB with B of m rows has CP-rank at most m; the CP-rank is at least the rank (exact, in
+integers), and equals it for n ≤ 3; a matrix that is indefinite or has a negative entry is not completely positive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SECONDS = 5.0
 
 
 def product(rng: np.random.Generator) -> Outcome:
-    """A = BᵀB of small integers, rows and columns scaled by integers."""
+    """Test A = BᵀB of small integers, with rows and columns scaled by integers."""
     n, m = int(rng.integers(1, 6)), int(rng.integers(1, 7))
     B = rng.integers(0, 4, (m, n)) * (rng.random((m, n)) < rng.uniform(0.3, 1.0))
     B = B.astype(object)
@@ -27,7 +27,7 @@ def product(rng: np.random.Generator) -> Outcome:
 
 
 def near_singular(rng: np.random.Generator) -> Outcome:
-    """Integers that double precision takes for a matrix of lower rank."""
+    """Test integers that look like a matrix of lower rank in double precision."""
     n = int(rng.integers(2, 5))
     size = 10 ** int(rng.integers(5, 15))
     base = [int(v) for v in rng.integers(1, 4, n)]
@@ -42,7 +42,7 @@ def near_singular(rng: np.random.Generator) -> Outcome:
 
 
 def floats(rng: np.random.Generator) -> Outcome:
-    """Floating-point products, rows scaled by powers of ten; only the bracket's own order can be checked."""
+    """Test floating-point products with rows scaled by powers of ten; only the bracket's order can be checked."""
     n, m = int(rng.integers(1, 6)), int(rng.integers(1, 7))
     B = rng.random((m, n)) * (rng.random((m, n)) < 0.7) * 10.0 ** rng.integers(-5, 6, n)
     found = quiet(covopt.cp_rank, B.T @ B, time_limit_s=SECONDS)
@@ -54,7 +54,7 @@ def floats(rng: np.random.Generator) -> Outcome:
 
 
 def _ask(A: np.ndarray, most: int | None) -> Outcome:
-    """An exact integer matrix; ``most`` rows are known to be enough."""
+    """Test an exact integer matrix for which ``most`` rows are known to suffice."""
     found = quiet(covopt.cp_rank, A.tolist(), time_limit_s=SECONDS)
     lower, upper, code = found.lower, found.upper, found.status.code
     n, rank = len(A), exact_rank(A)
@@ -83,7 +83,7 @@ def _ordered(found) -> Outcome:
 
 
 def _semidefinite(A: np.ndarray) -> bool:
-    """Every principal minor of an integer matrix is nonnegative."""
+    """Return whether every principal minor of an integer matrix is nonnegative."""
     n = len(A)
     for bits in range(1, 2**n):
         which = [i for i in range(n) if bits >> i & 1]

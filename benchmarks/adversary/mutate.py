@@ -1,6 +1,6 @@
-"""Damaged and hostile files: a JSON document changed in every way that a disk, an editor or an enemy can think of.
+"""Damaged and hostile files: a JSON document changed in ways that a disk, an editor or an attacker might cause.
 
-A reader has to answer each of them with its content or with one sentence: no traceback, no hang, nothing executed.
+A reader has to return the content or one sentence of error: no traceback, no hang, no code executed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 Document = dict[str, Any]
 Place = tuple[Any, ...]
 
-# what stands in a place instead: JSON text, as json.dumps would not write most of it
+# replacements for a value, as JSON text, since json.dumps would not write most of them
 RAW = (
     "null", "true", "false", '""', '"x"', '"1"', '"1e999999999"', '"1/0"', '"-7/3"', '"nan"', '"\\u0000"',
     '"\\ud800"',
@@ -30,12 +30,12 @@ _MARK = "\u2042mark\u2042"
 
 
 def mutations(document: Document, rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
-    """Yield damaged files without end, each with what was done to it.
+    """Yield damaged files without end, each with a description of the change.
 
     Parameters
     ----------
     document : dict
-        What an honest file holds; it is not changed.
+        The content of an honest file; it is not modified.
     rng : numpy.random.Generator
 
     Yields
@@ -67,7 +67,7 @@ CELLS = (
 
 
 def mutated_table(rng: np.random.Generator) -> tuple[str, bytes]:
-    """Return a small CSV file with columns y and others, changed in some way, and what was done to it.
+    """Return a small CSV file with columns y and others, changed in some way, and a description of the change.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def mutated_table(rng: np.random.Generator) -> tuple[str, bytes]:
 
 
 def places(content: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield the place of every value: the names and numbers that lead to it.
+    """Yield the path to every value: names and indices.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def places(content: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(content: Any, place: Place) -> tuple[Any, Any]:
-    """Return the list or the object that holds a value, and its number or name there.
+    """Return the list or the object that holds a value, and its index or name there.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def at(content: Any, place: Place) -> tuple[Any, Any]:
 
 
 def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
-    """Change one to three values; short lists and names near the root as often as the many numbers."""
+    """Change one to three values; short lists and names near the root are chosen as often as the many numbers."""
     changed = copy.deepcopy(document)
     raws: list[str] = []
     names = []
@@ -152,7 +152,7 @@ def inside(document: Document, rng: np.random.Generator) -> tuple[str, bytes]:
 
 
 def _pick(content: Any, rng: np.random.Generator) -> Place:
-    """Walk down at random, so that a field of the root is as likely as all that is below another one."""
+    """Walk down at random, so that a field of the root is as likely as all values below another one."""
     place: Place = ()
     while isinstance(content, dict | list) and len(content):
         keys = list(content) if isinstance(content, dict) else range(len(content))
@@ -217,7 +217,7 @@ def _insert(text: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _double(text: bytes, rng: np.random.Generator) -> bytes:
-    """Give one name of the root twice."""
+    """Duplicate one name of the root."""
     content = json.loads(text)
     name = list(content)[int(rng.integers(len(content)))]
     extra = f"{json.dumps(name)}: {json.dumps(content[name] if rng.random() < 0.5 else None)}, "

@@ -1,9 +1,9 @@
-"""Explicit neurons, the adversary's side of the oracle's question: max over w of |⟨λ, σ(X̃w)⟩| / ω(w).
+"""Explicit neurons, lower bounds on the dual norm: max over w of |⟨λ, σ(X̃w)⟩| / ω(w).
 
-Any vector w is a witness: its value is computed in integers, so a bound below it is refuted whatever found w. What
-finds it shares nothing with the oracles: the null vectors of D − 1 rows (vertices) and, in the cells around each, the
-gradient's projections on the spans of the vertex's faces, all in integers. For tables in general position these are
-all cells, so that the best neuron is the maximum.
+Any vector w is a witness: its value is computed in integers, so a bound below it is refuted. The search for w shares
+no code with the oracles. Candidates are the null vectors of D − 1 rows (vertices) and, in the cells around each
+vertex, the projections of the gradient on the spans of the vertex's faces, all in integers. For tables in general
+position these are all cells, so that the best neuron is the maximum.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Witness:
     square: Fraction
 
     def exceeds(self, bound: float) -> bool:
-        """Whether the neuron's value is above the bound, exactly."""
+        """Return whether the neuron's value exceeds the bound, in exact arithmetic."""
         return bool(np.isfinite(bound)) and self.square > Fraction(float(bound)) ** 2
 
     @property
     def value(self) -> float:
-        """To double precision, for the report."""
+        """The value in double precision, for the report."""
         n, d = self.square.numerator, self.square.denominator
         bits = max(0, 120 - (n.bit_length() - d.bit_length()))
         bits += bits & 1
@@ -47,7 +47,7 @@ class Witness:
 def best_neuron(
     rows: np.ndarray, dual: np.ndarray, rng: np.random.Generator, potential: str = "variation"
 ) -> Witness | None:
-    """Return the best neuron found for a dual (N,) or (N, k) on lifted rows; None where all vanish."""
+    """Return the best neuron found for a dual point (N,) or (N, k) on lifted rows, or None if all values vanish."""
     dual = np.asarray(dual, dtype=float)
     if dual.ndim == 2 and dual.shape[1] == 1:
         dual = dual[:, 0]
@@ -57,7 +57,7 @@ def best_neuron(
 
 
 def good_neurons(rows: np.ndarray, dual: np.ndarray, rng: np.random.Generator, most: int = 120) -> np.ndarray:
-    """Integer neurons (m, D) with large |F|/‖w‖: columns for a linear program."""
+    """Return integer neurons (m, D) with large |F|/‖w‖: columns for a linear program."""
     table = _Table(rows, np.asarray(dual, dtype=float), "variation")
     candidates = table.candidates(rng)
     if not len(candidates):
@@ -72,7 +72,7 @@ def _scalar(rows: np.ndarray, dual: np.ndarray, rng: np.random.Generator, potent
 
 
 def _vector(rows: np.ndarray, dual: np.ndarray, rng: np.random.Generator) -> Witness | None:
-    """Alternate: the best output direction for a neuron, the best neurons for an output direction."""
+    """Alternate between the best output direction for a neuron and the best neurons for an output direction."""
     table = _VectorTable(rows, dual)
     scale = np.abs(dual).max(axis=0)
     starts = [np.eye(dual.shape[1])[i] for i in range(dual.shape[1])] + [rng.standard_normal(dual.shape[1])]
@@ -127,7 +127,7 @@ class _Table:
 
     # ------------------------------------------------------------------ values
     def best(self, neurons: np.ndarray) -> Witness:
-        """Compare all by integers alone: n/d > n'/d' by cross products."""
+        """Return the best neuron; compare n/d > n'/d' in integers, by cross products."""
         neurons = shortest(neurons)
         tops, bottoms = self._fractions(neurons)
         best = -1
@@ -138,7 +138,7 @@ class _Table:
         return Witness(neurons[best], Fraction(int(tops[best]), int(bottoms[best])) * self._unit)
 
     def guesses(self, neurons: np.ndarray) -> np.ndarray:
-        """log₂ of the squared values."""
+        """Return log₂ of the squared values."""
         return np.array([_ratio(t, b) for t, b in zip(*self._fractions(shortest(neurons)), strict=True)])
 
     def _fractions(self, neurons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,14 +197,14 @@ class _Table:
         return _nonzero(np.concatenate(parts))
 
     def _walls(self) -> np.ndarray:
-        """The rows; where they do not span, unit vectors beside them: more faces, the same maximum."""
+        """Return the rows; if they do not span, add unit vectors, which give more faces and the same maximum."""
         dim = self.rows.shape[1]
         if exact_rank(self.rows) == dim:
             return self.rows
         return np.concatenate([self.rows, np.eye(dim, dtype=int).astype(object)])
 
     def _tops(self, gradient: np.ndarray, fixed: np.ndarray, state: np.ndarray) -> list[np.ndarray]:
-        """±: where ⟨gradient, w⟩/ω(w) is largest on the span that the fixed rows leave."""
+        """Return ± the maximiser of ⟨gradient, w⟩/ω(w) over the null space of the fixed rows."""
         if self.potential == "variation":
             top = _project(gradient, fixed)
             return [top, -top]
@@ -233,7 +233,7 @@ def _nonzero(vectors: np.ndarray) -> np.ndarray:
 
 
 def _project(gradient: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-    """A positive multiple of each gradient's projection on the null space of its fixed rows (m, q, D), q ≤ 2."""
+    """Return positive multiples of the projections of gradients on null spaces of fixed rows (m, q, D), q ≤ 2."""
     q = fixed.shape[1]
     if q == 0:
         return gradient
@@ -248,7 +248,7 @@ def _project(gradient: np.ndarray, fixed: np.ndarray) -> np.ndarray:
 
 
 def _null_basis(rows: np.ndarray) -> np.ndarray:
-    """Integer vectors that span the null space of rows (q, D)."""
+    """Return integer vectors that span the null space of rows (q, D)."""
     work, pivots, pivot = bareiss(rows, rows.shape[1])
     free = [column for column in range(rows.shape[1]) if column not in pivots]
     basis = np.zeros((len(free), rows.shape[1]), dtype=object)
@@ -259,11 +259,11 @@ def _null_basis(rows: np.ndarray) -> np.ndarray:
 
 
 def exact_rank(rows: np.ndarray) -> int:
-    """Rank of integer rows."""
+    """Return the rank of integer rows."""
     return len(bareiss(rows, rows.shape[1])[1])
 
 
 def value_of(rows: np.ndarray, dual: np.ndarray, neuron: np.ndarray) -> Fraction:
-    """(|⟨λ, σ(X̃w)⟩|/‖w‖)² of a neuron given in floats, variation norm; for a check of reported values."""
+    """Return (|⟨λ, σ(X̃w)⟩|/‖w‖)² of a neuron given in floats, variation norm, to check reported values."""
     table = _VectorTable(rows, np.asarray(dual, dtype=float).reshape(len(rows), -1))
     return table.value(direction(neuron))[0]

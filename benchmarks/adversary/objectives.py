@@ -17,7 +17,7 @@ DIGITS = 60
 
 
 def objective(solution: Any, network: Any) -> Fraction:
-    """The objective of any network on the data of a fit."""
+    """Return the objective of any network on the data of a fit."""
     loss = solution.loss
     count = len(solution.data.X)
     given = solution.sample_weight
@@ -56,7 +56,7 @@ def _sample(name: str, f: list[Fraction], y: list[Fraction], delta: Fraction) ->
 
 
 def _log_sum(exponents: list[Fraction]) -> Fraction:
-    """Log Σ exp of numbers up to zero, rounded up in the 60th digit."""
+    """Return log Σ exp of nonpositive numbers, rounded up in the 60th digit."""
     with localcontext() as context:
         context.prec = DIGITS + 20
         total = sum((_decimal(max(e, Fraction(-400))).exp() for e in exponents), Decimal(0))
@@ -68,7 +68,7 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def rival_objective(solution: Any, rng: np.random.Generator) -> Fraction | None:
-    """The least objective of networks that a general-purpose minimiser finds on neurons of the adversary's choice."""
+    """Return the least objective that a general-purpose minimiser finds on neurons of the adversary's choice."""
     data, loss, lam = solution.data, solution.loss, float(solution.lam)
     rows = lifted(data.X, data.bias)
     k = loss.targets.shape[1]
@@ -95,7 +95,7 @@ def _unit(neuron: np.ndarray) -> np.ndarray:
 
 
 def _network(solution: Any, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> ReLUNetwork:
-    """Balanced: neuron j gets √‖v_j‖ of both."""
+    """Return a balanced network: both weights of neuron j have length √‖v_j‖."""
     size = np.linalg.norm(weights, axis=1)
     live = size > 0
     root = np.sqrt(size[live])[:, None]
@@ -107,7 +107,7 @@ def _network(solution: Any, neurons: np.ndarray, weights: np.ndarray, offset: np
 
 
 def _minimise(solution: Any, atoms: np.ndarray, k: int, lam: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """L-BFGS on positive and negative parts of the output weights; without neurons as a second answer."""
+    """Return the results of L-BFGS on the positive and negative parts of the output weights, and of no neurons."""
     loss, m = solution.loss, atoms.shape[1]
     offset = solution.output_bias != "none"
     price = solution.data.bias**-2.0 if solution.output_bias == "penalized" else 0.0

@@ -1,4 +1,4 @@
-"""What one instance came to."""
+"""The outcome of an instance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELD, REFUTED, REFUSED, CRASHED = "held", "refuted", "refused", "crashed"
 class Outcome:
     """``held``, ``refuted``, ``refused`` (an error that covopt raises on purpose) or ``crashed``.
 
-    ``slack`` is how far the claim was from the adversary's own bound, relative; nan where there is none.
+    ``slack`` is the relative distance of the claim from the adversary's own bound; NaN if there is none.
     """
 
     kind: str
@@ -33,7 +33,7 @@ def refuted(detail: str) -> Outcome:
 
 
 def judge(instance, rng: np.random.Generator) -> Outcome:
-    """Run one instance; whatever is raised that is not covopt's own error is a crash."""
+    """Run one instance; any exception other than covopt's own errors is a crash."""
     try:
         return instance(rng)
     except CovoptError as error:
@@ -45,7 +45,7 @@ def judge(instance, rng: np.random.Generator) -> Outcome:
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """The first that is refuted or crashed, else the first."""
+    """Return the first outcome that is refuted or crashed, else the first."""
     for kind in (REFUTED, CRASHED):
         for outcome in outcomes:
             if outcome.kind == kind:

@@ -1,4 +1,4 @@
-"""Instances in processes of their own, some hundred in each: one that hangs or dies costs itself, not the run."""
+"""Run instances in worker processes, some hundred in each, so that one that hangs or dies does not end the run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks.adversary.classes import Task, run_one
 from benchmarks.adversary.outcome import CRASHED, Outcome
 
-SECONDS = 120  # of processor time for one instance; most take milliseconds, some of them seconds
-TOGETHER = 500  # instances of one process
+SECONDS = 120  # processor time for one instance; most take milliseconds, some seconds
+TOGETHER = 500  # instances per process
 
 
 def _work(pipe: Connection, tasks: list[Task]) -> None:
@@ -33,7 +33,7 @@ def _work(pipe: Connection, tasks: list[Task]) -> None:
 
 
 def _together(tasks: list[Task]) -> list[Outcome]:
-    """Run some in a process of their own; one that it dies of costs itself, not the run."""
+    """Run some instances in a worker process; if one kills it, only that instance is lost."""
     context, outcomes = get_context("spawn"), []
     while len(outcomes) < len(tasks):
         pipe, theirs = context.Pipe(duplex=False)
@@ -51,7 +51,7 @@ def _together(tasks: list[Task]) -> list[Outcome]:
 
 
 def run_all(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Yield the outcomes, some hundred at a time."""
+    """Yield tasks with their outcomes, some hundred at a time."""
     size = min(TOGETHER, -(-len(tasks) // jobs))
     parts = [tasks[i : i + size] for i in range(0, len(tasks), size)]
     with ThreadPoolExecutor(jobs) as pool:

@@ -1,4 +1,4 @@
-"""Proof objects: what the exact checker makes of honest and of forged ones is below every explicit network."""
+"""Proofs, honest and forged: the bound that the exact checker accepts has to be below every explicit network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROVABLE = tuple(loss for loss in LOSSES if loss not in ("softmax-cross-entropy"
 
 
 def troubled(rng: np.random.Generator) -> Outcome:
-    """A proof of a bound on a troublesome table."""
+    """Check a proof of a bound on a troublesome table."""
     X, bias = tables.small(rng, most=4)
     options: dict[str, Any] = {"bias": bias, "output_bias": random_output_bias(rng, bias)}
     if rng.random() < 0.5:
@@ -58,7 +58,7 @@ def _provable(solution: Any) -> bool:
 
 
 def _checked(solution: Any, proof: Proof) -> Fraction | None:
-    """What a proof proves of a solution's problem, None where the checker refuses it or it is about another one."""
+    """Return the bound that a proof proves, or None if the checker refuses it or it is about another problem."""
     data = solution.data
     if solution.loss is not None:
         data = dataclasses.replace(data, Y=solution.loss.targets)
@@ -71,7 +71,7 @@ def _checked(solution: Any, proof: Proof) -> Fraction | None:
 
 # ---------------------------------------------------------------------- forged ones
 def _felled(content: Document, rng: random.Random) -> str:
-    """The tree with a node changed, lost, twice or in another place, or a number of a leaf, or cut off, or longer."""
+    """Return a damaged tree: a node changed, deleted, doubled or moved, a leaf's number changed, cut, or extended."""
     own = read(sealed(content))
     nodes, last = entries_of(own), len(own.basis) + 1
     place = rng.randrange(len(nodes))
@@ -95,7 +95,7 @@ def _felled(content: Document, rng: random.Random) -> str:
 
 
 def forge(content: Document, rng: random.Random) -> str:
-    """One change: of an integer, the tree, a name, or the text; the digest fits most of the time."""
+    """Make one change: of an integer, the tree, a name, or the text; mostly the digest is updated."""
     forged = copy.deepcopy(content)
     texts = [at(forged, place) for place in places(forged)]
     texts = [(inner, name) for inner, name in texts if isinstance(inner[name], str) and name != "digest"]
@@ -125,7 +125,7 @@ def forge(content: Document, rng: random.Random) -> str:
 
 
 def forged(rng: np.random.Generator) -> Outcome:
-    """A proof with something changed: whatever the checker still proves with it is true."""
+    """Change a proof; check that a bound that the checker still accepts is true."""
     solution = honest(rng)
     if not _provable(solution):
         return held()
@@ -138,7 +138,7 @@ def forged(rng: np.random.Generator) -> Outcome:
 
 
 def overstated(rng: np.random.Generator) -> Outcome:
-    """A proof that claims more than it proves, or that belongs to another table."""
+    """Check that a proof that claims too much, or belongs to another table, is refused."""
     solution = honest(rng)
     if not _provable(solution):
         return held()

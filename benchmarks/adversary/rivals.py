@@ -1,4 +1,4 @@
-r"""Explicit networks through the points, in integers: what they cost is above every true lower bound.
+r"""Explicit networks through the points, in integers: their cost is an upper bound for every true lower bound.
 
 .. math:: \min \sum_j |z_j| \|w_j\| \quad \text{s.t.} \quad \sum_j \sigma(\tilde X w_j) z_j = y
 
@@ -25,7 +25,7 @@ Find = Callable[[np.ndarray], np.ndarray]
 class Interpolant:
     """The cheapest exact interpolant y = Σ z_j σ(X̃w_j) of the neurons offered so far.
 
-    ``cost`` bounds Σ|z_j|‖w_j‖ from above, a fraction; None where the neurons do not reach y.
+    ``cost`` is an upper bound on Σ|z_j|‖w_j‖, a fraction, or None if the neurons cannot interpolate y.
     """
 
     def __init__(self, rows: np.ndarray, y: np.ndarray):
@@ -38,7 +38,7 @@ class Interpolant:
         self.weights: list[Fraction] = []
 
     def offer(self, neurons: np.ndarray) -> None:
-        """Add integer neurons (m, D) whose activations are new."""
+        """Add those of the integer neurons (m, D) that have new activations."""
         neurons = shortest(neurons)
         atoms = positive(self.rows @ neurons.T)
         seen = {tuple(column) for column in self.columns.T}
@@ -52,7 +52,7 @@ class Interpolant:
 
     @property
     def cost(self) -> Fraction | None:
-        """Σ|z_j|‖w_j‖ of the basis, no less than it is; in the units of the table."""
+        """An upper bound on Σ|z_j|‖w_j‖ of the basis, in the units of the table."""
         if not self.basis:
             return None
         total = sum(
@@ -61,7 +61,7 @@ class Interpolant:
         return total * 2**self._low / 2**self._other
 
     def solve(self) -> Fraction | None:
-        """Pivot until no neuron is worth it, or so often; return ``cost``."""
+        """Pivot until no column has a positive gain, at most ``MOST_PIVOTS`` times; return ``cost``."""
         if not self.columns.size:
             return None
         tableau = _Tableau(self.columns, self.y, _costs(self.lengths))
@@ -76,12 +76,12 @@ class Interpolant:
         return self.cost
 
     def network(self) -> tuple[np.ndarray, list[Fraction]]:
-        """Integer neurons of the basis and their output weights, for the table's rows as integers."""
+        """Return the integer neurons of the basis and their output weights, for the table's rows as integers."""
         return self.neurons[self.basis], self.weights
 
 
 def _costs(lengths: list[Fraction]) -> list[int]:
-    """Lengths as integers over one unit; only the choice of pivots depends on them."""
+    """Return the lengths as integers in a common unit; only the choice of pivots depends on them."""
     least = min(lengths)
     return [int(length * 2**COST_BITS / least) + 1 for length in lengths]
 
@@ -97,7 +97,7 @@ class _Tableau:
         self.basis = np.full(len(y), -1)
 
     def start(self, wanted: list[int]) -> bool:
-        """Find a basis, the wanted columns first, then the longest entries for their cost."""
+        """Find a basis: the wanted columns first, then those with the largest entry relative to their cost."""
         for row in range(len(self.right)):
             entries = self.inner[row]
             options = [j for j in wanted if entries[j] and j not in self.basis]
@@ -105,7 +105,7 @@ class _Tableau:
                 options = [j for j in np.flatnonzero(entries != 0) if j not in self.basis]
             if not options:
                 if self.right[row]:
-                    return False  # the neurons do not reach y
+                    return False  # the neurons cannot interpolate y
                 continue
             best = max(options, key=lambda j: log2(abs(entries[j])) - log2(self.costs[j]))
             self._pivot(row, int(best))
@@ -114,7 +114,7 @@ class _Tableau:
         return True
 
     def improve(self) -> bool:
-        """One pivot of the column with the best reduced cost, in either sign."""
+        """Make one pivot, on a column with the best reduced cost, of either sign."""
         if not len(self.basis):
             return False
         if self.bottom < 0:
@@ -148,7 +148,7 @@ class _Tableau:
         self.basis[row] = column
 
     def dual(self, columns: np.ndarray) -> list[Fraction]:
-        """λ with a_jᵀλ = ±c_j on the basis, free entries zero: only to choose new neurons by."""
+        """Return λ with a_jᵀλ = ±c_j on the basis, free entries zero; it only serves to choose new neurons."""
         matrix = columns[:, self.basis]
         signs = np.where(self.right * (1 if self.bottom > 0 else -1) < 0, -1, 1).astype(object)
         rows = [[*line, right] for line, right in zip(matrix.T, self.costs[self.basis] * signs, strict=True)]
@@ -164,7 +164,7 @@ def _relative(gain: int, cost: int) -> float:
 
 
 def cheapest(rows: np.ndarray, y: np.ndarray, more: np.ndarray | None, find: Find) -> Interpolant:
-    """Columns in rounds: the vertices' neighbourhoods for the dual of the last basis.
+    """Return the cheapest interpolant found by column generation with the dual point of the last basis.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def cheapest(rows: np.ndarray, y: np.ndarray, more: np.ndarray | None, find: Fin
     more : ndarray or None
         Integer neurons to begin with, such as those of the network under test.
     find : callable
-        From a dual in floats to integer neurons (m, D).
+        Returns integer neurons (m, D) for a dual point in floats.
     """
     rival = Interpolant(rows, y)
     if more is not None and len(more):

@@ -1,4 +1,4 @@
-"""Whole solves against explicit neurons and networks: interpolation, fits, paths, Frank–Wolfe, label noise."""
+"""Compare whole solves with explicit neurons and networks: interpolation, fits, paths, Frank–Wolfe, label noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.adversary.objectives import objective, rival_objective
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.rivals import cheapest
 
-SECONDS = 3.0  # of a solve, which then returns its bracket: that has to hold as well
+SECONDS = 3.0  # time limit of a solve, whose bracket then has to hold as well
 LOSSES = ("squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge")
 OUTPUT_BIASES = ("none", "penalized", "free")
 
@@ -26,7 +26,7 @@ def random_output_bias(rng: np.random.Generator, bias: float) -> str:
 
 
 def quiet(call, *args: Any, **options: Any) -> Any:
-    """Call without covopt's warnings: they are answers, too."""
+    """Call a function without covopt's warnings, which are valid answers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return call(*args, **options)
@@ -34,7 +34,7 @@ def quiet(call, *args: Any, **options: Any) -> Any:
 
 # ---------------------------------------------------------------------- interpolation
 def interpolation(table: str):
-    """``min_norm`` with any number of outputs and any output bias."""
+    """Check ``min_norm`` with any number of outputs and any output bias."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         X, bias = tables.small(rng, table)
@@ -51,7 +51,7 @@ def interpolation(table: str):
 
 
 def label_noise(table: str):
-    """``min_norm`` with the two label-noise potentials."""
+    """Check ``min_norm`` with the two label-noise potentials."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         X, bias = tables.small(rng, table, most=6)
@@ -67,7 +67,7 @@ def label_noise(table: str):
 
 
 def frank_wolfe(table: str):
-    """``frank_wolfe``, interpolation and least squares."""
+    """Check ``frank_wolfe``, for interpolation and least squares."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         X, bias = tables.small(rng, table, most=6)
@@ -94,17 +94,17 @@ def frank_wolfe(table: str):
 
 
 def true(solution: Any, rng: np.random.Generator) -> Outcome:
-    """What a solution states: its gauge, its bound, and that it is verified."""
+    """Check the claims of a solution: its gauge, its bound, and its verification."""
     return worst([gauge_holds(solution, rng), bound_holds(solution, rng), verifies(solution)])
 
 
 def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
-    """The stated gauge of the stated dual against explicit neurons."""
+    """Check the stated gauge of the stated dual point against explicit neurons."""
     rows = solution.data.lifted
     if solution.sample_weight is not None:
         live = solution.sample_weight > 0
         if solution.potential != "variation":
-            return held()  # weighted means: left to the objective
+            return held()  # weighted means: checked by the objective
         rows = rows * live[:, None]
     gauge, dual = float(solution.certificate.gauge), solution.dual
     if solution.dual_low is not None:  # sums of two doubles: the same rows twice
@@ -119,7 +119,7 @@ def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
 
 
 def bound_holds(solution: Any, rng: np.random.Generator, lower: float | None = None) -> Outcome:
-    """A lower bound, the stated one by default, against explicit networks."""
+    """Check a lower bound, by default the stated one, against explicit networks."""
     lower = solution.lower_bound if lower is None else lower
     if solution.loss is not None:
         return _below_fits(solution, lower, rng)
@@ -130,7 +130,7 @@ def bound_holds(solution: Any, rng: np.random.Generator, lower: float | None = N
 def below_interpolants(
     X: np.ndarray, Y: np.ndarray, bias: float, network: Any, lower: float, rng: np.random.Generator
 ) -> Outcome:
-    """The lower bound on ‖W‖² against an explicit network through the points."""
+    """Check the lower bound on ‖W‖² against an explicit network through the points."""
     rows = lifted(X, bias)
     cost = Fraction(0)
     own = np.array([direction(w) for w in network.hidden_weights if np.any(w)], dtype=object)
@@ -152,7 +152,7 @@ def below_cost(lower: float, cost: Fraction, what: str) -> Outcome:
 
 
 def verifies(solution: Any) -> Outcome:
-    """A result has to pass its own verification."""
+    """Check that a result passes its own verification."""
     checked = quiet(covopt.verify, solution)
     if checked.ok:
         return held()
@@ -164,7 +164,7 @@ def verifies(solution: Any) -> Outcome:
 
 # ---------------------------------------------------------------------- with a loss
 def fit(loss: str):
-    """``fit`` on tables of every kind."""
+    """Check ``fit`` on tables of every kind."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         X, bias = tables.small(rng)
@@ -183,7 +183,7 @@ def fit(loss: str):
 
 
 def path(rng: np.random.Generator) -> Outcome:
-    """Every point of ``path``."""
+    """Check every point of ``path``."""
     X, bias = tables.small(rng, most=6)
     loss = str(rng.choice(LOSSES))
     solutions = quiet(
@@ -204,7 +204,7 @@ def random_targets(loss: str, rng: np.random.Generator, X: np.ndarray) -> np.nda
 
 
 def _below_fits(solution: Any, stated: float, rng: np.random.Generator) -> Outcome:
-    """A lower bound on the objective against explicit networks: its own, and the best of many neurons."""
+    """Check a lower bound on the objective against explicit networks: its own, and the best of many neurons."""
     lower = Fraction(float(stated))
     own = objective(solution, solution.network)
     if lower > own * (1 + Fraction(1, 10**25)):

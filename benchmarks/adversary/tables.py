@@ -1,4 +1,4 @@
-"""Tables, duals and targets of every kind that has been a trouble: plain generators, a seed each."""
+"""Generators of tables, dual points and targets of kinds that have caused errors, each from a seed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Table = tuple[np.ndarray, float]
 
 
 def plain(rng: Rng, n: int, d: int) -> Table:
-    """Standard normal points."""
+    """Return standard normal points."""
     return rng.standard_normal((n, d)), float(rng.choice([0.0, 1.0, 1.0]))
 
 
 def near_line(rng: Rng, n: int, d: int) -> Table:
-    """Points on a line and one beside it, by 1e-15 to 1e-6."""
+    """Return points on a line, and one off it by 1e-15 to 1e-6."""
     base, way = rng.standard_normal(d) * rng.choice([0.0, 1.0]), rng.standard_normal(d)
     X = base + np.outer(rng.choice([rng.standard_normal(n), np.arange(n) / n]), way)
     X[rng.integers(n)] += 10.0 ** rng.uniform(-17, -6) * rng.standard_normal(d)
@@ -24,7 +24,7 @@ def near_line(rng: Rng, n: int, d: int) -> Table:
 
 
 def clusters(rng: Rng, n: int, d: int) -> Table:
-    """Few centres, the points 1e-15 to 1e-2 from them."""
+    """Return points within 1e-15 to 1e-2 of few centres."""
     centres = rng.standard_normal((rng.integers(1, 4), d))
     spread = 10.0 ** rng.uniform(-17, -2)
     X = centres[rng.integers(len(centres), size=n)] + spread * rng.standard_normal((n, d))
@@ -32,7 +32,7 @@ def clusters(rng: Rng, n: int, d: int) -> Table:
 
 
 def far(rng: Rng, n: int, d: int) -> Table:
-    """Points far from the origin: 1e4 to 1e8 spreads away, or 2^22 with integer points."""
+    """Return points far from the origin: by 1e4 to 1e8 times their spread, or by 2^22 for integer points."""
     if rng.random() < 0.3:
         return rng.integers(-3, 4, (n, d)) + 2.0 ** rng.integers(15, 30), 1.0
     away = 10.0 ** rng.uniform(4, 8) * rng.standard_normal(d)
@@ -40,30 +40,30 @@ def far(rng: Rng, n: int, d: int) -> Table:
 
 
 def units(rng: Rng, n: int, d: int) -> Table:
-    """Columns in units up to 14 orders apart."""
+    """Return columns whose units differ by up to 14 orders of magnitude."""
     low, high = rng.choice([(-7, 7), (-12, 0), (-1, 8)])
     return rng.standard_normal((n, d)) * 10.0 ** rng.uniform(low, high, d), float(rng.choice([0.0, 1.0, 1.0]))
 
 
 def row_sizes(rng: Rng, n: int, d: int) -> Table:
-    """Rows of very different lengths."""
+    """Return rows of very different lengths."""
     X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-7, 7, (n, 1))
     return X, float(rng.choice([0.0, 0.0, 1.0]))
 
 
 def odd_bias(rng: Rng, n: int, d: int) -> Table:
-    """A tiny bias, 1e-7 and the like, or a huge one."""
+    """Return points with a tiny bias, such as 1e-7, or a huge one."""
     X = rng.standard_normal((n, d))
     return X, 10.0 ** (rng.uniform(-17, -3) if rng.random() < 0.8 else rng.uniform(3, 9))
 
 
 def grid(rng: Rng, n: int, d: int) -> Table:
-    """Small integers: many rows through one vertex, parallel rows, repeated ones."""
+    """Return small integers: many rows through one vertex, parallel rows, repeated ones."""
     return rng.integers(-2, 3, (n, d)).astype(float), float(rng.choice([0.0, 1.0, 1.0]))
 
 
 def near_rays(rng: Rng, n: int, d: int) -> Table:
-    """Rows of few directions, up to angles of 1e-17 to 1e-6, both ways, without bias."""
+    """Return rows without bias near few lines, up to angles of 1e-17 to 1e-6."""
     ways = rng.standard_normal((rng.integers(1, 4), d))
     X = ways[rng.integers(len(ways), size=n)] * rng.choice(
         [-1.0, 1.0, 0.5, 3.0, rng.standard_normal()], (n, 1)
@@ -72,7 +72,7 @@ def near_rays(rng: Rng, n: int, d: int) -> Table:
 
 
 def mixed(rng: Rng, n: int, d: int) -> Table:
-    """Two of them, one on top of the other."""
+    """Return two of these tables, stacked."""
     first, second = (TABLES[name] for name in rng.choice(list(TABLES), 2))
     X, bias = first(rng, n, d)
     half = int(rng.integers(1, n)) if n > 1 else 1
@@ -88,14 +88,14 @@ ALL_TABLES = {**TABLES, "mixed": mixed}
 
 
 def small(rng: Rng, *kinds: str, most: int = 7, least: int = 1) -> Table:
-    """Return a table of few rows, one or two columns, and one of these kinds; of any where none is named."""
+    """Return a table of few rows and one or two columns, of one of the named kinds, or of any kind by default."""
     n, d = int(rng.integers(least, most + 1)), int(rng.integers(1, 3))
     kind = kinds[0] if len(kinds) == 1 else str(rng.choice(list(kinds or ALL_TABLES)))
     return ALL_TABLES[kind](rng, n, d)
 
 
 def dual(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
-    """A dual (N,) or (N, k): random, sparse, of both sizes, a difference over its distance, of a scale of its own."""
+    """Return a dual point (N,) or (N, k), any scale: random, sparse, mixed sizes, or differences over distances."""
     n = len(X)
     shape = (n,) if k == 1 else (n, k)
     values = rng.standard_normal(shape)
@@ -107,7 +107,7 @@ def dual(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
     elif kind == 3:
         values *= 10.0 ** rng.uniform(-7, 7, shape)
     elif kind in (4, 5) and n > 1:
-        # what optimal duals do where rows are close: opposite and as large as the distance is small
+        # like optimal dual points for close rows: opposite signs, inversely proportional to the distance
         values *= 0.0 if kind == 5 else 1.0
         for _ in range(2):
             i, j = rng.choice(n, 2, replace=False)
@@ -123,7 +123,7 @@ def dual(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
 
 
 def targets(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
-    """Targets (N,) or (N, k) of ordinary, tiny and huge size, smooth, in steps, or of low rank."""
+    """Return targets (N,) or (N, k) of ordinary, tiny or huge size, smooth, in steps, or of low rank."""
     n = len(X)
     shape = (n,) if k == 1 else (n, k)
     kind = rng.integers(5)
@@ -143,7 +143,7 @@ def targets(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
 
 
 def labels(rng: Rng, n: int) -> np.ndarray:
-    """±1, both there where n allows."""
+    """Return labels ±1, both present if n > 1."""
     values = rng.choice([-1.0, 1.0], n)
     if n > 1:
         values[0] = -values[-1]
@@ -151,7 +151,7 @@ def labels(rng: Rng, n: int) -> np.ndarray:
 
 
 def sample_weight(rng: Rng, n: int) -> np.ndarray | None:
-    """None, or weights of which some are zero and some tiny."""
+    """Return None, or weights of which some are zero and some tiny."""
     kind = rng.integers(4)
     if kind < 2:
         return None
