@@ -2,11 +2,11 @@
 
     python -m benchmarks.gap_study [--tables NAME ...] [--seeds 5] [--seconds 60] [--json FILE]
 
-Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32), Adam, each at the better of two
+Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32) and Adam, each at the better of two
 learning rates, by L-BFGS, and by scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ is
-half the weight decay. Where the loss is squared Frank-Wolfe stands beside them.
-Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are those of one
-``covopt.fit``. Seconds are of the processor.
+half the weight decay. For the squared loss, Frank-Wolfe is added.
+Each network is measured by the ladder of ``covopt.gap``; the best network and the lower bound of a problem are those
+of one ``covopt.fit``. Times are processor seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCHEDULES = {
     "Adam": (Phase("adam", 1000, decay="cosine"),),
     "L-BFGS": (Phase("lbfgs", 300),),
 }
-RATES = {"SGD, momentum": (0.01, 0.001), "Adam": (0.01, 0.003)}  # the better one for each seed
+RATES = {"SGD, momentum": (0.01, 0.001), "Adam": (0.01, 0.003)}  # the better rate counts, for each seed
 RUNGS = "as given", "balanced", "merged", "refitted"
 WITHIN = 0.01, 0.1, 1.0
 
@@ -46,7 +46,7 @@ WITHIN = 0.01, 0.1, 1.0
 def networks(
     X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int, seconds: float
 ) -> Iterator[tuple[str, int, int, Any, float]]:
-    """Yield optimiser, width, seed, network, and processor seconds for each of its batch."""
+    """Yield optimiser, width, seed, network, and its share of the batch's processor seconds."""
     for name, schedule in SCHEDULES.items():
         for width in WIDTHS:
             began, rates = time.process_time(), RATES.get(name, (1.0,))
@@ -67,13 +67,13 @@ def networks(
         yield "scikit-learn", 50, seed, mlp, time.process_time() - began
     if loss == "squared":
         began = time.process_time()
-        with contextlib.suppress(covopt.errors.BudgetError):  # its oracle is exact, or there is none
+        with contextlib.suppress(covopt.errors.BudgetError):  # raised without an exact oracle
             found = covopt.frank_wolfe(X, y, lam=lam * len(X), time_limit_s=seconds, random_state=0)
             yield "Frank-Wolfe", len(found.network), 0, found.network, time.process_time() - began
 
 
 def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, float]:
-    """Return the objectives of one network and of those in its place; without the biases that nobody penalised."""
+    """Return the objectives of one network and of its rungs, without output biases that training did not penalise."""
     given = read_network(network, X.shape[1], 1.0)
     counts = given.mlp is None
     layers = DeepReLUNetwork(
@@ -88,7 +88,7 @@ def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, floa
 
 
 def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
-    """Return a row for each trained network: its ladder, the best objective, the bound below."""
+    """Return a row for each trained network: its ladder, the best objective, the lower bound."""
     rows = []
     for decay, name in itertools.product(DECAYS, names):
         X, y, loss = ordinary(name)
@@ -118,13 +118,13 @@ def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
 
 
 def best_known(runs: pd.DataFrame) -> pd.Series:
-    """Return for each network the least objective of its problem, whoever found it."""
+    """Return, for each network, the least objective that any method found for its problem."""
     problem = [runs["table"], runs["weight decay"], runs["optimiser"] == "scikit-learn"]
     return runs[["best", *RUNGS]].groupby(problem).transform("min").min(axis=1)
 
 
 def shares(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of networks within 1, 10 and 100 % of the best objective known, rung by rung."""
+    """Return, for each rung, the share of networks within 1, 10 and 100 % of the best objective known."""
     known, rows = best_known(runs), []
     for optimiser, part in runs.groupby("optimiser", sort=False):
         for rung in RUNGS:

@@ -1,10 +1,10 @@
-"""Held-out quality on twenty tables: which default share of λ_max, and covopt beside what scikit-learn has.
+"""Held-out quality on twenty tables: the choice of a default λ, and covopt compared with scikit-learn's models.
 
     python -m benchmarks.held_out shares      # R² or accuracy by the share of λ_max, by descent in five folds
-    python -m benchmarks.held_out models      # covopt, λ by cross-validation, beside linear, kernel, forest, …
+    python -m benchmarks.held_out models      # covopt, λ by cross-validation, and linear, kernel, forest, …
 
-Columns are standardised on the rows trained on. The last lines of the first say what a share loses to the best one:
-the mean, the median and the ninth decile over the tables.
+Columns are standardised on the training rows. The last lines of ``shares`` give the loss of each share relative to
+the best one: the mean, the median and the ninth decile over the tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Table = tuple[str, np.ndarray, np.ndarray, bool]
 
 
 def tables() -> Iterator[Table]:
-    """Yield name, inputs, targets and whether those are classes."""
+    """Yield name, inputs, targets, and whether the targets are classes."""
     X, y = datasets.load_diabetes(return_X_y=True)
     yield "diabetes", X, y, False
     yield "diabetes, bmi and s5", X[:, [2, 8]], y, False
@@ -65,7 +65,7 @@ def tables() -> Iterator[Table]:
 
 
 def by_share() -> None:
-    """Print the held-out quality of every share, and what each loses to the best."""
+    """Print the held-out quality of every share of λ_max, and its loss relative to the best."""
     lost = []
     print(f"{'table':<22}" + "".join(f"{share:>8g}" for share in SHARES))
     for name, X, y, of_classes in tables():
@@ -82,7 +82,7 @@ def by_share() -> None:
 
 
 def models(of_classes: bool) -> dict[str, object]:
-    """Return the models by name, each with its own choice of parameters."""
+    """Return the models by name; each chooses its own parameters."""
     grid = {"C": [0.1, 1.0, 10.0, 100.0]}
     options = {"n_lams": 10, "eps": 2e-3, "cv": 3, "time_limit_s": 3.0, "random_state": 0}
     if of_classes:
@@ -109,7 +109,7 @@ def models(of_classes: bool) -> dict[str, object]:
 
 
 def by_model(folds: int) -> None:
-    """Print the held-out quality of each model, and seconds."""
+    """Print the held-out quality of each model, and its seconds."""
     close = total = 0
     for name, X, y, of_classes in tables():
         split = (StratifiedKFold if of_classes else KFold)(folds, shuffle=True, random_state=0)

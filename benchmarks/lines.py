@@ -1,8 +1,8 @@
-"""Count the lines of code by room: no blank lines, no comments, no docstrings.
+"""Count the lines of code by package, without blank lines, comments and docstrings.
 
     python -m benchmarks.lines [COMMIT …]
 
-One column for each commit, and one for the working tree. A room is a folder of ``covopt``, or a file at its root.
+One column for each commit, and one for the working tree. A package is a folder of ``covopt``, or a file at its root.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("covopt", "benchmarks", "tests")
-ONCE = {  # rooms that were files at the root
+ONCE = {  # former files at the root, and the packages that they are now in
     "cone": "api", "deep_network": "network", "export": "network", "fitting": "api", "labels": "data",
     "loss_base": "losses", "model_files": "network", "path_files": "solution", "rays": "exact", "table_files": "data",
     "tabular": "data", "tight": "solution", "validation": "checks", "wording": "checks", "_fit_task": "api",
@@ -31,7 +31,7 @@ SILENT = {
 
 
 def count(source: str) -> int:
-    """Return how many lines have code on them."""
+    """Return the number of lines with code."""
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in SILENT:
@@ -62,7 +62,7 @@ def sources(commit: str | None) -> Iterator[tuple[PurePosixPath, str]]:
 
 
 def rooms(commit: str | None) -> Counter[str]:
-    """Return the lines of code of every room of the package, of the benchmarks and of the tests."""
+    """Return the lines of code of every package of covopt, of the benchmarks and of the tests."""
     found: Counter[str] = Counter()
     for path, source in sources(commit):
         room = f"({path.parts[0]})"

@@ -1,13 +1,13 @@
-"""Ordinary tables: objective and bracket over processor seconds, covopt against descent and scikit-learn's network.
+"""Ordinary tables: objective and gap over processor seconds, of covopt, descent and scikit-learn's MLP.
 
     python -m benchmarks.ordinary [ROW ...] [--seconds 3 10 30] [--starts 1] [--times 1]
 
-A row is a table, or a table and a share of λ_max as in "diabetes 0.1". Without any it is all fourteen: seven tables
-of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
-hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam, SGD and L-BFGS of
-``covopt.training``, with ``times`` its time for all starts together (the rates of Adam and SGD fall to zero by then,
-by a cosine), and scikit-learn's MLP, which was trained with biases that cost nothing: here they do.
-All seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
+A row is a table, or a table and a share of λ_max as in "diabetes 0.1". The default is all fourteen rows: seven
+tables, from scikit-learn or simulated, standardised, at 0.1 and 0.01 of λ_max. The objective is mean loss + λ‖W‖²
+with hidden biases and no output bias. ``covopt.fit`` with time limits is compared with Adam, SGD and L-BFGS of
+``covopt.training``, which get ``times`` its time for all starts together (the learning rates of Adam and SGD fall to
+zero by a cosine), and with scikit-learn's MLP, whose training does not penalise biases; the objective here does.
+Times are processor seconds of one thread; limits are wall time: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from benchmarks.tables import MADE, ORDINARY, ordinary
 from covopt.training import Phase, TrainingRun, train
 
 SHARES = 0.1, 0.01
-WIDTH, TRIAL = 100, 100  # neurons; steps that tell how many there is time for
-DESCENTS: dict[str, tuple[tuple[float, ...], dict[str, Any]]] = {  # learning rates, of which the best counts
+WIDTH, TRIAL = 100, 100  # neurons; steps whose time determines how many steps fit into the limit
+DESCENTS: dict[str, tuple[tuple[float, ...], dict[str, Any]]] = {  # learning rates; the best one counts
     "Adam": ((0.01,), {"optimiser": "adam", "decay": "cosine"}),
     "SGD": ((0.1, 0.01), {"optimiser": "sgd", "decay": "cosine", "momentum": 0.9, "batch_size": 64}),
     "L-BFGS": ((1.0,), {"optimiser": "lbfgs"}),
@@ -38,7 +38,7 @@ DESCENTS: dict[str, tuple[tuple[float, ...], dict[str, Any]]] = {  # learning ra
 def descents(
     X: np.ndarray, y: np.ndarray, loss: str, lam: float, seconds: float, starts: int
 ) -> Iterator[tuple[str, float]]:
-    """Yield the best objectives of Adam, SGD and L-BFGS on both layers, after so many processor seconds."""
+    """Yield the best objectives of Adam, SGD and L-BFGS on both layers after ``seconds`` processor seconds."""
     for name, (rates, options) in DESCENTS.items():
 
         def trained(steps: int, rates: Any = rates, options: Any = options) -> TrainingRun:
@@ -55,8 +55,8 @@ def descents(
 
 
 def mlp(loss: Any, X: np.ndarray, y: np.ndarray, lam: float) -> float:
-    """Objective of scikit-learn's network with each neuron balanced; its output bias is one more neuron."""
-    squared = loss.name == "squared"  # scikit-learn has half the squared error
+    """Return the objective of scikit-learn's network, balanced, with its output bias as an additional neuron."""
+    squared = loss.name == "squared"  # scikit-learn minimises half the squared error
     kind, factor = (MLPRegressor, 1.0) if squared else (MLPClassifier, 2.0)
     model = kind(
         hidden_layer_sizes=(60,), alpha=factor * lam * len(X), solver="lbfgs", max_iter=400, random_state=0
@@ -68,7 +68,7 @@ def mlp(loss: Any, X: np.ndarray, y: np.ndarray, lam: float) -> float:
 
 
 def fits(name: str, share: float, chosen: argparse.Namespace) -> Iterator[tuple[str, float, float, float]]:
-    """Yield method, processor seconds, objective and gap (NaN where none is known)."""
+    """Yield method, processor seconds, objective and gap (NaN if unknown)."""
     X, y, loss = ordinary(name)
     lam = share * (covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300)
     limits = chosen.seconds

@@ -1,8 +1,8 @@
-"""Closed proofs: what they take to be made and to be read, by Python, JavaScript and Coq, and how large they are.
+"""Closed proofs: their size, and the time to make them and to check them by Python, JavaScript and Coq.
 
     python -m benchmarks.proofs [--tol T] [WORD …]
 
-Processor seconds, as a table in Markdown; a reader that is not installed has a dash. Words choose tables.
+Prints processor seconds as a table in Markdown; a reader that is not installed has a dash. The words select tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKERS = Path(__file__).resolve().parents[1] / "checkers"
 
 
 def tables() -> dict[str, Any]:
-    """Return what solves each table."""
+    """Return the function that solves each table, by name."""
     rng = np.random.default_rng(0)
     X, y = make_smooth(60)
     C, c = bundled("breast_cancer")
@@ -52,15 +52,15 @@ def tables() -> dict[str, Any]:
 
 
 def seconds(command: list[str], folder: Path) -> float | None:
-    """Return the processor seconds of a command, None where its program is not there."""
+    """Return the processor seconds of a command, or None if its program is not installed."""
     if shutil.which(command[0]) is None:
         return None
     return spent(command, cwd=folder)
 
 
 def measured(solution: Any, folder: Path, tol: float) -> list[str]:
-    """Make a proof, give it to all readers, and return a row without its name."""
-    solution.prove(max_boxes=100)  # compiled
+    """Make a proof, check it by all readers, and return its row of the table without the name."""
+    solution.prove(max_boxes=100)  # compile
     began = time.process_time()
     proof = solution.prove(tol=tol)
     made = time.process_time() - began

@@ -2,9 +2,9 @@
 
     python -m benchmarks.reach [--only WORD …] [--limit 30] [--write]
 
-Each row is one call of ``covopt.min_norm`` or ``covopt.fit``, verified by ``covopt.verify``. Seconds, and the limit,
-are of the processor, one thread, so that a busy machine tells nearly the same; kernels are compiled before the clock
-starts. ``--write`` puts the table into docs/limits.md.
+Each row is one call of ``covopt.min_norm`` or ``covopt.fit``, verified by ``covopt.verify``. Times and the limit are
+processor seconds of one thread, so that a busy machine gives nearly the same table; kernels are compiled before the
+timing. ``--write`` puts the table into docs/limits.md.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BEGIN, END = "<!-- reach: begin -->\n", "<!-- reach: end -->\n"
 
 
 def normal(n: int, d: int, k: int = 1) -> Table:
-    """Standard normal points and targets."""
+    """Return standard normal points and targets."""
     rng = np.random.default_rng(0)
     return rng.standard_normal((n, d)), rng.standard_normal((n, k)).squeeze(axis=1 if k == 1 else ())
 
 
 def kinks(n: int, d: int) -> Table:
-    """Standard normal points; two kinks, a wave and noise."""
+    """Return standard normal points, and targets with two kinks, a wave and noise."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     y = np.maximum(X[:, 0], 0.0) - np.abs(X[:, 1] + 0.5 * X[:, -1]) + np.sin(2.0 * X[:, 0])
@@ -44,7 +44,7 @@ def kinks(n: int, d: int) -> Table:
 
 
 def iris_numbers() -> Table:
-    """The iris table with its classes as numbers 0, 1, 2."""
+    """Return the iris table with its classes as numbers 0, 1, 2."""
     X, y = bundled("iris")
     return X, y.astype(float)
 
@@ -84,7 +84,7 @@ def solved(X: np.ndarray, y: np.ndarray, loss: str, share: float | None, limit: 
 
 
 def said(solution: covopt.Solution) -> str:
-    """Say what is proved, as a user reads it."""
+    """Return what is proved, in the words of the table."""
     if solution.status.code == "certified":
         return "**certified**"
     if solution.gap > 0.5:

@@ -1,4 +1,4 @@
-"""Ordinary tables of scikit-learn's, and one that is made: columns of mean 0 and variance 1, and the loss of each."""
+"""Ordinary tables from scikit-learn, and a simulated one: columns of mean 0 and variance 1, and the loss of each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sklearn import datasets
 
 Table = tuple[np.ndarray, np.ndarray]
 MADE = "made 10000 x 8"
-LOSSES = {"diabetes": "squared", "breast_cancer": "logistic"}  # the others have several classes
-ORDINARY: dict[str, tuple[str, dict[str, Any]]] = {  # the name in tables, and what is loaded
+LOSSES = {"diabetes": "squared", "breast_cancer": "logistic"}  # the other tables have several classes
+ORDINARY: dict[str, tuple[str, dict[str, Any]]] = {  # by name: what is loaded, and with which arguments
     "diabetes": ("diabetes", {}), "cancer": ("breast_cancer", {}), "wine": ("wine", {}), "iris": ("iris", {}),
     "digits 0/1": ("digits", {"n_class": 2}), "digits": ("digits", {}),
     "diabetes, 2 columns": ("diabetes", {"columns": [2, 8]}),
@@ -24,7 +24,7 @@ def standardised(values: np.ndarray) -> np.ndarray:
 
 
 def bundled(name: str, *, rows: int | None = None, columns: list[int] | None = None, **options: Any) -> Table:
-    """Return a table of scikit-learn's, standardised; targets too, where they are measured."""
+    """Return a table of scikit-learn, standardised, with the targets too unless they are classes."""
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
     X, y = standardised(X[:rows, columns or slice(None)]), y[:rows]
     return X, (y - y.mean()) / y.std() if name == "diabetes" else y

@@ -1,8 +1,8 @@
 """Brackets of deep networks, a line for each table: ``python -m benchmarks.depth.brackets [SET …] [--only WORD]``.
 
-``random``: the twenty tables of docs/depth.md, N = 3 … 6, d ≤ 2, L = 3 … 6, with ``--seeds`` beside the best of so
-many networks of plain training. ``pairs`` and ``biases``: one and two rows, without and with biases, at ``--depths``.
-These are those of ``tests/depth/bank``. ``fits``: training with weight decay. Seconds are of the processor.
+``random``: the twenty tables of docs/depth.md, N = 3 … 6, d ≤ 2, L = 3 … 6; ``--seeds`` adds the best of that many
+trained networks. ``pairs`` and ``biases``: one and two rows, without and with biases, at ``--depths``. These tables
+are those of ``tests/depth/bank``. ``fits``: training with weight decay. Times are processor seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.depth.bank.tables import SETS, DeepTable
 
 WIDTH = 8
 LAMS = (1e-2, 1e-3, 1e-4, 1e-5)
-STEPS = (1500, 500, 500, 500)  # of Adam, then 100 of L-BFGS
-REPAIRED = 30  # of the trained networks: those with the least norm among the ones that fit
+STEPS = (1500, 500, 500, 500)  # steps of Adam for each λ, followed by 100 of L-BFGS
+REPAIRED = 30  # trained networks, those with the least objective, that are repaired to interpolate
 Asked = tuple[DeepTable, dict[str, Any]]  # a table, and options of a fit
 
 
 def fits() -> Iterator[Asked]:
-    """Yield |x₁| with noise, λ as a share of the shallow λ_max, and classes."""
+    """Yield fits: |x₁| with noise, with λ as a multiple of the shallow λ_max, and classes."""
     for n, d, depth, lam in (
         (4, 1, 3, "0.05max"), (5, 2, 3, "0.05max"), (6, 1, 3, "0.05max"), (6, 2, 4, "0.05max"), (6, 2, 6, "0.05max"),
         (12, 1, 3, "0.05max"), (12, 1, 3, "0.3max"), (30, 1, 3, "0.05max"), (30, 1, 3, "0.3max"),
@@ -60,7 +60,7 @@ def tables(kind: str, depths: list[int]) -> Iterator[Asked]:
 
 
 def plain_training(given: DeepTable, seeds: int) -> float:
-    """Return the least squared norm that training with weight decay reaches, λ falling; repaired to interpolate."""
+    """Return the least squared norm of networks trained with decreasing weight decay and repaired to interpolate."""
     from covopt.training import Phase, train
 
     run = None

@@ -1,8 +1,8 @@
 """Time one part of covopt at a time: ``python -m benchmarks.micro [WORD …] [--repeats N] [--before COMMIT]``.
 
-Tasks whose names have one of the words, by default all. Each is called once for compilation; the least processor
-seconds of the calls after it are printed beside what it answered. What a change costs: ``--before`` also runs the
-tasks of a commit, as they stand there, or of the folder of a checkout, where kernels may be compiled already.
+Runs the tasks whose names contain one of the words, by default all. Each task is called once for compilation; the
+least processor seconds of the later calls are printed with its answer. To measure the cost of a change, ``--before``
+also runs the tasks of a commit, or of the folder of a checkout, whose kernels may be compiled already.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 @cache
 def optimal_dual(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows with bias and the dual of a solve, where many neurons are nearly tight: the hardest ones."""
+    """Return rows with bias and the dual point of a solve: many neurons are nearly tight, the hardest case."""
     solution = covopt.min_norm(normal(n, d), normal(n, seed=1), time_limit_s=60.0)
     return np.column_stack([normal(n, d), np.ones(n)]), solution.dual.ravel()
 
 
 def dual_norm(method: str, n: int, d: int) -> str:
-    """Bound the dual norm at an optimal dual; the answer is the bound over the largest value met."""
+    """Bound the dual norm at an optimal dual point; return the excess over the best neuron found."""
     rows, dual = optimal_dual(n, d)
     if method in ("faces", "signs"):
         oracle = (
@@ -69,7 +69,7 @@ def dual_norm(method: str, n: int, d: int) -> str:
 
 
 def pricing(n: int, r: int, k: int) -> str:
-    """Find the best neuron of a random dual over all cells."""
+    """Find the best neuron of a random dual point over all cells."""
     oracle = exact_oracle(normal(n, r), k, n_threads=1)
     found = oracle.price(normal(n, k, seed=1) if k > 1 else normal(n, seed=1), threshold=np.inf)
     return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
@@ -93,7 +93,7 @@ def solved(n: int, d: int, k: int = 1, target: str = "noise", **options: Any) ->
 
 
 def lambdas(loss: str, *, exact: bool = True, warm: bool = True) -> str:
-    """Thirty λ down to λ_max/1000, N = 200 in the plane, noise: as a path, or each from scratch."""
+    """Solve for thirty λ down to λ_max/1000, N = 200 in the plane, noise: as a path, or each from scratch."""
     X, y = normal(200, 2), normal(200, seed=1)
     y = y if loss in ("squared", "huber") else np.sign(y)
     steps = patch("covopt.solvers.generation.applies", lambda problem: False)
@@ -105,19 +105,19 @@ def lambdas(loss: str, *, exact: bool = True, warm: bool = True) -> str:
 
 
 def frank_wolfe(variant: str) -> str:
-    """Frank-Wolfe over the covariance cone, N = 30, d = 2, k = 2."""
+    """Run Frank-Wolfe over the covariance cone, N = 30, d = 2, k = 2."""
     found = covopt.frank_wolfe(normal(30, 2), normal(30, 2, seed=1), variant=variant, time_limit_s=60.0)
     return f"gap {found.gap:.0e}, {len(found.history)} rounds"
 
 
 def cells(X: np.ndarray, method: Callable[..., Any], **options: Any) -> str:
-    """Enumerate or count."""
+    """Enumerate or count cells."""
     found = method(X, **options)
     return f"{found if isinstance(found, int) else len(found)} cells"
 
 
 def rank(A: Any) -> str:
-    """CP-rank, verified."""
+    """Bracket the CP-rank and verify the certificate."""
     found = covopt.cp_rank(A)
     if not all(check.ok for check in found.verify()):
         raise SystemExit("verification failed")
@@ -138,7 +138,7 @@ def estimator(n: int, d: int, lam: str) -> str:
 
 
 def trained(count: int, *, looped: bool = False) -> str:
-    """Train networks by 1000 steps of Adam: all in one batch, or one after another as plain PyTorch does."""
+    """Train networks by 1000 steps of Adam: all in one batch, or one after another in plain PyTorch."""
     import torch
 
     from covopt.training import Phase, train
@@ -169,7 +169,7 @@ def spent(command: list[str], **options: Any) -> float:
 
 
 def command(*words: str, compiles: bool = False) -> str:
-    """Start a cold interpreter, also with nothing compiled; its processor seconds, and those of the clock."""
+    """Start a new interpreter, on request with no kernels compiled; return its processor and wall seconds."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         cache = {"NUMBA_CACHE_DIR": folder} if compiles else {}
@@ -181,7 +181,7 @@ STAMPS = {"seconds": (1.6e9, 3e7), "milliseconds": (1.6e12, 3e10), "nanoseconds"
 
 
 def newcomer() -> Iterator[tuple[str, Task]]:
-    """Yield name and task of a newcomer's own tables: targets with a kink, an interaction and noise."""
+    """Yield name and task for tables like a newcomer's: targets with a kink, an interaction and noise."""
     for n, d, seed in (
         (100, 8, 0), (100, 10, 1), (150, 12, 2), (200, 10, 0), (200, 10, 1), (200, 10, 2), (300, 8, 3), (300, 10, 4)
     ):  # fmt: skip
@@ -200,7 +200,7 @@ def newcomer() -> Iterator[tuple[str, Task]]:
 
 
 def far(n: int = 100) -> Iterator[tuple[str, Task]]:
-    """Yield name and task of one to three inputs, the first far from the origin."""
+    """Yield name and task for one to three inputs, the first far from the origin."""
     for inputs in (1, 2, 3):
         for kind in ("year", "income", *STAMPS):
             rng = np.random.default_rng(n)
@@ -270,7 +270,7 @@ def _tasks() -> None:
 
 
 def run_before(commit: str, words: list[str]) -> None:
-    """Run the tasks of another version in a process of its own, with the same options."""
+    """Run the tasks of another version in a separate process, with the same options."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(commit).resolve() if Path(commit).is_dir() else Path(folder) / "before"
         tree = ["git", "-C", str(ROOT), "worktree"]
@@ -287,7 +287,7 @@ def run_before(commit: str, words: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the tasks that are named."""
+    """Run the tasks whose names contain a given word."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("words", nargs="*", default=[""])
     parser.add_argument("--repeats", type=int, default=2)

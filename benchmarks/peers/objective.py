@@ -1,13 +1,13 @@
-"""Two-layer ReLU networks of small norm: value and certified gap of whatever a solver returns.
+"""Two-layer ReLU networks of small norm: objective and certified gap of the networks that a solver returns.
 
     min over widths and weights of  C(f) + λ‖W‖²,   f(x) = Σ_j v_j σ(w_j·(x, 1)) + b,
 
 C the mean of (f − y)² or of log(1 + exp(−yf)), λ = reg · λ_max, λ_max the smallest λ whose solution is zero; or, for
 ``loss=interpolation``, min ‖W‖² over the networks through the points. The value is computed here in NumPy from the
-weights alone; the lower bound is certified by covopt on the instance, once, outside every solver's timing, and valid
-whichever solver it is held against. Trained networks miss the points a little, and one that does may cost less than
-the optimum: what counts is the norm of the network *repaired* to an interpolant (benchmark_utils/repair.py), infinite
-where that is impossible. A solver may return several networks, such as those of several seeds: the best one counts.
+weights alone. The lower bound is certified by covopt once per instance, outside every solver's timing, and valid for
+all solvers. Trained networks miss the points a little, and may therefore cost less than the optimum: the value is the
+norm of the network *repaired* to an interpolant (benchmark_utils/repair.py), or infinite if no repair succeeds. If a
+solver returns several networks, such as those of several seeds, the best one counts.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 
 class Objective(BaseObjective):
-    """C(f) + λ‖W‖², or ‖W‖² of an interpolant, and its gap to a certified lower bound."""
+    """C(f) + λ‖W‖², or ‖W‖² of an interpolant, and the gap to a certified lower bound."""
 
     name = "small-norm"
     min_benchopt_version = "1.10"

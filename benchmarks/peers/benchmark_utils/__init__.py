@@ -1,1 +1,1 @@
-"""What the solvers of this benchmark share."""
+"""Code shared by the solvers of this benchmark."""

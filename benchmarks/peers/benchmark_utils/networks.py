@@ -1,10 +1,10 @@
-"""Networks as the objective takes them: hidden weights (m, D), output weights (m,), output bias; the best counts."""
+"""Networks in the form that the objective takes: hidden weights (m, D), output weights (m,), output bias."""
 
 import numpy as np
 
 
 def as_result(*networks, note=""):
-    """The networks of a run, and in ``note`` what its solver complained about."""
+    """Return the networks of a run, and in ``note`` the message of its solver."""
     found = [
         (np.asarray(hidden, dtype=float), np.asarray(output, dtype=float).ravel(), float(np.squeeze(shift)))
         for hidden, output, shift in networks
@@ -13,5 +13,5 @@ def as_result(*networks, note=""):
 
 
 def nothing(n_inputs):
-    """The network without neurons."""
+    """Return the network without neurons."""
     return as_result((np.zeros((0, n_inputs)), np.zeros(0), 0.0))

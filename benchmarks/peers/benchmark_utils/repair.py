@@ -1,9 +1,9 @@
-"""From a trained network, which misses the points a little, to one that meets them: only then do norms compare.
+"""Repair a trained network, which misses the points a little, to an interpolant, so that norms can be compared.
 
-Three repairs are tried and the cheapest result counts; none searches for a better network. The output weights alone
-change, each measured in its neuron's own size, so that idle neurons stay idle; or all weights change, as little as
-possible; or, where the network misses by at most ``SMALL``, the network of smallest norm through what it misses
-stands beside it, found by covopt: the most generous repair. The result is balanced, ‖w‖ = |v|.
+Three repairs are tried and the cheapest result counts; none searches for a better network. (1) Only output weights
+change, each relative to the size of its neuron, so that idle neurons stay idle. (2) All weights change, as little as
+possible. (3) If the residual is at most ``SMALL``, the network of smallest norm through the residuals, found by
+covopt, is added to the network: the most generous repair. The result is balanced, ‖w‖ = |v|.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from covopt.solvers.both_layers import Network
 from covopt.solvers.interpolating import meet_points
 
 RESIDUAL = 1e-9  # largest |f − y| of an interpolant, relative to the largest |y|
-SMALL = 1e-3  # in the same units: what a second network may add
+SMALL = 1e-3  # in the same units: largest residual that a second network may remove
 
 
 def balance(hidden, output, shift):
-    """Rescale every neuron to ‖w‖ = |v|; silent ones go."""
+    """Rescale every neuron to ‖w‖ = |v| and drop neurons that are zero."""
     size, weight = np.linalg.norm(hidden, axis=1), np.abs(output)
     live = size * weight > 0
     root = np.sqrt(weight[live] / size[live])
@@ -26,22 +26,22 @@ def balance(hidden, output, shift):
 
 
 def missing(lifted, y, hidden, output, shift):
-    """What the outputs miss; β is one."""
+    """Return the residuals y − f; β is one."""
     return y - np.maximum(lifted @ hidden.T, 0.0) @ output - shift
 
 
 def by_output_weights(lifted, y, hidden, output, shift):
-    """The hidden weights kept."""
+    """Interpolate by changing only the output weights."""
     features = np.maximum(lifted @ hidden.T, 0.0)
     size = np.sqrt(np.linalg.norm(hidden, axis=1) * np.abs(output))
-    for _ in range(2):  # the second step takes the rounding of the first
+    for _ in range(2):  # the second step removes the rounding error of the first
         missed = y - features @ output - shift
         output = output + size * np.linalg.lstsq(features * size, missed, rcond=1e-13)[0]
     return hidden, output, shift
 
 
 def by_all_weights(lifted, y, hidden, output, shift):
-    """Nearest in the weights, to first order, again and again."""
+    """Interpolate by repeated first-order steps of least change in all weights."""
     problem = Problem.through(lifted, (y - shift)[:, None])
     size = np.linalg.norm(hidden, axis=1)
     found = meet_points(problem, Network(hidden / size[:, None], (output * size)[:, None], np.zeros(1)))
@@ -49,7 +49,7 @@ def by_all_weights(lifted, y, hidden, output, shift):
 
 
 def by_more_neurons(lifted, y, hidden, output, shift):
-    """What is missed, interpolated by a second network; the network alone where too much is."""
+    """Add a second network that interpolates the residuals; return the network unchanged if they are too large."""
     missed = missing(lifted, y, hidden, output, shift)
     if not 0 < np.abs(missed).max() <= SMALL * np.abs(y).max():
         return hidden, output, shift
@@ -59,7 +59,7 @@ def by_more_neurons(lifted, y, hidden, output, shift):
 
 
 def repair(lifted, y, hidden, output, shift):
-    """Return the cheapest interpolant, balanced, or None where no repair ends on the points.
+    """Return the cheapest interpolant, balanced, or None if no repair interpolates.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def repair(lifted, y, hidden, output, shift):
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 found = balance(*method(lifted, y, *start))
-            except np.linalg.LinAlgError:  # no convergence: the weights have run away
+            except np.linalg.LinAlgError:  # no convergence: the weights have diverged
                 continue
             missed = np.abs(missing(lifted, y, *found)).max()
         cost = float((found[0] ** 2).sum() + (found[1] ** 2).sum())

@@ -1,4 +1,4 @@
-"""When a solver has run long enough, and how its tolerance shrinks, or its steps grow, from run to run."""
+"""Stopping criterion of the solvers, and the sequence of their tolerances."""
 
 import math
 
@@ -9,10 +9,10 @@ LAST_TOL, TARGET, LEAST_PROGRESS = 1e-9, 1e-7, 1e-9
 
 
 class UntilCertified(StoppingCriterion):
-    """Stop at a certified gap of ``TARGET``, or when the gap stands still for ``patience`` evaluations.
+    """Stop at a certified gap of ``TARGET``, or when the gap does not improve for ``patience`` evaluations.
 
-    A gap of one, an infinite value, does not stand still: the next run may meet the points. benchopt adds its own
-    limits on time and number of runs.
+    A gap of one (an infinite value) does not count as no improvement: the next run may interpolate. benchopt adds its
+    own limits on time and number of runs.
     """
 
     def __init__(self, patience=3, strategy=None, key_to_monitor="gap", minimize=True):
@@ -30,10 +30,10 @@ class UntilCertified(StoppingCriterion):
 
 
 class ToleranceSolver(BaseSolver):
-    """A solver that is run again from the start with smaller and smaller tolerances.
+    """A solver that is rerun from scratch with decreasing tolerances.
 
-    The first run, with the tolerance "infinity", returns the network without neurons. A solver whose run cannot be
-    stopped takes smaller steps, so that it does not overrun benchopt's time limit by much.
+    The first run, with infinite tolerance, returns the network without neurons. A solver whose run cannot be
+    interrupted lowers the tolerance in smaller steps, so that it does not exceed benchopt's time limit by much.
     """
 
     first_tol, factor = 1e-3, 1000.0

@@ -9,7 +9,7 @@ TIME_LIMIT_S = 600.0
 
 
 class Solver(ToleranceSolver):
-    """covopt, asked for smaller and smaller certified gaps."""
+    """covopt, with decreasing tolerances on the certified gap."""
 
     name = "covopt"
     requirements = ["pip::covopt-nn"]
@@ -21,7 +21,7 @@ class Solver(ToleranceSolver):
         self.options |= {} if loss == "interpolation" else {"lam": lam, "loss": loss}
 
     def warm_up(self):
-        self.run_once(1e-6)  # kernels compile at their first call
+        self.run_once(1e-6)  # compiles the kernels
 
     def run(self, tol):
         if tol >= 1:

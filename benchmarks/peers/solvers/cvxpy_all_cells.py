@@ -2,8 +2,8 @@
 
     min  C(Σ_s diag(s) X̃ (p_s − q_s) + β b) + λ (2 Σ_s ‖p_s‖ + ‖q_s‖ + b²)   s.t.  p_s, q_s ∈ C_s
 
-(Pilanci and Ergen 2020, with every cell instead of a sample of them), or the price alone, through the points. Only
-the rows that bound a cell are written, the smallest exact form. Cells and matrices are not timed, the program is.
+(Pilanci and Ergen 2020, with all cells instead of a sample), or for interpolation the norm alone. Only the rows that
+bound a cell become constraints, the smallest exact form. Only the program is timed, not the cells and matrices.
 """
 
 import cvxpy as cp
@@ -19,7 +19,7 @@ from covopt.exact.rank import merge_lines
 
 MOST_CELLS = 5000
 TIME_LIMIT_S = 600.0
-NEGLIGIBLE = 1e-9  # of the largest neuron: what an iterative solver leaves of zero
+NEGLIGIBLE = 1e-9  # relative to the largest neuron: smaller ones are the solver's approximation of zero
 
 
 class Solver(ToleranceSolver):
@@ -59,7 +59,7 @@ class Solver(ToleranceSolver):
         offset = cp.Variable() if self.has_offset else None
         if offset is not None:
             fitted, price = fitted + self.bias * offset, price + cp.square(offset)
-        # with the mean Clarabel breaks down on the logistic loss; the sum is scaled better
+        # Clarabel fails for the mean of the logistic loss; the sum is better scaled
         within, value = [self.cone @ flat >= 0, cp.SOC(norms, directions, axis=1)], price
         if self.loss == "interpolation":
             within.append(fitted == self.y)
@@ -70,7 +70,7 @@ class Solver(ToleranceSolver):
         program = cp.Problem(cp.Minimize(value), within)
         try:
             run_backend(program, resolve_backend(self.backend), tol=tol, time_limit_s=TIME_LIMIT_S)
-        except SolverError as error:  # the network of the looser tolerance stands
+        except SolverError as error:  # keep the network of the previous tolerance
             self.result = {**self.result, "note": str(error)}
             return
         points, signs = directions.value, np.repeat([1.0, -1.0], self.shape[0] // 2)
@@ -90,7 +90,7 @@ def atom_matrix(rows: np.ndarray, patterns: np.ndarray) -> sparse.csr_array:
 
 
 def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray) -> sparse.csr_array:
-    """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell, by the needed rows (S, N)."""
+    """Return G such that G(p, q) ≥ 0 iff every p_s and q_s lies in its closed cell, from the needed rows (S, N)."""
     signed = [
         (np.where(s, 1.0, -1.0)[:, None] * rows)[kept] for s, kept in zip(patterns, needed, strict=True)
     ]

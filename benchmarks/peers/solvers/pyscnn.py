@@ -10,7 +10,7 @@ from benchmark_utils.stopping import ToleranceSolver
 class Solver(ToleranceSolver):
     """Augmented Lagrangian on the patterns of ``n_gates`` random gates: an upper bound by construction.
 
-    The tolerance is given to its stopping rules for the squared gradient and for the constraints.
+    The tolerance applies to its stopping criteria for the squared gradient and for the constraints.
     """
 
     name = "pyscnn"
@@ -50,7 +50,7 @@ class Solver(ToleranceSolver):
             Metrics(),
             self.lifted,
             self.y,
-            regularizer=NeuronGL1(self.lam),  # its loss is half a mean of squares, its penalty λ Σ‖w‖
+            regularizer=NeuronGL1(self.lam),  # pyscnn minimises half the mean of squares + λ Σ‖w‖
             unitize_data=False,
             dtype="float64",
             seed=self.seed,

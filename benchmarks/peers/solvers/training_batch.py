@@ -1,4 +1,4 @@
-"""covopt.training: several seeds and learning rates in one batch, the best network counts."""
+"""covopt.training: several seeds and learning rates in one batch; the best network counts."""
 
 from importlib.util import find_spec
 
@@ -11,22 +11,22 @@ OPTIMIZERS = ("gd", "sgd", "adam", "lbfgs")
 # chosen on N = 20, noise; those of gd and sgd over the number of neurons: the curvature at the start grows with it
 RATES = {"adam": (0.01, 0.03), "sgd": (0.1, 0.3), "gd": (1.0, 3.0)}
 BATCHES, MOMENTUM = 5, 0.9
-BEST = 3  # networks handed on
+BEST = 3  # number of networks returned
 FIRST_STEPS, GROWTH = 250, 2
-# λ/λ_max of the stages: from where the penalty rules to where the points do, where it stays for some of the steps.
-# A small λ from the start would meet the points anywhere and slide along the interpolants, slower with λ
+# λ/λ_max of the stages: from dominant penalty to near interpolation; the last value is kept for several stages.
+# With a small λ from the start, training would reach any interpolant, and then reduce its norm ever more slowly
 LEVELS = np.r_[np.geomspace(1e-2, 3e-7, 10), 3e-7, 3e-7]
-# learning rates fall geometrically to this share of the first
+# learning rates fall geometrically to this fraction of the first
 LAST_RATE = {"adam": 1e-2, "sgd": 1e-1, "gd": 0.3, "lbfgs": 1.0}
 
 
 class Solver(BaseSolver):
     """Gradient descent and SGD (fifths of the samples) with momentum 0.9, Adam and L-BFGS on all samples.
 
-    With a loss all stages have the λ of the objective; for interpolation it falls, as who wants the least norm out of
-    SGD would do. All ``seeds`` train at once, with two learning rates each; the time is that of the whole batch, and
-    the three networks with the least penalised loss are handed on. ``width`` counts neurons in multiples of N. Each
-    point is a run of its own.
+    With a loss, all stages have the λ of the objective; for interpolation λ falls, to reach a small norm. All
+    ``seeds`` train at once, with two learning rates each; the time is that of the whole batch, and the three networks
+    with the least penalised loss are returned. ``width`` is in multiples of N. Each point of a curve is a separate
+    run.
     """
 
     name = "training"
