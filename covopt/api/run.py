@@ -184,7 +184,10 @@ class Run:
         )  # fmt: skip
 
     def _prove(self, point: Point, clock: Clock) -> None:
-        """Bound a dual by all faces before the network is finished, which may take all that is left of a limit."""
+        """Bound a dual by all faces before the network is finished, which may take all that is left of a limit.
+
+        500 noisy points in a second have a gap of .4 then, none worth the name without.
+        """
         rows = self.problem.rows[self.problem.rows.any(axis=1)]
         if (
             clock.limit is None

@@ -20,7 +20,6 @@ from covopt.solvers.active_set import Curvature, NewtonPoint, solve_newton_maste
 from covopt.solvers.loop import WarmStart
 from covopt.solvers.master.columns import Columns, Tangents
 
-CURVED = 1e-2  # gap from which on curvature is carried
 TIGHT = 0.9  # heights of columns that stay, in these rounds and for the next solve
 INHERITED = 0.03  # distance of a neuron from the local maximum that inherits its weight
 
@@ -75,7 +74,7 @@ class Following:
             heights = np.abs(self.columns.atoms @ dual[:, 0])
             self._keep((heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0))
             self._append(pricing.neurons)
-            master = self._master(self._curvature(pricing, dual) if gap < CURVED else None)
+            master = self._master(self._curvature(pricing, dual))
             if not _is_finite(master):
                 return False
             self._offer(master)
