@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 from scipy.spatial import cKDTree
 
-from covopt.exact.rank import COMPUTED, NEAR
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS
 from covopt.limits import HALF
 from covopt.solvers.least_norm import LeastNorm
@@ -60,16 +60,7 @@ class Faces:
         silent = (~self.touched).astype(float) @ products
         values, vectors = np.linalg.eigh(silent.reshape(-1, rank, rank))
         free = values <= COMPUTED
-        masses = self.masses
-        directions = self.vectors / np.where(masses > 0, masses, 1.0)[:, None]
-        # the span holds the neuron itself, which rounding in nearly parallel rows could push out
-        held = np.einsum("mrk,mr->mk", vectors, directions)
-        lost = np.linalg.norm(np.where(free, 0.0, held), axis=1) > NEAR
-        projector = np.einsum("mrk,mk,mqk->mrq", vectors, free.astype(float), vectors)
-        outer = directions[:, :, None] * directions[:, None, :]
-        projector[lost] = outer[lost]
-        values, vectors = np.linalg.eigh(projector)
-        owner, which = np.nonzero(values > 0.5)
+        owner, which = np.nonzero(free)
         return vectors[owner, :, which], owner
 
 
