@@ -85,6 +85,27 @@ def test_a_bound_that_verify_finds_exactly_need_not_have_been_found_so(solution)
     assert failed(changed(solution, lower)) == {"dual feasible"}
 
 
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda s: {"network": replace(s.network, bias=2.0)}, "network"),
+        (lambda s: {"dual": s.dual[:-1]}, "dual"),
+        (lambda s: {"dual": s.dual + 1e-7 * np.abs(s.dual).max()}, "dual sum"),
+    ],
+    ids=["network of another bias", "dual of fewer rows", "dual with a sum"],
+)
+def test_parts_that_do_not_belong_to_the_table(solution, change, check):
+    found = failed(replace(solution, **change(solution)))
+    assert (check in found) == (check != "dual sum" or solution.output_bias == "free")
+
+
+def test_no_network_at_all_has_no_gap_of_zero():
+    nothing = covopt.min_norm([[0.0], [1.0]], [0.0, 0.0])
+    stated = replace(nothing.certificate, residual=1.0)
+    forged = replace(nothing, data=replace(nothing.data, Y=np.array([[0.0], [1.0]])), certificate=stated)
+    assert "gap" in failed(forged)
+
+
 @pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, float("inf"), float("nan")])
 def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
     # "certified: recomputed gap 3e-9, asked for inf" passed

@@ -26,7 +26,7 @@ from benchmarks.adversary.solves import (
 from covopt.certificates.prove import problem_of
 from covopt.exact.rounding import below
 from covopt.proofs.checker.covopt_check import canonical, read
-from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
+from covopt.proofs.closing import Entry, encoded, entries_of
 from covopt.proofs.proof import Proof, differs, ratio, sealed, text
 
 BOXES = 20_000
@@ -92,6 +92,11 @@ def _felled(content: Document, rng: random.Random) -> str:
         numbers[k] = rng.choice(values) % (1 << bits), bits
     bits = "".join(in_bits(node, last.bit_length()) for node in nodes)
     return encoded({"short": bits[: rng.randrange(1, len(bits))], "long": bits + "00000000"}.get(kind, bits))
+
+
+def in_bits(entry: Entry, width: int) -> str:
+    """Return a node in zeros and ones; its token has ``width`` of them."""
+    return f"{entry.token:0{width}b}" + "".join(f"{number:0{bits}b}" for number, bits in entry.numbers)
 
 
 def forge(content: Document, rng: random.Random) -> str:

@@ -27,6 +27,7 @@ from covopt.checks.speaking import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.exact.far_rows import outputs_of_far
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.regression import INTERPOLATES, relative_residual
@@ -35,8 +36,6 @@ from covopt.oracles.support import GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
-SCALED = 6  # times at most that a dual is divided by more than its gauge
-INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
 VARIATION = VariationNorm()
 
 
@@ -304,15 +303,13 @@ def conclude(
 
     dual, low = settle(dual)
     found = ask()
-    for more in (0.0, *(2.0**k for k in range(SCALED))):
-        if not (found.gauge > 1.0 + INFEASIBLE and found.exact and (low is None or hold is not None)):
-            break
-        # the solver's oracle saw less than the certificate's, or the multiple was moved, too: it goes on as far as
-        # rounding moves it again
-        divisor = found.gauge + more * (found.gauge - 1.0)
-        dual, low = settle(dual / divisor)
-        found = ask()
-    if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
+    more = 0.0
+    while found.gauge > 1.0 + FOUND and found.exact and (low is None or hold is not None):
+        # the solver's oracle saw less than the certificate's, or the multiple was moved, too: by more each time,
+        # until rounding moves it back no more
+        dual, low = settle(dual / (found.gauge + more * (found.gauge - 1.0)))
+        found, more = ask(), 2.0 * more + 1.0
+    if through and 1.0 + FOUND < found.gauge < np.inf:
         # a bound that is not the maximum may come out otherwise the next time, but not after a power of two
         power = math.frexp(found.gauge)[1]
         dual, low = np.ldexp(dual, -power), None if low is None else np.ldexp(low, -power)

@@ -45,14 +45,13 @@ from scipy.optimize import linprog, nnls
 
 from covopt.certificates.tight import NEAR, Face, TightSet, tight_set
 from covopt.checks.wording import counted
-from covopt.exact.rank import FOUND, exact_rank, null_space, numerical_rank
+from covopt.exact.rank import FOUND, ROUGH, exact_rank, null_space, numerical_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 
 MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
 LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
-MOVES = 1e-4  # relative change of a mass that counts as another minimiser
 INWARD = 0.1  # share of a step off the boundary of the optimal duals
 SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
 
@@ -339,7 +338,7 @@ def analyse_uniqueness(
         )
     near = tight.within(NEAR)
     spread = None if not len(near) or _independent(problem, near) else _largest_move(problem, near, offset)
-    if spread is not None and spread > MOVES:
+    if spread is not None and spread > ROUGH:
         return Uniqueness(
             False,
             f"the {len(near)} tight columns are linearly dependent, and masses can move by {spread:.1e} of the cost "

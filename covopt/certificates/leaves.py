@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import ATOMS
 from covopt.exact.rounding import TINY
-from covopt.limits import now, seconds_left
+from covopt.limits import HALF, now, seconds_left
 from covopt.oracles.ascent import inner, make_room, put
 from covopt.oracles.cones.kernel import SMALLEST
 from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
@@ -33,11 +34,9 @@ from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS
 from covopt.oracles.cones.quadratic import DELAY, GROWTH, STEEPEST, THINNEST
 from covopt.oracles.cones.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
-from covopt.proofs.closing import FALSE, Choice, Node, packed, planted, raise_until
+from covopt.proofs.closing import Choice, Node, packed, planted, raise_until
 
 TURNS = 60  # answers to maximisers, of which the best is kept
-MANTISSA = 16  # bits of a multiplier in a file
-SHARE = 0.5  # of the time that is left, for the search: what it finds is to be rounded and read
 
 
 class Advisor:
@@ -85,7 +84,7 @@ class Advisor:
         short = np.trunc(normals * float(own.unit)).astype(np.int64).tolist()
         lasts = np.cumsum(count).tolist()
         parts = [whole[end - size : end] for end, size in zip(lasts, count.tolist(), strict=True)]
-        may = (bounds <= FALSE).tolist()
+        may = (bounds <= ATOMS).tolist()
         return [Choice(*choice) for choice in zip(short, parts, axes.tolist(), may, strict=True)], value
 
 
@@ -234,7 +233,7 @@ class Curves:
             low[chart] = high[chart] = side
             before = np.zeros(D), np.eye(D) / D, np.zeros(D), 0.0
             self.roots.append(Box(1.0 - 2.0 * (k // (2 * D)), chart, side, low, high, before))
-        end, waiting, made, above = now() + SHARE * seconds_left(), list(self.roots), 0, -math.inf
+        end, waiting, made, above = now() + HALF * seconds_left(), list(self.roots), 0, -math.inf
         open_: list[tuple[float, int, Box]] = []
         whole: list[Box] = []
         while True:
@@ -396,5 +395,5 @@ def field(whole: int, share: float) -> int:
     """Write ``whole`` times a positive double as a multiplier, the nearest below that has room in its bits."""
     top, bottom = share.as_integer_ratio()
     value = whole * top // bottom
-    places = max(value.bit_length() - MANTISSA, 0)
-    return min(places << MANTISSA | value >> places, (1 << MAGNITUDE) - 1)
+    places = max(value.bit_length() - 16, 0)
+    return min(places << 16 | value >> places, (1 << MAGNITUDE) - 1)

@@ -15,7 +15,7 @@ from covopt.certificates.enclosure import Enclosure, Uniqueness, analyse_uniquen
 from covopt.certificates.tight import NEAR, TightSet, sharpen, tight_set
 from covopt.data import Data
 from covopt.errors import BudgetError
-from covopt.exact.rank import COMPUTED
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
@@ -30,8 +30,6 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import WarmStart
 
-REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
-FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
 
@@ -111,7 +109,9 @@ class Minimisers:
         neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
         dual = reduction.apply_dual(self.dual)
         gap, is_scalar = self.gap, problem.is_scalar
-        for wanted in (REFINED_GAP, FINEST_GAP) if is_scalar else (REFINED_GAP,):
+        for wanted in (
+            (FOUND, ATOMS) if is_scalar else (FOUND,)
+        ):  # the second where Newton's method did not converge
             if gap > wanted:
                 point = generate(
                     problem, oracle, tol=wanted, random_state=self.random_state, max_rounds=100,
@@ -123,7 +123,7 @@ class Minimisers:
                         problem, point.neurons, point.weights, point.offset
                     )
                 gap = relative_gap(problem.network_value(weights, offset), problem.dual_value(dual))
-            if is_scalar and gap <= REFINED_GAP:
+            if is_scalar and gap <= FOUND:
                 sharp = sharpen(problem, oracle, dual, offset)
                 if sharp is not None:
                     dual, neurons, weights, offset = sharp

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.leaves import Advisor, Curves, curve
-from covopt.certificates.stated import AGREES
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
-from covopt.exact.rank import row_span
+from covopt.exact.rank import FOUND, row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.base import MOST_DIMENSIONS
@@ -85,7 +84,7 @@ def prove(
     network: ReLUNetwork | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
-    tol: float = AGREES,
+    tol: float = FOUND,
 ) -> Proof:
     """Make a closed proof, and let the reader check it.
 
@@ -197,7 +196,7 @@ def prove_in_time(
 
 def cover(
     problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
-    n_threads: int = 1, rtol: float = 0.5 * AGREES,
+    n_threads: int = 1, rtol: float = 0.5 * FOUND,
 ) -> tuple[dict[str, Any], Any]:  # fmt: skip
     """Round a dual point to few bits, and close a cover of all directions for it.
 
@@ -315,7 +314,7 @@ def _shortened(
     wanted = [rows / h**2, (4 * t * e) ** 2]
     if linear:
         wanted.append(sum(y * y for y in targets) / linear**2)
-    finest = max(wanted) / Fraction(0.5 * AGREES) ** 2  # its root is the number of units in 1
+    finest = max(wanted) / Fraction(0.5 * FOUND) ** 2  # its root is the number of units in 1
     scale = Fraction(2) ** (1 + (finest.numerator.bit_length() - finest.denominator.bit_length()) // 2)
     reach = scale / t
     ends = [

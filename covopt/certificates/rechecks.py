@@ -1,5 +1,7 @@
 """What a solution states, claim by claim, against its table and a certificate computed anew: one list of checks.
 
+A stated number equals the recomputed one to nine digits.
+
 Whatever ``summary`` prints is among them, but for who solved it and how long it took. With :func:`exact_checks` the
 exact checker says it as well; where a link is floating point it says that.
 """
@@ -17,12 +19,13 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove
-from covopt.certificates.stated import AGREES, SAME, ReadProblem
+from covopt.certificates.stated import ReadProblem
 from covopt.checks.wording import NOT_EXACT, Check, counted
 from covopt.data import Data
 from covopt.data.scaling import misses
 from covopt.errors import InputError, SolutionFileError
 from covopt.exact.far_rows import FarRows
+from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import above, allowance, below, gamma, relative_gap
 from covopt.losses.regression import INTERPOLATES
 from covopt.network.base import outputs
@@ -35,8 +38,6 @@ from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
-
-ROUNDINGS = 8  # by which an objective may come out smaller than on another processor
 
 
 def not_finite(solution: Any, problem: ReadProblem) -> Iterator[Check]:
@@ -84,7 +85,7 @@ def dual_rows(solution: Any, problem: ReadProblem) -> Iterator[Check]:
         yield Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others")
     if solution.output_bias == "free":
         total = float(np.abs(dual.sum(axis=0)).max())
-        ok = total <= AGREES * float(np.abs(dual).max(initial=0.0)) * len(dual)
+        ok = total <= FOUND * float(np.abs(dual).max(initial=0.0)) * len(dual)
         yield Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0")
 
 
@@ -111,7 +112,7 @@ def _norm(solution: Any) -> bool:
 
 
 def _agrees(name: str, stated: float, found: float, size: float, of: str = "") -> Check:
-    ok = abs(stated - found) <= AGREES * size
+    ok = abs(stated - found) <= FOUND * size
     return Check(name, ok, f"{of}stated {stated:.12g}, recomputed {found:.12g}")
 
 
@@ -121,7 +122,7 @@ def _upper(solution: Any, found: Certificate) -> Iterator[Check]:
         detail = f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})"
         yield Check("interpolation", ok, detail)
     stated, size = solution.certificate.residual, max(abs(found.objective), 1e-300)
-    ok = abs(stated - found.residual) <= AGREES
+    ok = abs(stated - found.residual) <= FOUND
     yield Check("residual", ok, f"stated {stated:.2e}, recomputed {found.residual:.2e}")
     if solution.loss is None:
         yield _agrees("norm", solution.cost, found.cost, size)
@@ -140,9 +141,10 @@ def _lower(solution: Any, found: Certificate) -> Iterator[Check]:
     lower = solution.lower_bound
     # a part of the bound itself: a share of what the network costs is any number, where that is no good network. A
     # gauge that comes out larger by 1e-9 takes no more off, since the dual value is concave in the multiple
-    ok = lower <= found.lower_bound * (1.0 + AGREES)
+    ok = lower <= found.lower_bound * (1.0 + FOUND)
     detail = f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}"
-    if ok and lower > max(found.lower_bound, found.objective) * (1.0 + gamma(ROUNDINGS)):
+    # an objective may come out smaller by a few roundings than on another processor
+    if ok and lower > max(found.lower_bound, found.objective) * (1.0 + gamma(8)):
         ok, detail = False, f"{detail}; above the objective {found.objective:.17g} of its own network"
     yield Check("lower bound", ok, detail)
 
@@ -153,7 +155,7 @@ def _feasible(solution: Any, found: Certificate) -> Iterator[Check]:
     close = abs(found.gauge - stated.gauge) <= 1e-6
     ok = (found.gauge <= 1 + 1e-6 and close) or not found.exact
     ok |= not stated.exact and found.gauge <= stated.gauge + 1e-6  # more is known now than was
-    ok &= _reached(solution) <= stated.gauge * (1.0 + AGREES) + 1e-6
+    ok &= _reached(solution) <= stated.gauge * (1.0 + FOUND) + 1e-6
     detail = f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}"
     yield Check("dual feasible", ok, detail)
 
@@ -187,7 +189,7 @@ def _gap(solution: Any, found: Certificate) -> Iterator[Check]:
     if found.objective == solution.lower_bound == 0.0 and not found.interpolates:
         gap = 1.0  # nothing is no network through the points
     detail = f"stated {solution.gap:.3e}, recomputed {gap:.3e}"
-    yield Check("gap", abs(gap - solution.gap) <= AGREES, detail)
+    yield Check("gap", abs(gap - solution.gap) <= FOUND, detail)
 
 
 def _classes(solution: Any, found: Certificate) -> Iterator[Check]:
@@ -210,7 +212,7 @@ def _status(solution: Any, found: Certificate) -> Iterator[Check]:
     if solution.status is not Status.CERTIFIED:
         yield Check("status", True, f"{solution.status.code}: no claim of optimality")
         return
-    ok = 0 < tol < 1 and found.interpolates and found.gap <= tol * (1 + 1e-6) + 0.1 * AGREES
+    ok = 0 < tol < 1 and found.interpolates and found.gap <= tol * (1 + 1e-6) + 0.1 * FOUND
     detail = f"certified: recomputed gap {found.gap:.3e}, asked for {tol:g}"
     yield Check("status", ok, detail)
 
@@ -317,7 +319,7 @@ def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:
 
 
 def _exact_norm(solution: Any, network: CheckedNetwork) -> Check:
-    ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(SAME) * network.cost
+    ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(COMPUTED) * network.cost
     return Check("exact norm", ok, f"‖W‖² = {below(network.cost):.16g}, stated {solution.cost:.16g}")
 
 
@@ -342,7 +344,7 @@ def _loss(solution: Any, network: CheckedNetwork) -> Check:
             f"{NOT_EXACT}: the objective of the network is computed in floating point",
         )
     objective = network.loss + Fraction(solution.lam or 0.0) * network.cost
-    ok = abs(objective - Fraction(solution.objective)) <= Fraction(AGREES) * objective
+    ok = abs(objective - Fraction(solution.objective)) <= Fraction(FOUND) * objective
     return Check("exact objective", ok, f"at most {above(objective):.16g}, stated {solution.objective:.16g}")
 
 
@@ -357,12 +359,12 @@ def _bound(
     upper = network.cost if solution.loss is None else None
     if network.loss is not None:
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
-    ok = Fraction(solution.lower_bound) <= proved * (1 + Fraction(AGREES))
+    ok = Fraction(solution.lower_bound) <= proved * (1 + Fraction(FOUND))
     how = f"by {bound.boxes} boxes in integers" if bound.boxes else "by all faces in integers"
     text = f"{below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     repaired = upper if upper is None or network.repair is None else upper + network.repair
     gap = (repaired - proved) / repaired if repaired else Fraction(0)
-    allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(AGREES)
+    allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(FOUND)
     rests = "rows brought closer to the origin" if far else ""
     if solution.certificate.bound.endswith(BY_BOXES) and repaired and gap <= allowed:
         rests = "quadratics on boxes of directions"

@@ -20,7 +20,7 @@ from covopt.checks.validation import check_positive
 from covopt.checks.wording import Check
 from covopt.data import Data
 from covopt.errors import InputError
-from covopt.exact.rank import group_equal_rows
+from covopt.exact.rank import COMPUTED, group_equal_rows
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
@@ -28,8 +28,6 @@ from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 
-AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
-SAME = 1e-12  # relative difference of numbers that are the same
 BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
 
 
@@ -101,7 +99,7 @@ def _same(stated: Any, value: Any) -> bool:
     said = str(value).lower()
     if not isinstance(stated, bool):
         with suppress(TypeError, ValueError):  # one of the two is a word
-            return abs(float(said) - stated) <= SAME * abs(stated)
+            return abs(float(said) - stated) <= COMPUTED * abs(stated)
     return {"yes": "true", "no": "false"}.get(said, said) == str(stated).lower()
 
 
@@ -156,7 +154,7 @@ def _compare_tables(table: Data, mine: Data, *, sort: bool) -> tuple[Check, Pair
     first, second = (np.column_stack([part.X, part.Y]) for part in (table, mine))
     here, there = (np.lexsort(part.T[::-1]) if sort else np.arange(len(part)) for part in (first, second))
     difference = np.abs(first[here] - second[there]).max(axis=0)
-    if not (difference <= SAME * np.abs(second).max(axis=0)).all():
+    if not (difference <= COMPUTED * np.abs(second).max(axis=0)).all():
         return Check("table", False, f"differs by up to {float(difference.max()):.3g}"), None
     detail = "is the one that was solved"
     if difference.any():

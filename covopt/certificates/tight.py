@@ -26,7 +26,7 @@ from covopt.checks.speaking import stage
 from covopt.checks.wording import Brief
 from covopt.errors import BudgetError
 from covopt.exact.elimination import integer_table
-from covopt.exact.rank import FOUND, null_space
+from covopt.exact.rank import ATOMS, FOUND, null_space
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
 from covopt.solvers.finish import finish_network
@@ -38,7 +38,6 @@ NEAR = (
 LARGEST_SYSTEM = 700
 MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
 STEPS = 3  # enough where they converge quadratically from a gap of 1e-9; what takes more is singular
-SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as converged
 
 
 @dataclass(frozen=True, repr=False)
@@ -278,7 +277,7 @@ def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
             z, offset = start[:m], float(start[m]) if free else 0.0
         outputs = atoms @ z + (kappa * dual.sum() if kappa else offset)
         residual = np.concatenate([outputs - targets, size - 1.0, extra.T @ dual])
-        if np.abs(residual).max() <= SOLVED:
+        if np.abs(residual).max() <= ATOMS:
             return dual, neurons, sign, kappa * float(dual.sum()) if kappa else offset
         across = np.eye(rank) - neurons[:, :, None] * neurons[:, None, :]
         bend = np.einsum("sdn,s,sde,sem->nm", maps, z * sign / size, across, maps, optimize=True) + kappa

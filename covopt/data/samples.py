@@ -13,10 +13,7 @@ from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import Brief, counted
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rank import group_equal_rows, group_rays, numerical_rank, of_given
-
-# Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.
-_TARGET_RTOL = 1e-12
+from covopt.exact.rank import COMPUTED, group_equal_rows, group_rays, numerical_rank, of_given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,7 +255,7 @@ def _check_consistent(
     first, factor = group_rays(X) if bias == 0 else (group_equal_rows(X), np.ones(len(X)))
     expected, scale = factor[:, None] * Y[first], _target_scale(Y)
     apart = np.abs(Y / scale - expected / scale)
-    clash = (apart > _TARGET_RTOL).any(axis=1)
+    clash = (apart > COMPUTED).any(axis=1)
     if not clash.any():
         return
     zero = first < 0

@@ -10,10 +10,10 @@ import numpy as np
 from covopt.checks.wording import one_line
 from covopt.data.samples import Data
 from covopt.errors import InputError
+from covopt.exact.rank import FOUND
 
 APART = 30.0  # times: from there on columns have different units, or lie far from zero
 NARROW = 6e-5  # of its distance from zero, that a column must span beside others
-MOVED = 1e-9  # of the spread, by which a standardised column may miss mean 0 and variance 1
 ROUNDING = 1e-14  # of what is subtracted from a column, by which its mean may miss 0
 
 
@@ -247,13 +247,13 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
         not (targets and data.bias > 0) and scaling.target_centre.any()
     ):
         return "is centred where nothing may be: classes, and what a network without bias cannot undo"
-    far = np.abs(found.centre) > MOVED + ROUNDING * np.abs(scaling.centre) / scaling.scale
+    far = np.abs(found.centre) > FOUND + ROUNDING * np.abs(scaling.centre) / scaling.scale
     # about a mean that rounding moved the spread is √(1 − mean²)
-    wide = np.abs(found.scale - 1.0) > MOVED + found.centre**2
+    wide = np.abs(found.scale - 1.0) > FOUND + found.centre**2
     for j in np.flatnonzero(far | wide)[:1]:
         return f"{data.feature_names[j]} has mean {found.centre[j]:.3g} and spread {found.scale[j]:.6g}, not 0 and 1"
     size = np.abs(data.Y).max(initial=0.0) + np.abs(scaling.target_centre).max(initial=0.0)
-    if (np.abs(found.target_centre) > MOVED * size).any():
+    if (np.abs(found.target_centre) > FOUND * size).any():
         return f"the targets have mean {found.target_centre[0]:.3g}, not 0"
     return ""
 

@@ -13,7 +13,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
-from covopt.certificates.stated import AGREES
 from covopt.checks.memory import GIB, memory_left
 from covopt.checks.speaking import speaking, stage, tell_bound, tell_found, tell_timings, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
@@ -25,6 +24,7 @@ from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.files.schema import shown
 from covopt.limits import HALF, HURRY_S, TimeUp, limited, now
@@ -343,7 +343,7 @@ class _Task(Bracket[DeepSolution]):
 
     def offer(self, found: Found, source: str) -> None:
         """Keep a network unless it is below the lower bound: missing targets of size 1e-12 saves (1e-12)^{2/L}."""
-        if not self.bounds or found[0] >= (1.0 - AGREES) * self.bounds[0].value:
+        if not self.bounds or found[0] >= (1.0 - FOUND) * self.bounds[0].value:
             super().offer(found, source)
 
     # ------------------------------------------------------------------ from below
@@ -375,7 +375,7 @@ class _Task(Bracket[DeepSolution]):
     def solution(self) -> DeepSolution:
         """See the base class; raise if the lower bound exceeds the cost, as the network misses small targets."""
         solution = super().solution()
-        if solution.lower_bound > (1.0 + AGREES) * solution.cost:
+        if solution.lower_bound > (1.0 + FOUND) * solution.cost:
             least = float(np.abs(self.data.Y[self.data.Y != 0.0]).min() / np.abs(self.data.Y).max())
             missed = solution.lower_bound / solution.cost - 1.0
             raise BudgetError(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from covopt.certificates.stated import AGREES, same_table
+from covopt.certificates.stated import same_table
 from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import Check, counted, listed
 from covopt.data import Data
@@ -16,6 +16,7 @@ from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, 
 from covopt.depth.layers import from_content, stationarity, to_content
 from covopt.depth.linear import check_depth
 from covopt.errors import CovoptError
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.files.formats import check_format, damaged
 from covopt.files.schema import DEEP_SOLUTION, check_content
@@ -181,10 +182,10 @@ class DeepSolution(Predicts):
             checks.append(Check("interpolation", residual <= INTERPOLATES, said))
         for bound in self.bounds:
             found, why = recompute_bound(bound, asked)
-            ok = bound.value <= found * (1.0 + AGREES)
+            ok = bound.value <= found * (1.0 + FOUND)
             said = f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}"
             checks.append(Check("lower bound", ok, said))
-        below = self.lower_bound <= self.objective * (1.0 + AGREES)
+        below = self.lower_bound <= self.objective * (1.0 + FOUND)
         said = f"{self.lower_bound:.10g} ≤ {self._least} ≤ {self.objective:.10g}"
         checks.append(Check("bracket", below, said))
         closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
@@ -266,7 +267,7 @@ class DeepSolution(Predicts):
         )  # fmt: skip
         found.timings = dict(content.get("timings", {}))
         for name in cls._STATED:
-            if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
+            if not abs(content[name] - getattr(found, name)) <= FOUND * abs(content[name]):
                 raise ValueError(
                     f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
                 )

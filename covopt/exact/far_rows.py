@@ -35,6 +35,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import (
     TINY,
     UNIT,
@@ -52,8 +53,6 @@ from covopt.exact.rounding import (
 NEAR = 4096.0  # 1/ρ that rows are brought to: half of its inverse square is what costs are off by
 BLOCK = 2**16  # entries at a time: products with their errors take ten numbers each
 MOST = 1e7  # pairs of points and neurons whose outputs are computed to twice the digits: about a second
-HIDDEN = 5e-10  # of the largest target, that doubles may be wrong by
-MOST_LOST = 1e-9  # δ: columns of the frame that are less orthogonal than that are no use
 SLACK = 1.0 + 64.0 * UNIT
 
 
@@ -128,7 +127,7 @@ class FarRows:
         loss = (
             up(float(np.linalg.norm(off[1:, 1:])) + 2.0 * across * float(np.linalg.norm(off[0, 1:]))) * SLACK
         )
-        if not loss < MOST_LOST:
+        if not loss < FOUND:
             return None
         stretch = up(math.sqrt(up(up(1.0 + up(across * across)) / (1.0 - 2.0 * loss))) * SLACK)
         return cls(basis, found, stretch, across, slips)
@@ -257,7 +256,7 @@ def outputs_of_far(
     Returns
     -------
     ndarray of shape (N, k) or None
-        None where doubles hide less than ``HIDDEN`` of the largest target, and for more than ``MOST`` pairs of points
+        None where doubles hide less than 5e-10 of the largest target, and for more than ``MOST`` pairs of points
         and neurons: outputs are then believed as doubles compute them. Where a product overflows they are as far from
         the targets as rounding allows.
 
@@ -275,7 +274,7 @@ def outputs_of_far(
         sizes = (np.abs(rows) @ np.abs(hidden).T) @ np.abs(weights) + np.abs(bias * shift)
         size = float(sizes.max(initial=0.0))
         hides = allowance(len(hidden) + rows.shape[1], size) if np.isfinite(size) else np.inf
-        if hides <= HIDDEN * (float(np.abs(targets).max(initial=0.0)) or 1.0):
+        if hides <= 0.5 * FOUND * (float(np.abs(targets).max(initial=0.0)) or 1.0):
             return None
         product, error = two_product(np.full(shift.shape, bias), shift)
         last, found = np.column_stack([product, error]), np.full(targets.shape, np.inf)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.stated import AGREES
 from covopt.checks.optional import required
 from covopt.checks.wording import Check, Rows, counted
 from covopt.depth.layers import from_content, to_content
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS, relative_gap
 from covopt.files.formats import Saved, check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
@@ -304,9 +304,7 @@ class Gap(Rows, Saved):
         if "refitted" in self.networks and not self.is_deep:
             before, after = (_directions(top(self.networks[name], self.X)) for name in ("merged", "refitted"))
             off = float((1.0 - (after @ before.T).max(axis=1, initial=-1.0)).max(initial=0.0))
-            yield Check(
-                "refitted neurons", off <= AGREES, f"directions differ by {off:.1e} from those before"
-            )
+            yield Check("refitted neurons", off <= FOUND, f"directions differ by {off:.1e} from those before")
         for name, value in self.ladder.items():
             said = self.stated.get(name, value)
             yield Check(name, _is_same(said, value), f"stated {said:.12g}, recomputed {value:.12g}")
@@ -320,7 +318,7 @@ class Gap(Rows, Saved):
         if self.best.loss is not None and self.formula:
             named = f"{self.best.lam:g}" in self.formula.replace(":", " ").split()
             yield Check("formula", named, f"{self.formula}; λ is {self.best.lam:g}")
-        below = self.lower_bound <= self.ladder[BEST] * (1.0 + AGREES)
+        below = self.lower_bound <= self.ladder[BEST] * (1.0 + FOUND)
         yield Check("bracket", below, f"{self.lower_bound:.12g} ≤ {self.ladder[BEST]:.12g}")
         left = seconds_left()
         yield from verify(self.best, X, Y, time_limit_s=left if np.isfinite(left) else None).checks
@@ -379,4 +377,4 @@ def _directions(layer: HiddenLayer) -> np.ndarray:
 
 
 def _is_same(said: float, value: float, size: float = 1e-300) -> bool:
-    return said == value or bool(abs(said - value) <= AGREES * max(abs(value), size))
+    return said == value or bool(abs(said - value) <= FOUND * max(abs(value), size))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from covopt.exact.rank import ATOMS
 from covopt.proofs.checker.covopt_check import (
     DEEPEST,
     check_cover,
@@ -26,7 +27,6 @@ from covopt.proofs.checker.covopt_check import (
 
 CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
 ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
-FALSE = 1e-11  # σG/(H|u|) and bounds of it may be so much above one by rounding
 
 
 class Node:
@@ -100,8 +100,8 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
             size += 1 + len(open_[first].state[1])
         batch, open_ = open_[first:], open_[:first]
         choices, value = advisor(batch)
-        if value > 1.0 + FALSE:  # the statement is false with this H
-            own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(FALSE)))
+        if value > 1.0 + ATOMS:  # the statement is false with this H
+            own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(ATOMS)))
             open_, loose = open_ + batch + loose, []
             continue
         pairs = zip(batch, choices, strict=True)
@@ -207,8 +207,3 @@ def entries_of(own: Any) -> list[Entry]:
             numbers, at = fields(own.tree, at, sizes)
             found.append(Entry(token, state, list(zip(numbers, sizes, strict=True))))
     return found
-
-
-def in_bits(entry: Entry, width: int) -> str:
-    """Return a node in zeros and ones; its token has ``width`` of them."""
-    return f"{entry.token:0{width}b}" + "".join(f"{number:0{bits}b}" for number, bits in entry.numbers)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -121,6 +122,19 @@ def test_forged_proofs_and_solutions_are_refused(solution, proof):
     assert "exact lower bound" not in failed(
         covopt.verify(scaled, proof=None, exact=True)
     )  # divided by its h
+
+
+def test_numbers_of_a_fit_are_compared_with_the_exact_ones():
+    X, y = table()
+    fitted = covopt.fit(X, y, lam=0.02, tol=1e-4)
+
+    def wrong(**stated):
+        dual = fitted.dual * (1.0 + 0.3 * normal(0, len(y))) if "lower_bound" in stated else fitted.dual
+        forged = replace(fitted, certificate=replace(fitted.certificate, **stated), dual=dual)
+        return {check.name for check in exact_checks(forged, forged.data) if not check.ok}
+
+    assert wrong(objective=(1 - 1e-6) * fitted.objective) == {"exact objective"}
+    assert wrong(lower_bound=0.1 * fitted.lower_bound) == {"exact bracket"}  # too weak for what is claimed
 
 
 @pytest.mark.parametrize("change", ["lam", "loss", "sample_weight", "delta"])

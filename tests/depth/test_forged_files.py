@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.stated import AGREES
 from covopt.data import Data
 from covopt.depth import DeepFit, DeepSolution
 from covopt.depth.bounds import (
@@ -24,6 +23,7 @@ from covopt.depth.bounds import (
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.pairs import PairBound
 from covopt.errors import CovoptError, SolutionFileError
+from covopt.exact.rank import FOUND
 from covopt.exact.rounding import above
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
@@ -66,7 +66,7 @@ def is_believed(content: dict, k: int, name: str) -> bool:
         return False
     value = recompute_bound(found.bounds[k], solution(name).asked())[0]
     assert value <= known(name)
-    return found.bounds[k].value <= value * (1.0 + AGREES)
+    return found.bounds[k].value <= value * (1.0 + FOUND)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,11 +15,11 @@ import pytest
 from selenium.webdriver.support.ui import WebDriverWait
 
 import covopt
-from benchmarks.adversary.proved import forge
+from benchmarks.adversary.proved import forge, in_bits
 from covopt.errors import InputError
 from covopt.proofs.checker.covopt_check import Refused, canonical, check, curved, network_facts, read, widths
 from covopt.proofs.checker.faces import square_above
-from covopt.proofs.closing import Entry, encoded, entries_of, in_bits
+from covopt.proofs.closing import Entry, encoded, entries_of
 from covopt.proofs.coq import THEORY, write_coq
 from covopt.proofs.proof import sealed
 from tests.browser import chromium
