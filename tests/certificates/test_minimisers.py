@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
+from covopt.certificates import enclosure
 from covopt.certificates.enclosure import Enclosure, analyse_uniqueness, enclose
 from covopt.certificates.minimisers import sparsest_support
 from covopt.certificates.tight import TightSet, sharpen
@@ -104,6 +105,27 @@ def test_the_error_of_the_dual_is_what_counts():
     assert isinstance(ask(dual, light), str)
 
 
+FAN = np.array([[np.cos(a), np.sin(a), 0.0] for a in np.pi * np.arange(8) / 8] + [[0.0, 0.0, 1.0]])
+OPEN = {  # rows, targets, whether the oracle sees all maxima, and why minimisers are not enclosed
+    "an oracle that may miss maxima": (RING[:3], [1.0, -1.0, 0.5], False, "may not be all"),
+    "eight hyperplanes through the neuron": (FAN, [0.0] * 8 + [1.0], True, "not the strict maximum"),
+    "a row that is nearly zero at the neuron": (
+        np.array([[1.0, 0.0], [1e-5, 1.0]]), [1.0, 1e-5], True, "of the next cell"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_minimisers_that_are_not_enclosed(name):
+    rows, targets, sees_all, why = OPEN[name]
+    solution = covopt.min_norm(rows, targets, bias=0.0, tol=1e-11)
+    problem, reduction = reduce_data(solution.data, "none")
+    oracle = FaceOracle(problem.rows)
+    oracle.sees_all = sees_all
+    network = reduction.apply_network(*solution.network.to_neurons())
+    found = enclose(problem, oracle, reduction.apply_dual(solution.dual), network, (rows, np.array(targets)))
+    assert isinstance(found, str) and why in found
+
+
 @pytest.mark.parametrize("kind", ["none", "penalized", "free"])
 def test_noise_in_the_plane_has_many_minimisers_and_the_answer_holds(kind):
     # X̃ᵀλ ≈ 0 at the optimum: w and −w are both tight, σ(t) − σ(−t) = t links the columns
@@ -189,3 +211,11 @@ def test_a_dual_at_a_vertex_of_the_optimal_ones_shows_that_the_network_is_unique
     solution = covopt.min_norm(np.array(x, dtype=float)[:, None], y, output_bias=output_bias)
     assert solution.is_unique, solution.uniqueness.reason
     assert len(solution.network) == neurons
+
+
+def test_a_neuron_without_mass_is_no_minimiser_of_a_dual_that_is_not_determined(monkeypatch):
+    monkeypatch.setattr(
+        enclosure, "_inside", lambda problem, given, oracle, dual, known: dual
+    )  # stays at a vertex
+    found = covopt.min_norm([[-1.0], [0.0]], [0.0, 1.0]).uniqueness
+    assert found.unique is None and "carries no mass, and the dual is not determined" in found.reason
