@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Look for garbage from here on, among what tests leave, and not at every turn: that takes a twentieth of the time."""
+    """Collect garbage less often, and only objects created by tests: this saves a twentieth of the time."""
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()
