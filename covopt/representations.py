@@ -1,4 +1,4 @@
-"""The first reformulation of FL22, training over the hidden representations Z_1 … Z_L, by its public name."""
+"""Public names of FL22's first reformulation: training over the hidden representations Z_1 … Z_L."""
 
 from covopt.experiments.descent import DescentResult, projected_gradient_descent
 from covopt.experiments.forces import Forces, Stationarity, forces, gradient, stationarity

@@ -1,4 +1,4 @@
-"""scikit-learn estimators; each fit carries the certificate of its optimality."""
+"""scikit-learn estimators; each fitted estimator has a certificate of optimality."""
 
 from covopt.checks.optional import required
 

@@ -1,4 +1,4 @@
-"""What the estimators share: validation, weights of samples, and where the certificate goes."""
+"""Base classes of the estimators: validation, sample weights, and storage of the certificate."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from covopt.losses import Loss
 from covopt.solution import Solution
 from covopt.status import Status
 
-BRIEF = 0.002  # share of the search for bounds: grids of parameters fit again and again
+BRIEF = 0.002  # reduced effort for lower bounds, since grid searches fit many times
 
 
-@dataclass(kw_only=True, eq=False, repr=False)  # which writes the __init__ that scikit-learn asks for
+@dataclass(kw_only=True, eq=False, repr=False)  # generates the __init__ that scikit-learn requires
 class CertifiedEstimator(BaseEstimator):
-    """What all estimators share: where the solution goes, and what happens without a proof."""
+    """Base class of all estimators: stores the solution, and warns if optimality is not proved."""
 
     bias: float = 1.0
     output_bias: str = "none"
@@ -40,7 +40,7 @@ class CertifiedEstimator(BaseEstimator):
         return self.random_state
 
     def _table(self, X: np.ndarray) -> Any:
-        """X with the names of its columns, which solutions, files and plots show."""
+        """Return X with its column names, for solutions, files and plots."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return X
@@ -78,7 +78,7 @@ class CertifiedEstimator(BaseEstimator):
 
 
 def check_weights(X: np.ndarray, sample_weight: Any) -> np.ndarray | None:
-    """Return the weights of the samples as float64, None where there are none.
+    """Return the sample weights as float64, or None.
 
     Raises
     ------
@@ -97,10 +97,10 @@ def check_weights(X: np.ndarray, sample_weight: Any) -> np.ndarray | None:
 def merge_samples(
     X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return distinct samples (x, y) in lexicographic order with the sums of their weights, none of them zero.
+    """Return distinct samples (x, y) in lexicographic order with the sums of their weights, without zero weights.
 
-    The objective stays. Repeating a sample and doubling its weight then give the same table, hence the same network,
-    not only the same objective to the tolerance. A table without weights and repetitions is returned as it is.
+    The objective is unchanged. Repeating a sample and doubling its weight then give the same table, hence the same
+    network, not only the same objective up to the tolerance. Without weights and repetitions nothing is changed.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def merge_samples(
     (array([[1.],
            [2.]]), array([4., 5.]), array([2., 4.]))
     """
-    table = np.column_stack([X, Y]) + 0.0  # no −0
+    table = np.column_stack([X, Y]) + 0.0  # turns −0 into 0
     if weights is not None:
         table, Y, weights = table[weights > 0], Y[weights > 0], weights[weights > 0]
     _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
@@ -125,7 +125,7 @@ def merge_samples(
 
 
 class LossEstimator(CertifiedEstimator):
-    """What regression and classification with a loss share."""
+    """Base class of the regressors and classifiers with a loss."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the network.
@@ -134,21 +134,21 @@ class LossEstimator(CertifiedEstimator):
         ----------
         X : array_like of shape (n_samples, n_features)
         y : array_like of shape (n_samples,)
-            Numbers, of shape (n_samples, n_outputs) too; of a classifier labels of at least two classes.
+            Numbers, also of shape (n_samples, n_outputs); for a classifier labels of at least two classes.
         sample_weight : array_like of shape (n_samples,), optional
-            Not negative; zero leaves a sample out. Of scores too, where λ is chosen by them.
+            Nonnegative; zero leaves a sample out. Also used in the scores if λ is chosen by them.
 
         Raises
         ------
         InputError
-            A ValueError: for parameters out of range; a single class, and a hinge with more than two.
+            A ValueError: for parameters out of range, a single class, or a hinge loss with more than two classes.
         """
         X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
         self._keep(self._train(X, targets, loss, weights, self._choose(X, y, targets, loss, weights)))
         return self
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, Any, Any]:
-        """Return the validated samples and targets, the targets of a loss, that loss, and the weights."""
+        """Return the validated samples and targets, the encoded targets, the loss, and the weights."""
         raise NotImplementedError
 
     def _choose(self, X: Any, y: Any, targets: np.ndarray, loss: Any, weights: Any) -> float | str:
@@ -165,7 +165,7 @@ class LossEstimator(CertifiedEstimator):
         X, Y, weights = merge_samples(X, Y, weights)
         began, limit = now(), check_time_limit(self.time_limit_s)
         if not is_chosen(lam):
-            parse_lam(lam)  # before anything is computed
+            parse_lam(lam)  # validate before any computation
         task = self._task(self._table(X), Y, loss, weights)
         task.effort = BRIEF
         with threadpool_limits(1, user_api="blas"):

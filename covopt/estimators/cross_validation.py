@@ -1,4 +1,4 @@
-"""Estimators that choose λ by cross-validation along the path, as LassoCV does."""
+"""Estimators that choose λ by cross-validation along a path, as LassoCV does."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from covopt.solution import Solution
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _AlongThePath(LossEstimator):
-    """Descend along a path in every fold, score every network on what was left out, solve at the best λ.
+    """Compute a path of networks in every fold, score each on the held-out samples, and solve at the best λ.
 
-    The folds of diabetes, five with five λ, take 16 processor seconds; scikit-learn's search over cold fits to 1e-3
-    takes 53, and ends with the same λ.
+    On diabetes, five folds with five λ take 16 processor seconds; scikit-learn's search over cold fits to 1e-3
+    takes 53 and selects the same λ.
     """
 
     lams: Any = None
@@ -42,7 +42,7 @@ class _AlongThePath(LossEstimator):
     def _choose(
         self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str | Loss, weights: np.ndarray | None
     ) -> float:
-        """Return the best λ; of several that are as good the largest, whose network is the smallest."""
+        """Return the best λ; among equally good ones the largest, whose network is the smallest."""
         check_n_jobs(self.n_jobs)
         limit = check_time_limit(self.time_limit_s)
         splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
@@ -54,7 +54,7 @@ class _AlongThePath(LossEstimator):
         by_default = None if isinstance(self, ClassifierMixin) else "neg_mean_squared_error"
         scorer = check_scoring(self, scoring=self.scoring or by_default)
         judged = copy(self)
-        judged.__dict__.pop("feature_names_in_", None)  # the rows of a fold have none
+        judged.__dict__.pop("feature_names_in_", None)  # the arrays of a fold have no column names
         self.scores_ = np.empty((len(self.lams_), len(splits)))
         cut = 0
         for fold, (networks, late) in enumerate(map_tasks(networks_of, tasks, n_jobs=self.n_jobs)):
@@ -68,7 +68,7 @@ class _AlongThePath(LossEstimator):
         return self.lam_
 
     def _keep(self, solution: Solution) -> None:
-        """See the base class; a constant is not kept silently."""
+        """See the base class; warn if the network is constant."""
         super()._keep(solution)
         if not len(solution.network):
             warnings.warn(
@@ -83,43 +83,43 @@ class _AlongThePath(LossEstimator):
 class ReLURegressorCV(_AlongThePath, ReLURegressor):
     r""":class:`ReLURegressor` whose λ is chosen by cross-validation along the path, as LassoCV does.
 
-    In every fold networks are found by descent from the largest λ down, each started from the one before; the λ of
-    the best mean score is solved for on all samples, and that network carries the proof of its optimality.
+    In every fold networks are computed by descent from the largest λ down, with warm starts. At the λ of the best
+    mean score the problem is then solved on all samples, with a certificate of optimality.
 
     Parameters
     ----------
     lams : array_like, optional
-        The λ to choose from; by default a geometric grid from :func:`covopt.lambda_max` of all samples down, or from
-        a bound on it where the faces are too many.
+        The λ to choose from; by default a geometric grid downwards from :func:`covopt.lambda_max` of all samples, or
+        from an upper bound on it if there are too many faces.
     n_lams : int
         Number of points of that grid.
     eps : float
-        Ratio of its ends.
+        Ratio of the least to the largest λ of the grid.
     cv : int, splitter or iterable, optional
         As in scikit-learn; 5 folds by default.
     scoring : str or callable, optional
-        As in scikit-learn, larger is better; minus the mean squared error by default.
+        As in scikit-learn, larger is better; the negative mean squared error by default.
     n_jobs : int
-        Folds at a time; -1 for one on each core.
+        Number of folds computed in parallel; -1 for one per core.
     loss, delta, bias, output_bias, tol, time_limit_s, random_state
-        As for :class:`ReLURegressor`; the time limit is for each path, and shared by its λ.
+        As for :class:`ReLURegressor`; the time limit is for each path, shared by its λ.
 
     Attributes
     ----------
     lam_ : float
-        The λ that was chosen.
+        The chosen λ.
     lams_ : ndarray of shape (n_lams,)
-        Falling.
+        The λ of the path, in decreasing order.
     scores_ : ndarray of shape (n_lams, n_folds)
     network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As for :class:`ReLURegressor`, of λ = ``lam_`` on all samples.
+        As for :class:`ReLURegressor`, for λ = ``lam_`` on all samples.
 
     Warns
     -----
     NotCertifiedWarning
-        When the gap of the last fit is above ``tol``.
+        If the gap of the last fit is above ``tol``.
     TableWarning
-        When the network is a constant: no smaller λ scored better.
+        If the network is constant: no smaller λ scored better.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
     cv : int, splitter or iterable, optional
         As in scikit-learn; 5 stratified folds by default.
     scoring : str or callable, optional
-        As in scikit-learn; accuracy by default, and of several λ that are as good the largest.
+        As in scikit-learn; accuracy by default. Among equally good λ the largest is chosen.
     loss, bias, output_bias, tol, time_limit_s, random_state
         As for :class:`ReLUClassifier`; the time limit is for each path.
 
@@ -152,14 +152,14 @@ class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
     lam_, lams_, scores_
         As for :class:`ReLURegressorCV`.
     classes_, network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As for :class:`ReLUClassifier`, of λ = ``lam_`` on all samples.
+        As for :class:`ReLUClassifier`, for λ = ``lam_`` on all samples.
 
     Warns
     -----
     NotCertifiedWarning
-        When the gap of the last fit is above ``tol``.
+        If the gap of the last fit is above ``tol``.
     TableWarning
-        When the network is a constant: no smaller λ scored better.
+        If the network is constant: no smaller λ scored better.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Regressors, of the least norm or trained with weight decay, and the classifier."""
+"""Regressors of least norm or with weight decay, and a classifier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOSSES, OF_CLASSES = ("squared", "huber"), ("logistic", "hinge", "squared-hinge"
 
 
 class _Regressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
-    """Targets are numbers, one column or several; predictions have their shape."""
+    """Base class of the regressors: one or several numerical targets; predictions have the shape of y."""
 
     def _validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
@@ -44,7 +44,7 @@ class _Regressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinNormReLURegressor(_Regressor):
-    r"""The two-layer ReLU network of smallest norm through the training points, any width.
+    r"""Two-layer ReLU network of any width that interpolates the training points with least norm.
 
     .. math::
 
@@ -52,45 +52,45 @@ class MinNormReLURegressor(_Regressor):
         \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i
 
     (FL22 §2; SP20 §2), solved by :func:`covopt.min_norm`. The fit stops when the relative duality gap
-    (‖W‖² − lower bound)/‖W‖² is at most ``tol``; the gap is recomputed from the training data. It interpolates
-    noise where there is noise: :class:`ReLURegressor` does not.
+    (‖W‖² − lower bound)/‖W‖² is at most ``tol``; the gap is recomputed from the training data. The network also
+    interpolates noise; use :class:`ReLURegressor` for noisy targets.
 
     Parameters
     ----------
     bias : float
-        β ≥ 0, the constant that is appended to every input; 0 for none.
+        β ≥ 0, a constant appended to every input; 0 for none.
     output_bias : {"none", "penalized", "free"}
-        No output bias, one whose square counts in the norm, or one that costs nothing.
+        No output bias, one whose square counts in the norm, or one without penalty.
     duplicates : {"error", "mean"}
-        Equal rows of X with different targets, which no function passes through: refuse them, or pass through their
-        means (which is another problem; ``solution_.data.notes`` says what was merged).
+        How to treat equal rows of X with different targets, which no function interpolates: raise an error, or
+        interpolate their means (which is another problem; ``solution_.data.notes`` states what was merged).
     tol : float
         Relative duality gap at which to stop, in (0, 1).
     time_limit_s : float, optional
-        Seconds for the search, after which the best bracket so far is kept; the final certificate comes on top.
+        Seconds for the search, after which the best bounds so far are kept; the final certificate takes extra time.
     random_state : int, RandomState instance or None
-        Seeds the starting columns; None is a fixed seed. The optimum does not depend on it.
+        Seed of the starting columns; None is a fixed seed. The optimum does not depend on it.
 
     Attributes
     ----------
     network_ : ReLUNetwork
         ``to_torch()`` and ``to_onnx(path)`` export it.
     solution_ : Solution
-        With ``save``, ``plot``, ``is_unique``; :func:`covopt.verify` checks it.
+        Has ``save``, ``plot``, ``is_unique``; :func:`covopt.verify` checks it.
     certificate_ : Certificate
-        Cost, lower bound, and how closely the network interpolates.
+        Cost, lower bound, and residual of the interpolation.
     dual_gap_ : float
-        Relative, in the units of ``tol``. It is at most ``tol`` or the fit warned.
+        Relative duality gap, to be compared with ``tol``. It is at most ``tol`` unless the fit warned.
     n_iter_ : int
         Rounds of column generation.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Where X had names.
+        Column names of X, if it had any.
 
     Warns
     -----
     NotCertifiedWarning
-        When the gap is above ``tol``, as it is with many features: about N^d · 3^(d−1) faces are to be checked.
+        If the gap is above ``tol``, as with many features: about N^d · 3^(d−1) faces have to be checked.
 
     References
     ----------
@@ -106,7 +106,7 @@ class MinNormReLURegressor(_Regressor):
     duplicates: str = "error"
 
     def fit(self, X: Any, y: Any) -> MinNormReLURegressor:
-        """Solve for the network.
+        """Compute the network.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class MinNormReLURegressor(_Regressor):
         Raises
         ------
         InputError
-            A ValueError: for parameters out of range, and for points through which no network passes.
+            A ValueError: for parameters out of range, and for points that no network interpolates.
         """
         X, y = self._validated(X, y)
         self._keep(
@@ -130,7 +130,7 @@ class MinNormReLURegressor(_Regressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReLURegressor(_Regressor, LossEstimator):
-    r"""A two-layer ReLU network trained with weight decay to its global optimum, any width.
+    r"""Two-layer ReLU network of any width, trained with weight decay to global optimality.
 
     .. math::
 
@@ -144,33 +144,33 @@ class ReLURegressor(_Regressor, LossEstimator):
     Parameters
     ----------
     lam : float or str
-        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.03max"``, which means the same in all units;
-        ``"cv"``: chosen by cross-validation. From λ_max on the network is constant.
+        λ > 0, or a fraction of :func:`covopt.lambda_max` as in ``"0.03max"``, which does not depend on units, or
+        ``"cv"``, chosen by cross-validation. For λ ≥ λ_max the network is constant.
     loss : {"squared", "huber"} or Loss
     delta : float
-        Where Huber's loss turns from a parabola into lines; not used with the square.
+        Residual at which Huber's loss changes from quadratic to linear; not used by the squared loss.
     bias, output_bias, tol, time_limit_s, random_state
         As for :class:`MinNormReLURegressor`.
 
     Attributes
     ----------
     network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As for :class:`MinNormReLURegressor`. Where weights were given or samples repeat, ``solution_`` is that of the
-        table of distinct samples, sorted, with the sums of their weights.
+        As for :class:`MinNormReLURegressor`. With sample weights or repeated samples, ``solution_`` is for the
+        sorted table of distinct samples with the sums of their weights.
 
     Warns
     -----
     NotCertifiedWarning
-        When the gap is above ``tol``.
+        If the gap is above ``tol``.
 
     Notes
     -----
-    With many features the fit stops as soon as no neuron is found that lowers the objective by more than ``tol``. It
-    then spends a fiftieth of what :func:`covopt.fit` spends on the bound. In a search over λ use ``tol=1e-3``: the
-    networks predict as well, in half the time or less.
+    With many features the fit stops when no neuron is found that lowers the objective by more than ``tol``. It
+    then spends a fiftieth of the effort of :func:`covopt.fit` on the lower bound. In a search over λ use
+    ``tol=1e-3``: the networks predict as well, in half the time or less.
 
-    The norm is measured in the units of X. Where columns are incomparable put a ``StandardScaler`` before it, and
-    give ``output_bias="free"`` in place of centring y.
+    The norm depends on the units of X. If columns are not comparable, put a ``StandardScaler`` before the estimator,
+    and use ``output_bias="free"`` instead of centring y.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _gives_probabilities(estimator: ReLUClassifier) -> bool:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReLUClassifier(ClassifierMixin, LossEstimator):
-    r"""A two-layer ReLU network trained with weight decay to its global optimum on a loss of classification.
+    r"""Two-layer ReLU network of any width, trained with weight decay to global optimality on a classification loss.
 
     .. math::
 
@@ -222,23 +222,23 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
     Parameters
     ----------
     lam : float or str
-        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.03max"``; ``"cv"``: chosen by cross-validation.
+        λ > 0, or a fraction of :func:`covopt.lambda_max` as in ``"0.03max"``, or ``"cv"`` for cross-validation.
     loss : {"logistic", "hinge", "squared-hinge"}
-        The hinges are for two classes, and give no probabilities.
+        The hinge losses are for two classes only, without probabilities.
     bias, output_bias, tol, time_limit_s, random_state
         As for :class:`MinNormReLURegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In the order of the columns of ``predict_proba``.
+        The classes, in the order of the columns of ``predict_proba``.
     network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
         As for :class:`ReLURegressor`; the network's outputs are the scores of ``decision_function``.
 
     Warns
     -----
     NotCertifiedWarning
-        When the gap is above ``tol``.
+        If the gap is above ``tol``.
 
     Examples
     --------
@@ -251,7 +251,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
     loss: str = "logistic"
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, str, Any]:
-        """Return the validated samples, their labels as targets of a loss, its name, and the weights."""
+        """Return the validated samples, the encoded labels, the name of the loss, and the weights."""
         check_choice("loss", self.loss, OF_CLASSES)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -283,7 +283,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         return self._outputs(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label of the largest score, of the first class in a tie.
+        """Return the label of the largest score; in a tie that of the first class.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         return self.classes_[codes_of(self._outputs(X))]
 
     def _exponents(self, X: Any) -> np.ndarray:
-        """Return a score for each class, of two classes zero for the first."""
+        """Return a score for each class; with two classes that of the first is zero."""
         scores = self._outputs(X)
         return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
 
@@ -308,7 +308,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the probabilities, which do not underflow.
+        """Return the logarithms of the class probabilities, without underflow.
 
         Parameters
         ----------

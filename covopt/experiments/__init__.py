@@ -1,1 +1,1 @@
-"""What reproduces the figures of the papers; nothing else imports it."""
+"""Code that reproduces the figures of the papers; the rest of covopt imports it only on first use."""

@@ -1,4 +1,4 @@
-r"""FL22's second reformulation: a network seen through the covariances of its representations (FL22 §3.2).
+r"""FL22's second reformulation: the loss as a function of the covariances of the representations (FL22 §3.2).
 
 With samples in rows, Z₀ᵠ = X̃, Z_ℓ = Z_{ℓ−1}ᵠ W_ℓᵀ, Z_ℓᵠ = [σ(Z_ℓ), β1], K_ℓ = Z_ℓZ_ℓᵀ, K_ℓᵠ = Z_ℓᵠ(Z_ℓᵠ)ᵀ,
 
@@ -6,8 +6,8 @@ With samples in rows, Z₀ᵠ = X̃, Z_ℓ = Z_{ℓ−1}ᵠ W_ℓᵀ, Z_ℓᵠ =
     \mathcal L^k(K, Z_L) = C(Z_L) + \lambda \sum_{\ell=1}^L \operatorname{Tr}\,[K_\ell (K_{\ell-1}^\sigma)^+],
     \qquad \operatorname{Im} K_\ell \subset \operatorname{Im} K_{\ell-1}^\sigma .
 
-Nothing here inverts a nearly singular matrix: a basis of Im K_{ℓ−1}ᵠ is chosen by a rank decision that is reported,
-the trace is taken in it, and what K_ℓ has outside is reported as the defect (beyond a tolerance the value is ∞).
+No nearly singular matrix is inverted: the numerical rank of K_{ℓ−1}ᵠ is decided and reported, the trace is computed
+in a basis of its image, and the part of K_ℓ outside is reported as the defect (beyond a tolerance the value is ∞).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from covopt.experiments.representations import RepresentationProblem
 
 @dataclass(frozen=True)
 class CovarianceGradient:
-    """Derivatives of 𝓛ᵏ along moves that keep the image constraints.
+    """Derivatives of 𝓛ᵏ along directions that preserve the image constraints.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class CovarianceGradient:
 
 
 class Term(NamedTuple):
-    """One term Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: its value within the computed image, ∞ where K_ℓ is not in it.
+    """One term Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: its value in the computed image, ∞ if Im K_ℓ is not contained in it.
 
-    The rank of K_{ℓ−1}ᵠ is as decided; the defect is the share of Tr K_ℓ outside of the image.
+    The rank is the numerical rank of K_{ℓ−1}ᵠ; the defect is the fraction of Tr K_ℓ outside of its image.
     """
 
     value: float
@@ -71,7 +71,7 @@ class Covariances(Brief):
     bias : float
         β; K_ℓᵠ contains β²11ᵀ.
     rank_tol : float
-        Eigenvalues of K_ℓᵠ below this share of the largest count as zero.
+        Eigenvalues of K_ℓᵠ below this fraction of the largest count as zero.
     """
 
     inputs: np.ndarray
@@ -98,7 +98,7 @@ class Covariances(Brief):
 
     @property
     def representation_cost(self) -> float:
-        """Σ_ℓ Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: ‖W‖² of the cheapest weights with these covariances and outputs."""
+        """Σ_ℓ Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: the least ‖W‖² of weights with these covariances and outputs."""
         return float(sum(term.value for term in self.terms))
 
     def value(self, Y: Any = None, *, lam: float = 1.0) -> float:
@@ -109,12 +109,12 @@ class Covariances(Brief):
         Y : array_like of shape (N,) or (N, k), optional
             Targets; without them C = 0.
         lam : float
-            λ; N times as large where the error is a mean (FL22 writes both).
+            λ. Multiply it by N if the error is a mean (FL22 uses both).
         """
         return float(np.square(self._missed(Y)).sum()) + lam * self.representation_cost
 
     def gradient(self, Y: Any = None, *, lam: float = 1.0) -> CovarianceGradient:
-        """Return the derivatives of :meth:`value` along moves within the images, see :class:`CovarianceGradient`."""
+        """Return the derivatives of :meth:`value` within the images, see :class:`CovarianceGradient`."""
         inverses = [image.inverse_gram(np.eye(len(self.inputs))) for image in self._images]
         pulled = [
             image.inverse_gram(top) for top, image in zip(self._factors, self._images, strict=True)
@@ -127,7 +127,7 @@ class Covariances(Brief):
 
     @property
     def _factors(self) -> list[np.ndarray]:
-        """Z_1 … Z_L up to rotations: roots of the K_ℓ, and the outputs."""
+        """Return Z_1 … Z_L up to rotations: square roots of the K_ℓ, and the outputs."""
         return [*map(_root, self.K), self.outputs]
 
     @cached_property
@@ -168,7 +168,7 @@ def covariance(network: Any, X: Any, *, bias: float | None = None, rank_tol: flo
     bias : float, optional
         β; needed with weight matrices only (default 0 there).
     rank_tol : float
-        Relative eigenvalue below which a direction of K_ℓᵠ counts as outside of its image.
+        Relative eigenvalue of K_ℓᵠ below which an eigenvector counts as outside of its image.
 
     Returns
     -------
@@ -177,11 +177,11 @@ def covariance(network: Any, X: Any, *, bias: float | None = None, rank_tol: flo
     Raises
     ------
     InputError
-        When shapes do not fit, or an option is out of range.
+        If shapes do not match, or an option is out of range.
 
     Notes
     -----
-    For a shallow network whose output bias is free, β²11ᵀ in K₁ᵠ still prices it; use "none" or "penalized" there.
+    A free output bias of a shallow network is penalised here through β²11ᵀ in K₁ᵠ; use "none" or "penalized".
 
     Examples
     --------

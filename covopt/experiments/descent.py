@@ -21,20 +21,20 @@ ARMIJO = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class DescentResult:
-    """What :func:`projected_gradient_descent` reached.
+    """Result of :func:`projected_gradient_descent`.
 
     Attributes
     ----------
     representations : list of ndarray
     objective : float
-        𝓛ʳ there; a value some network has, no bound.
+        𝓛ʳ at the representations: the value of some network, not a bound.
     stationarity : float
-        Largest norm of a layer's projected gradient there.
+        Largest norm of a layer's projected gradient at the representations.
     stop : {"stationary", "max_iter", "no_descent"}
-        The projected gradient is within tol, the iterations were used up, or no step along the direction lowers the
-        objective.
+        The projected gradient is at most tol, the iteration limit was reached, or no step along the direction lowers
+        the objective.
     n_iter : int
-        Steps taken.
+        Number of steps.
     history : list of dict
         ``objective``, ``stationarity`` and ``step`` before each step, and at the end with step 0.
     """
@@ -56,29 +56,29 @@ def projected_gradient_descent(
     tol: float = 1e-8,
     step: float = 1.0,
 ) -> DescentResult:
-    r"""Minimise 𝓛ʳ over representations by projected gradient steps; a local method, no bound comes of it.
+    r"""Minimise 𝓛ʳ over representations by projected gradient steps, a local method without bounds.
 
     Each step is :math:`Z \leftarrow P_{\mathcal Z}(Z - \eta D)`, projected in the order ℓ = 1 … L, with η halved
-    until the objective falls by :math:`10^{-4}\eta\|D\|^2`: it never rises. The first η of a step is Barzilai and
-    Borwein's, from the step before.
+    until the objective decreases by :math:`10^{-4}\eta\|D\|^2`. The initial η of a step is that of Barzilai and
+    Borwein, from the previous step.
 
-    ``direction="along"`` moves each layer by the projected gradient of :func:`stationarity` and lets the later
-    layers follow: a direction of descent for every rank. ``direction="plain"`` is FL22's formula, D = ∇𝓛ʳ layer by
-    layer: the same stationary points where all A_ℓ have full row rank; elsewhere the projection may undo the
-    descent, and the result then says ``no_descent``.
+    ``direction="along"`` moves each layer by the projected gradient of :func:`stationarity` and adapts the later
+    layers: a descent direction for every rank. ``direction="plain"`` is FL22's formula, D = ∇𝓛ʳ layer by layer. It
+    has the same stationary points if all A_ℓ have full row rank; otherwise the projection may cancel the descent,
+    and the result has ``stop="no_descent"``.
 
     Parameters
     ----------
     problem : RepresentationProblem
-        With targets. In interpolation Z_L stays at Y.
+        A problem with targets. For interpolation Z_L stays at Y.
     Z : sequence of ndarray of shape (N, n_ℓ)
-        Start; projected first.
+        Starting point, which is projected first.
     direction : {"along", "plain"}
     max_iter : int
     tol : float
-        Stop when no layer's projected gradient has a larger Frobenius norm.
+        Stop if the Frobenius norm of every layer's projected gradient is at most this.
     step : float
-        First η tried.
+        Initial η of the first step.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def projected_gradient_descent(
     Raises
     ------
     InputError
-        Without targets, for a start of infinite objective (interpolation where Y does not fit), or a wrong option.
+        Without targets, for a start of infinite objective (interpolation with Y not attainable), or a wrong option.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def projected_gradient_descent(
         move = list(found.residuals if direction == "along" else found.partial)
         if problem.interpolates:
             move[-1] = np.zeros_like(move[-1])
-        if last is not None:  # Barzilai and Borwein's step where the last one met positive curvature
+        if last is not None:  # Barzilai–Borwein step if the last step had positive curvature
             bend = _inner(last, last) - _inner(last, move)
             eta = min(eta * _inner(last, last) / bend, 2e3 * eta) if bend > 0 else 2.0 * eta
         history.append({"objective": value, "stationarity": found.value, "step": 0.0})
@@ -148,7 +148,7 @@ def _search(
     eta: float,
     direction: str,
 ) -> tuple[list[np.ndarray], float, float] | None:
-    """Halve the step until it descends; return where it ends, the value there and the step."""
+    """Halve the step until the objective decreases enough; return the new point, its value and the step."""
     weights = [image.weights(z) for image, z in zip(images, Z, strict=True)]
     square = _inner(move, move)
     while eta * square > EPS * max(1.0, abs(value)):
@@ -156,7 +156,7 @@ def _search(
         for layer, (z, d, w) in enumerate(zip(Z, move, weights, strict=True)):
             if (
                 direction == "along" and layer
-            ):  # on features that the layers before have changed, weights as they are
+            ):  # features changed by the layers before, with the weights fixed
                 ahead = problem.image([*trial, *Z[layer:]], layer).features
                 trial.append(z + (ahead - images[layer].features) @ w - eta * d)
             else:

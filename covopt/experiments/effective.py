@@ -1,4 +1,4 @@
-r"""What label noise makes SGD minimise: the effective cost, and its least value near a network.
+r"""The effective cost that SGD with label noise minimises, and its minimum near a network.
 
 SGD with label noise (SP20 Algorithm 1) with step ε and noise of variance η² first reaches the networks of zero error
 and then drifts among them, down the mean squared gradient (SP20 eq. 10, after Blanc, Gupta, Valiant and Valiant 2019)
@@ -12,9 +12,9 @@ and then drifts among them, down the mean squared gradient (SP20 eq. 10, after B
 has the covariance 4ε²η²G: the weights fluctuate with covariance εη² I across the set of zero error, which adds εη² Λ
 to the loss. A step moves by −ε · εη² ∇Λ along the set: a unit of time of the flow Ẇ = −∇Λ takes 1/(ε²η²) steps.
 
-The scale of each neuron settles first, at k S = ‖v‖² M; then Λ = 2√k Σ_j ‖v_j‖ ω(w_j) with the exact label-noise ω of
-:mod:`covopt.potentials`. What remains is a sum over cells of norms of linear functions: on the closed cells that the
-neurons occupy it is convex, and :func:`cell_minimum` computes its least value there.
+The scale of each neuron converges first, to k S = ‖v‖² M; then Λ = 2√k Σ_j ‖v_j‖ ω(w_j) with the exact label-noise ω
+of :mod:`covopt.potentials`. This is a sum over cells of norms of linear functions. It is convex on the closed cells
+that the neurons occupy, and :func:`cell_minimum` computes its minimum there.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from covopt.potentials import LabelNoise, Potential, VariationNorm, make_potenti
 
 
 def effective_cost(network: ReLUNetwork, X: Any) -> float:
-    r"""Return Λ(W), the mean over the points of the squared gradient of the outputs in the weights (SP20 eq. 10, 12).
+    r"""Return Λ(W), the mean squared gradient of the outputs with respect to the weights (SP20 eq. 10, 12).
 
-    The gradient in an output bias is a constant and not counted.
+    The gradient with respect to an output bias is constant and left out.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def effective_cost(network: ReLUNetwork, X: Any) -> float:
     Raises
     ------
     InputError
-        When X does not fit the network.
+        If X does not match the network.
 
     Examples
     --------
@@ -62,16 +62,16 @@ def effective_cost(network: ReLUNetwork, X: Any) -> float:
 
 @dataclass(frozen=True)
 class CellMinimum:
-    """The least cost with neurons in the closed cells that a network occupies.
+    """The minimum of the cost over networks with neurons in the closed cells that a network occupies.
 
     Attributes
     ----------
     cost : float
-        Σ|v|ω(w) of the network itself, without the neurons that were left out.
+        Σ|v|ω(w) of the network itself, without negligible neurons.
     least : float
-        What is left of it at the best place in the same closed cells, by a conic solver.
+        Its minimum over the same closed cells, by a conic solver.
     n_cells : int
-        Pairs (cell, sign of the output weight).
+        Number of pairs (cell, sign of the output weight).
     """
 
     cost: float
@@ -80,23 +80,23 @@ class CellMinimum:
 
     @property
     def excess(self) -> float:
-        """How far ``cost`` is above ``least``, relative: zero at a local minimum."""
+        """Relative distance of ``cost`` above ``least``; zero at a local minimum."""
         return self.cost / self.least - 1.0
 
 
 def cell_minimum(
     network: ReLUNetwork, X: Any, *, potential: str = "label-noise-exact", negligible: float = 1e-3
 ) -> CellMinimum:
-    r"""Return the least cost of a network's outputs with neurons in the closed cells that it occupies.
+    r"""Return the least cost for the outputs of a network, with neurons in the closed cells that it occupies.
 
     .. math::
         \min_{p_s \in \bar C_s} \sum_s \omega_s(p_s) \quad \text{s.t.} \quad
         \sum_s \pm \mathrm{diag}(s)\, \tilde X p_s = f(X),
 
     over the pairs (s, ±) of the neurons, ω_s being ω on the open cell: ‖p‖, ‖diag(s)X̃p‖/√N, or the latter times √M_s.
-    A second-order cone program. A local minimum of Σ|v|ω(w) among networks with these outputs is the minimum of it; a
-    network well above it is none. It says nothing about other cells: the minimum over all cells is
-    :func:`covopt.min_norm`'s.
+    This is a second-order cone program. Every local minimum of Σ|v|ω(w) among networks with these outputs attains it,
+    so a network well above it is not a local minimum. Other cells are not considered; :func:`covopt.min_norm`
+    minimises over all cells.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def cell_minimum(
     X : array_like of shape (N, d)
     potential : {"label-noise-exact", "label-noise", "variation"}
     negligible : float
-        Neurons whose |v|ω(w) is below this share of the largest are left out: those that SGD has let die.
+        Neurons whose |v|ω(w) is below this fraction of the largest are left out, as vanishing under SGD.
 
     Raises
     ------
     InputError
-        For several outputs, points that do not fit, and a network that is zero on them.
+        For several outputs, points that do not match, and a network that is zero on them.
     SolverError
-        When Clarabel fails.
+        If Clarabel fails.
 
     Examples
     --------

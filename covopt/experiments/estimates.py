@@ -1,10 +1,10 @@
-r"""R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table or a function from brackets over the depth.
+r"""Estimate R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table or a function from brackets of R_L at several depths.
 
 .. math:: R_L = L R^{(0)} + R^{(1)} + R^{(2)}/L + O(L^{-2})
 
-(BN23 §2). Brackets of R_L at several depths leave a polytope of (R⁽⁰⁾, R⁽¹⁾, R⁽²⁾) once the remainder is left out;
-its extent along each is what the brackets allow. That is an estimate, not a bound: where the remainder is not small
-the polytope is empty or wrong, and for DATA the limit R⁽⁰⁾ of large L is 0, 1 or 2 whatever the table.
+(BN23 §2). Without the remainder, brackets of R_L at several depths define a polytope of (R⁽⁰⁾, R⁽¹⁾, R⁽²⁾), whose
+range in each coordinate is returned. This is an estimate, not a bound: if the remainder is not small, the polytope is
+empty or wrong, and for a table the limit R⁽⁰⁾ for large L is always 0, 1 or 2.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from covopt.network import check_inputs
 
 @dataclass(frozen=True)
 class ExpansionEstimate:
-    """Intervals of R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ that brackets over the depth allow.
+    """Intervals of R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ that are consistent with brackets of R_L.
 
     Attributes
     ----------
     r0, r1, r2 : (float, float)
     slack : float
-        By how much, relatively, the brackets had to be widened for any expansion to fit: the remainder, at least.
+        Least relative widening of the brackets for which an expansion exists; a lower bound on the remainder.
     """
 
     r0: tuple[float, float]
@@ -44,12 +44,12 @@ class ExpansionEstimate:
 
 
 def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
-    """Return what brackets at three depths or more say of the expansion in the depth.
+    """Estimate the expansion in the depth from brackets at three or more depths.
 
     Parameters
     ----------
     brackets : sequence of DeepSolution, or of (depth, lower, upper)
-        Of one table.
+        Brackets for one table.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
     Raises
     ------
     InputError
-        For fewer than three depths, and brackets that are none.
+        For fewer than three depths, and for invalid brackets.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
         raise InputError(f"brackets at three depths are needed; received {len(set(depths.tolist()))}.")
     terms = np.column_stack([depths, np.ones(len(rows)), 1.0 / depths])
     low, high = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
-    # the least widening, as a share of the upper bound
+    # least widening, relative to the upper bound
     widen = np.column_stack([np.vstack([terms, -terms]), -np.concatenate([high, high])])
     right = np.concatenate([high, -low])
     free = [(None, None)] * 3
@@ -94,35 +94,35 @@ def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
 
 
 def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple[int, float, float]]:
-    r"""Return what the representation cost of a network's function lies between, depth by depth.
+    r"""Return lower and upper bounds on the representation cost of a network's function, for each depth.
 
-    From below R_L(f) ≥ L‖Jf(x)‖^{2/L}_{2/L} at every x of the domain (RK23 Prop 7), from above the network with
-    identities behind its thinnest hidden layer, each of which costs its width:
+    The lower bound is R_L(f) ≥ L‖Jf(x)‖^{2/L}_{2/L} at any x of the domain (RK23 Prop 7), the upper bound the network
+    with identities after its thinnest hidden layer, each of which costs its width:
 
     .. math:: \max_x L \sum_i s_i(Jf(x))^{2/L} \le R_L(f) \le \|W\|^2 + (L - L_0) \min_\ell n_\ell .
 
-    The lower bound is rounded down: of a computed Jacobian's singular values what rounding may have made is taken off
-    (:func:`jacobian_between`), and points on a kink, where the masks are those of no derivative,
-    are left out. Without others it is zero.
+    The lower bound is rounded down: the rounding error of the computed Jacobian (:func:`jacobian_between`) is
+    subtracted from its singular values. Points on a kink, where the computed Jacobian may not be a derivative, are
+    left out; the bound is zero if no other points are given.
 
     Parameters
     ----------
     network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
-        Of L₀ layers, with ReLUs.
+        A ReLU network of L₀ layers.
     X : array_like of shape (N, d)
         Points of the domain.
     depths : sequence of int
-        Each at least L₀.
+        Depths of at least L₀.
 
     Returns
     -------
     list of (int, float, float)
-        What :func:`estimate_expansion` takes.
+        Brackets (depth, lower, upper) for :func:`estimate_expansion`.
 
     Raises
     ------
     InputError
-        Where X does not fit, the network has no hidden layer or another slope, or a depth is below L₀.
+        If X does not match, the network has no hidden layer or another slope, or a depth is below L₀.
 
     Examples
     --------
@@ -176,15 +176,15 @@ def _row(bracket: Any) -> tuple[int, float, float]:
 
 
 def jacobian_between(network: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return Jf(x) at every row of a table, what its entries may be off, and where it is the derivative.
+    """Return Jf(x) at every row of a table, bounds on the errors of its entries, and whether it is the derivative.
 
-    It is not on a kink, and where rounding hides on which side of one: a neuron that is zero there, that moves with
-    the inputs and is heard by the next layer. The other neurons that are zero make no difference.
+    It may not be the derivative if a pre-activation is zero within rounding, depends on the inputs, and its neuron
+    has a nonzero weight in the next layer. Other neurons at zero make no difference.
 
     Parameters
     ----------
     network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
-        With ReLUs.
+        A network with ReLUs.
     X : array_like of shape (N, d)
 
     Returns
@@ -201,7 +201,7 @@ def jacobian_between(network: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.n
     """
     chain = as_chain(network)
     rows = check_inputs(X, chain.n_inputs)
-    # of every sum and every product on the way, Σ n_ℓ + 4 roundings for an entry
+    # each entry has Σ (n_ℓ + 4) roundings, in sums and products
     share = gamma(sum(w.shape[1] + 4 for w in chain.weights))
     decided, moves, sizes = np.ones(len(rows), dtype=bool), np.ones(rows.shape), np.abs(rows)
     found = chain.representations(rows)

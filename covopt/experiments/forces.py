@@ -1,4 +1,4 @@
-r"""Forces on the representations of a layer, and how far it is from stationary (FL22 §3.1, Prop 1; theory §3).
+r"""Forces on the representations of each layer, and a measure of stationarity (FL22 §3.1, Prop 1; theory §3).
 
 Attraction and repulsion between the layers make up the gradient of 𝓛ʳ:
 ∇_{Z_ℓ}𝓛ʳ = −λ(attraction + repulsion), and for the outputs ∇C beside it.
@@ -11,13 +11,13 @@ dZ_{m+1} = dA_m W_{m+1}ᵀ with the weights as they are. The derivative of 𝓛�
     G_\ell = \nabla_{Z_\ell} \mathcal L^r + \sigma'(Z_\ell) \circ (G_{\ell+1} W_{\ell+1}),
 
 so Z is stationary iff every :math:`A_{\ell-1} A_{\ell-1}^+ G_\ell` vanishes. Since :math:`A_{\ell-1}^T G_\ell =
-\nabla_{W_\ell} \mathcal L_\lambda(\Psi(Z))^T`, these are the stationary points of the weights. What is left of G_ℓ
-outside of the image is the multiplier of the constraint: only where the A's have full row rank is there none, and
-only then attraction and repulsion cancel. With Tikhonov's ε nothing is constrained: every G_ℓ vanishes where every
-gradient does.
+\nabla_{W_\ell} \mathcal L_\lambda(\Psi(Z))^T`, these are the stationary points of the weights. The part of G_ℓ
+outside of the image is the multiplier of the constraint. It is zero only if the A's have full row rank, and only then
+attraction and repulsion cancel. With Tikhonov's ε there is no constraint: every G_ℓ vanishes where every gradient
+does.
 
-Minima of ReLU networks often lie on kinks, Z_ℓ having entries 0: one-sided derivatives differ there, and what
-vanishes is a gradient with some slope σ′ between them for each such entry (0 is in Clarke's subdifferential).
+Minima of ReLU networks often lie on kinks, where entries of Z_ℓ are 0. One-sided derivatives differ there, and the
+gradient vanishes for some slope σ′ between them at each such entry (0 is in Clarke's subdifferential).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Forces:
     ----------
     attraction : tuple of ndarray of shape (N, n_ℓ)
         :math:`-\partial_{Z_\ell}\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L: towards the origin,
-        most where A_{ℓ−1} is small.
+        strongest where A_{ℓ−1} is small.
     repulsion : tuple of ndarray of shape (N, n_ℓ)
-        :math:`-\partial_{Z_\ell}\|A_\ell^+ Z_{\ell+1}\|^2`, ℓ = 1 … L − 1: away from it,
-        most where Z_{ℓ+1} is large.
+        :math:`-\partial_{Z_\ell}\|A_\ell^+ Z_{\ell+1}\|^2`, ℓ = 1 … L − 1: away from the origin,
+        strongest where Z_{ℓ+1} is large.
     pull : ndarray of shape (N, k)
-        :math:`-\nabla C(Z_L)/\lambda`, what acts on the outputs beside their attraction; zero without a loss.
+        :math:`-\nabla C(Z_L)/\lambda`, the force of the loss on the outputs; zero without a loss.
     """
 
     attraction: tuple[np.ndarray, ...]
@@ -69,11 +69,11 @@ class Forces:
 
 
 def forces(problem: RepresentationProblem, Z: Any) -> Forces:
-    r"""Compute the forces on each layer in closed form.
+    r"""Return the forces on each layer, by closed forms.
 
     With M = (A_{ℓ−1}A_{ℓ−1}ᵀ)⁺ the attraction is −2MZ_ℓ. With W = W_{ℓ+1} of Ψ without its bias column and
-    U = (A_ℓA_ℓᵀ)⁺Z_{ℓ+1} the repulsion is σ′(Z_ℓ) ∘ 2UW. (Derivatives along constant rank;
-    with Tikhonov's ε everywhere.)
+    U = (A_ℓA_ℓᵀ)⁺Z_{ℓ+1} the repulsion is σ′(Z_ℓ) ∘ 2UW. (These are derivatives along directions of constant rank;
+    with Tikhonov's ε along all directions.)
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def _forces(
 def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
     r"""Return :math:`\nabla_{Z_\ell} \mathcal L^r`, ℓ = 1 … L: −λ(attraction + repulsion), and ∇C for the outputs.
 
-    Each is a partial derivative, the other layers fixed, along moves that keep the ranks; it depends on neighbouring
-    layers alone. In interpolation the outputs are fixed and theirs is the derivative of the norm.
+    Each is a partial derivative with the other layers fixed, along directions of constant rank; it depends on the
+    neighbouring layers only. For interpolation the outputs are fixed, and their entry is the derivative of the norm.
 
     Parameters
     ----------
@@ -159,25 +159,24 @@ def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Stationarity:
-    """Projected gradients of 𝓛ʳ and how to read them.
+    """Projected gradients of 𝓛ʳ, with the quantities needed to interpret them.
 
     Attributes
     ----------
     residuals : tuple of ndarray of shape (N, n_ℓ)
-        G_ℓ projected on Im A_{ℓ−1}; all zero at stationary points.
+        Projections of G_ℓ on Im A_{ℓ−1}; all zero at stationary points.
     multipliers : tuple of ndarray of shape (N, n_ℓ)
-        The rest of G_ℓ.
+        G_ℓ minus its projection.
     partial : tuple of ndarray of shape (N, n_ℓ)
         ∇_{Z_ℓ}𝓛ʳ with the other layers fixed: −λ(attraction + repulsion) for ℓ < L.
     images : tuple of LayerImage
-        Of A₀ … A_{L−1}, with their ranks.
+        Images of A₀ … A_{L−1}, with their ranks.
     kink_distance : float
-        Smallest |entry| of the hidden representations, over neurons that are not zero and entries that are not
-        counted as kinks: σ is differentiable there.
+        Smallest |entry| of the hidden representations, without zero neurons and entries that count as kinks.
     slopes : tuple of ndarray of shape (N, n_ℓ)
-        σ′(Z_ℓ) as used, ℓ < L; at kinks the choice that makes the residual of the layer smallest.
+        The values of σ′(Z_ℓ) used, ℓ < L; at kinks those that minimise the residual of the layer.
     n_kinks : int
-        Entries counted as kinks.
+        Number of entries that count as kinks.
     """
 
     residuals: tuple[np.ndarray, ...]
@@ -200,26 +199,26 @@ class Stationarity:
 
     @property
     def unbalanced(self) -> tuple[float, ...]:
-        """λ‖attraction + repulsion‖ of the hidden layers: at stationary points zero for full row rank only."""
+        """λ‖attraction + repulsion‖ of the hidden layers; zero at stationary points of full row rank only."""
         return tuple(float(np.linalg.norm(p)) for p in self.partial[:-1])
 
     @property
     def is_full(self) -> bool:
-        """Whether every A_ℓ has full row rank N, so that each layer is free to move."""
+        """Whether every A_ℓ has full row rank N, so that the layers are unconstrained."""
         return all(image.is_full for image in self.images)
 
 
 def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.0) -> Stationarity:
-    r"""Measure how far representations are from a stationary point of 𝓛ʳ on its constraint set.
+    r"""Return the projected gradients of 𝓛ʳ on its constraint set, which vanish at stationary points.
 
     Parameters
     ----------
     problem : RepresentationProblem
     Z : sequence of ndarray of shape (N, n_ℓ)
     kink_tol : float
-        Entries of a neuron below this share of its largest one are taken for kinks, where σ′ may be anything from a
-        to 1: the values that make the residual least are chosen, from the last layer to the first (with several
-        hidden layers another choice may do better still). Without it there are no kinks, and σ′ of an entry 0 is a.
+        Entries of a neuron below this fraction of its largest one count as kinks, where σ′ may take any value in
+        [a, 1]. The values that minimise the residual are chosen, from the last layer to the first (with several
+        hidden layers this may not be optimal). With 0 there are no kinks, and σ′(0) = a.
 
     Returns
     -------
@@ -233,8 +232,8 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
     Raises
     ------
     InputError
-        For representations that no network has, a ``kink_tol`` outside of [0, 1), and interpolation where A_{L−1}
-        lacks full row rank (moves that keep Z_L are not free).
+        For representations that no network has, a ``kink_tol`` outside of [0, 1), and interpolation if A_{L−1} lacks
+        full row rank (directions that keep Z_L are then constrained).
 
     Examples
     --------
@@ -257,7 +256,7 @@ def measure(
     images: Sequence[LayerImage],
     kink_tol: float = 0.0,
 ) -> Stationarity:
-    """Compute :func:`stationarity` from images already at hand."""
+    """Compute :func:`stationarity` from given images."""
     attraction, repulsion = _forces(Z, images)
     total = [-problem.lam * a for a in attraction]
     total[-1] = total[-1] + problem.fit_gradient(Z[-1])
@@ -275,7 +274,7 @@ def measure(
         push = -problem.lam * repulsion[layer]
         moved, basis = push + total[layer + 1] @ weights.T, images[layer].basis
         for j in np.flatnonzero(kinks[layer].any(axis=0)):
-            # the slopes in [a, 1] at the kinks of a neuron that make what is left of it in the image least
+            # slopes in [a, 1] at the kinks of a neuron that minimise its residual in the image
             slope, free = slopes[layer][:, j], kinks[layer][:, j]
             rest = basis.T @ (total[layer][:, j] + np.where(free, 0.0, slope) * moved[:, j])
             columns = basis[free].T * moved[free, j]

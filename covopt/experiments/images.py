@@ -1,6 +1,6 @@
 r"""The image of a layer's features A = Z_ℓᵠ: rank, projection, and (A Aᵀ)⁺ with or without Tikhonov's ε.
 
-Networks of every kind are taken as FL22's weight matrices, the bias column last.
+All networks are converted to FL22's weight matrices, with the bias column last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 
 def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0) -> list[np.ndarray]:
-    """Return W_1 … W_L, with a last column that multiplies β where the layer before has the bias column.
+    """Return W_1 … W_L, with a last column that multiplies β if the layer has biases.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
         β.
     output_bias : {"penalized", "none"}
     slope : float
-        a; a network with another one is refused.
+        a, which the slope of the network must equal.
 
     Raises
     ------
     InputError
-        Where the network has another β or slope, biases that the options leave out, or is none.
+        If the network has another β or slope or biases that the options exclude, or if it is not a network.
 
     Examples
     --------
@@ -62,23 +62,23 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
 
 @dataclass(frozen=True, eq=False)
 class LayerImage:
-    r"""The features A (N, n) of a layer through the singular value decomposition of A, and how its rank was decided.
+    r"""The features A (N, n) of a layer by their singular value decomposition, with the numerical rank.
 
-    With ε = 0, :math:`M = (A A^T)^+`. With ε > 0, :math:`M = (A A^T + \varepsilon I)^{-1}` (FL22 Fig. 1 draws forces
-    with it), which is the same of :math:`[A, \sqrt\varepsilon I]`, whose image is everything: ⟨Z, MZ⟩ is the minimum
-    over V of :math:`\|V\|^2 + \|AV - Z\|^2/\varepsilon`, finite for every Z.
+    With ε = 0, :math:`M = (A A^T)^+`. With ε > 0, :math:`M = (A A^T + \varepsilon I)^{-1}` (used for the forces in
+    FL22 Fig. 1): the first formula for :math:`[A, \sqrt\varepsilon I]`, whose image is everything. ⟨Z, MZ⟩ is the
+    minimum over V of :math:`\|V\|^2 + \|AV - Z\|^2/\varepsilon`, finite for every Z.
 
     Attributes
     ----------
     layer : int
         ℓ; 0 is the lifted input X̃.
     features : ndarray of shape (N, n)
-        The bias column included.
+        A, with its bias column.
     tikhonov : float
         ε ≥ 0.
     rank_tol : float, optional
-        Singular values up to this share of the largest count as zero. By default the widest gap decides, among those
-        below which everything is at most 1e-6 of the largest.
+        Singular values up to this fraction of the largest count as zero. By default the rank is cut at the widest gap
+        below which all singular values are at most 1e-6 times the largest.
 
     Examples
     --------
@@ -104,14 +104,14 @@ class LayerImage:
 
     @cached_property
     def rank(self) -> int:
-        """Rank of A as decided; N is "full row rank" of theory and paper."""
+        """Numerical rank of A; N means full row rank."""
         share, floor = self._share, of_given(self.features.shape)
         if self.tikhonov > 0 or not share.any():
             return int(share.any()) * len(share)
         if self.rank_tol is not None:
             return numerical_rank(share, self.rank_tol)
         shares = np.maximum(np.append(share, floor), floor)
-        candidates = np.flatnonzero(shares <= NEAR)  # the first that is dropped
+        candidates = np.flatnonzero(shares <= NEAR)  # first singular value that is dropped
         if len(candidates) == 0:
             return len(share)
         return int(candidates[(shares[candidates - 1] / shares[candidates]).argmax()])
@@ -123,24 +123,24 @@ class LayerImage:
 
     @property
     def dropped(self) -> float:
-        """Largest singular value counted as zero, relative to the largest; 0 where none was."""
+        """Largest singular value counted as zero, relative to the largest; 0 if there is none."""
         return float(self._share[self.rank :].max(initial=0.0))
 
     @property
     def is_full(self) -> bool:
-        """Whether the rank is N, so that the layer can carry any Z_{ℓ+1}."""
+        """Whether the rank is N, so that every Z_{ℓ+1} is admissible."""
         return self.rank == len(self.features)
 
     @property
     def is_clear(self) -> bool:
-        """Whether a pseudo-inverse can be trusted: no singular value near the decision, or ε is positive."""
+        """Whether the pseudo-inverse is reliable: no singular value is near the threshold, or ε > 0."""
         return self.tikhonov > 0 or (
             ROUGH * self.kept >= self.dropped and self.kept >= NEAR
         )  # fmt: skip
 
     @property
     def basis(self) -> np.ndarray:
-        """Orthonormal columns that span Im A, shape (N, rank)."""
+        """Orthonormal basis of Im A, as columns, shape (N, rank)."""
         return self._svd[0][:, : self.rank]
 
     def _scaled(self, Z: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ class LayerImage:
         return self.basis @ (self.basis.T @ Z)
 
     def defect(self, Z: np.ndarray) -> float:
-        """Return the share of ‖Z‖ that lies outside of Im A.
+        """Return the part of ‖Z‖ outside of Im A, relative to ‖Z‖.
 
         Parameters
         ----------

@@ -1,21 +1,21 @@
-r"""Is a pair (K, Kᵠ) in FL22's cone S = cone{(zzᵀ, σ(z)σ(z)ᵀ)} + (0, β²11ᵀ)? A certificate either way.
+r"""Decide with a certificate if a pair (K, Kᵠ) is in FL22's cone S = cone{(zzᵀ, σ(z)σ(z)ᵀ)} + (0, β²11ᵀ).
 
-The nearest point of the cone is found by fully corrective Frank–Wolfe: nonnegative least squares on the atoms so far,
-local descent on the atoms themselves, and the exact minimum of zᵀAz + σ(z)ᵀBσ(z) for the residual (A, B). Either the
+The nearest point of the cone is computed by fully corrective Frank–Wolfe: nonnegative least squares on the atoms so
+far, local descent on the atoms, and the exact minimum of zᵀAz + σ(z)ᵀBσ(z) for the residual (A, B). Either the
 residual vanishes, and the atoms are a decomposition; or the form is nonnegative for every z while ⟨A, K⟩ + ⟨B, Kᵠ −
-β²11ᵀ⟩ < 0, and (A, B) separates.
+β²11ᵀ⟩ < 0, and (A, B) separates the pair from the cone.
 
 **The exact minimum** of zᵀAz + σ(z)ᵀBσ(z) over unit z ∈ ℝᴺ. On the face of an orthant with support s and active
 entries a ⊂ s the form is wᵀQw with Q = A_ss + B_aa. A minimiser over the sphere lies in the relative interior of one
 face and is there a local minimum of Q on the unit sphere of the face's span, hence an eigenvector of the smallest
-eigenvalue λ with the face's signs. So the minimum is the smallest λ over the 3ᴺ − 1 faces that may hold their
-eigenvector. Ties, where eigenvectors mean nothing: if such a face holds a minimiser w*, the circle through w* in the
-plane of the two lowest eigenvectors has values ≤ λ + γ and leaves the pointed face on its way to −w*, so a face of
-lower dimension is as low up to the gap γ, and so on down (:func:`covopt.oracles.base.settle_doubts`).
+eigenvalue λ with the face's signs. So the minimum is the least λ over the 3ᴺ − 1 faces that may contain their
+eigenvector. For a small gap γ eigenvectors are unreliable, but if such a face contains a minimiser w*, the circle
+through w* in the plane of the two lowest eigenvectors has values ≤ λ + γ and leaves the pointed face towards −w*:
+a face of lower dimension has the same minimum up to γ, and so on (:func:`covopt.oracles.base.settle_doubts`).
 
-**Rounding.** With T = N(\|A\| + \|B\|), Frobenius, the computed λ is off by at most δ = δ₀ + γ(4(2N + 8)⌈√N⌉) T, δ₀
-what the decomposition leaves over (:func:`~covopt.exact.definite.spectrum_error_up`). A face is left out only where
-±v miss its signs by more than v's own error 2δ/γ, γ > 8δ.
+**Rounding.** With T = N(\|A\| + \|B\|), Frobenius, the error of λ is at most δ = δ₀ + γ(4(2N + 8)⌈√N⌉) T, where δ₀
+bounds the residual of the decomposition (:func:`~covopt.exact.definite.spectrum_error_up`). A face is excluded only
+if ±v violate its signs by more than the error 2δ/γ of v, γ > 8δ.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from covopt.oracles.base import settle_doubts
 from covopt.widths.sigma_rank import descend
 
 DEFAULT_BUDGET = 300_000
-ROUNDING = 64 * UNIT  # of an entry, relative to N
+ROUNDING = 64 * UNIT  # rounding error of an entry, divided by N
 
 
 @dataclass(frozen=True)
 class QuadraticMinimum:
-    """Answer of :func:`minimise`.
+    """Result of :func:`minimise`.
 
     Attributes
     ----------
     lower_bound : float
-        No unit z has a smaller value, rounding included.
+        Lower bound on the minimum over unit z, rounding errors included.
     points : ndarray of shape (m, N)
-        Local minima on their faces' spans that lie in their faces: unit, best first.
+        Unit minimisers over the spans of faces that lie in their faces, best first.
     values : ndarray of shape (m,)
     """
 
@@ -70,12 +70,12 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
     A, B : ndarray of shape (N, N)
         Symmetric.
     budget : int
-        Largest number of faces.
+        Maximal number of faces.
 
     Raises
     ------
     BudgetError
-        When there are more faces.
+        If there are more faces.
 
     Examples
     --------
@@ -106,11 +106,11 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
         gaps = spectrum[:, 1] - spectrum[:, 0] if dim > 1 else np.full(len(left), np.inf)
         heights = on * vectors[:, :, 0]
         worst, best = heights.min(axis=1), heights.max(axis=1)
-        outside = np.minimum(-worst, best)  # how far ±v miss the signs, the better of the two
+        outside = np.minimum(-worst, best)  # violation of the signs by v or −v, whichever is smaller
         near = turned + n * ROUNDING
         with np.errstate(divide="ignore", invalid="ignore"):
             turn = np.where(gaps > 8.0 * error, 2.0 * error / gaps, np.inf)
-        counts = (outside <= near) | (dim == 1)  # a ray holds itself
+        counts = (outside <= near) | (dim == 1)  # a ray contains its eigenvector
         settled = max(settled, float((error - spectrum[:, 0])[counts].max(initial=-np.inf)))
         doubtful = ~counts & (outside <= near + turn)
         tops, widths = (error - spectrum[:, 0])[doubtful], (gaps + 2.0 * error)[doubtful]
@@ -129,12 +129,12 @@ def minimise(A: np.ndarray, B: np.ndarray, *, budget: int = DEFAULT_BUDGET) -> Q
 
 
 SLIDES = 5  # iterations between two local descents on the atoms
-DESCENTS = 60  # evaluations of one
-NEAR = 0.98  # cosine of atoms that descend as one
+DESCENTS = 60  # evaluations of a local descent
+NEAR = 0.98  # cosine above which atoms are merged for descent
 
 
 class Place(StrEnum):
-    """Answer of :func:`cone_membership`."""
+    """Outcome of :func:`cone_membership`."""
 
     IN = "in"
     OUT = "out"
@@ -143,7 +143,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Membership(Brief):
-    """Where a pair lies, with what proves it.
+    """Whether a pair is in the cone, with a proof.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Membership(Brief):
     separator : (ndarray, ndarray) or None
         (A, B) with ⟨A, K⟩ + ⟨B, Kᵠ − β²11ᵀ⟩ = ``separation`` < 0, and zᵀAz + σ(z)ᵀBσ(z) ≥ 0 for all z.
     separation : float
-        With A and B of joint norm one and the pair scaled to norm one; 0 without separator.
+        The value for A and B of joint norm one and the pair scaled to norm one; 0 without separator.
     """
 
     status: Place
@@ -181,25 +181,25 @@ def cone_membership(
     K, K_sigma : array_like of shape (N, N)
         Symmetric.
     bias : float
-        β; β²11ᵀ is taken off Kᵠ first.
+        β; β²11ᵀ is first subtracted from Kᵠ.
     tol : float
-        Relative residual at which a decomposition counts.
+        Relative residual at which a decomposition is accepted.
     max_iter : int
     budget : int
-        Largest number of faces of the exact minimum; there are 3ᴺ.
+        Maximal number of faces for the exact minimum; there are 3ᴺ.
 
     Returns
     -------
     Membership
-        ``UNDECIDED`` when neither proof came out within ``max_iter``: the pair is within ``residual`` of the cone,
-        and no separation survives rounding.
+        ``UNDECIDED`` if neither proof was found within ``max_iter``: the pair is within ``residual`` of the cone, and
+        no separation exceeds the rounding error.
 
     Raises
     ------
     InputError
-        When the matrices are not symmetric N × N.
+        If the matrices are not symmetric N × N.
     BudgetError
-        When there are too many faces.
+        If there are too many faces.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def cone_membership(
     first, second, size = _read(K, K_sigma, bias)
     if size == 0.0:
         return Membership(Place.IN, np.zeros((0, len(first))), 0.0, None, 0.0)
-    # small dense problems: threads would only get in each other's way
+    # small dense problems, for which threads are slower
     with threadpool_limits(1, user_api="blas"):
         return _decide(first / size, second / size, size, tol, max_iter, budget)
 
@@ -232,7 +232,7 @@ def _read(K: Any, K_sigma: Any, bias: Any) -> tuple[np.ndarray, np.ndarray, floa
 def _decide(
     first: np.ndarray, second: np.ndarray, size: float, tol: float, max_iter: int, budget: int
 ) -> Membership:
-    """Project on the cone until a decomposition or a separating pair comes out; the pair has norm one."""
+    """Project on the cone until a decomposition or a separating pair is found; the pair has norm one."""
     n = len(first)
     target = np.concatenate([first.ravel(), second.ravel()])
     points = np.concatenate([np.eye(n), -np.eye(n)])
@@ -268,7 +268,7 @@ def check_membership(
     tol: float = 1e-8,
     budget: int = DEFAULT_BUDGET,
 ) -> bool:
-    """Check the proof of a :class:`Membership` from the matrices alone; an undecided one proves nothing.
+    """Check the proof of a :class:`Membership` from the matrices alone; UNDECIDED has no proof.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def check_membership(
         total = float(np.vdot(A, first) + np.vdot(B, second))
         size_of_terms = float(np.vdot(np.abs(A), np.abs(first)) + np.vdot(np.abs(B), np.abs(second)))
         error = allowance(2 * len(first) ** 2, size_of_terms)
-        # the form may fall below zero by rounding only: what that is worth, times the trace of K, is taken off
+        # the form may be negative by rounding only; that times the trace of K is subtracted
         lowest = minimise(0.5 * (A + A.T), 0.5 * (B + B.T), budget=budget).lower_bound
         mass = max(0.0, float(np.trace(first)))
         length = float(np.hypot(np.linalg.norm(A), np.linalg.norm(B)))
@@ -305,10 +305,10 @@ def check_membership(
 def _separate(
     A: np.ndarray, B: np.ndarray, lowest: float, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Shift A by what the form lacks, if ⟨A, K⟩ + ⟨B, C⟩ stays negative: then it separates.
+    """Shift A so that the form is nonnegative; return the pair if ⟨A, K⟩ + ⟨B, C⟩ is still negative, else None.
 
-    Both have norm about one: the entries of the shifted and scaled pair are off by a few u of themselves, and the sum
-    goes through at most 2n² + 24 roundings.
+    Both have norm about one: the entries of the shifted and scaled pair have a relative error of a few u, and the sum
+    at most 2n² + 24 roundings.
     """
     n = len(first)
     shift = max(0.0, -lowest) * (1.0 + 1e-9) + gamma(8 * (n + 8))
@@ -321,22 +321,22 @@ def _separate(
 
 
 def _atoms(z: np.ndarray) -> np.ndarray:
-    """Flattened pairs (zzᵀ, σ(z)σ(z)ᵀ), one per row."""
+    """Return the pairs (zzᵀ, σ(z)σ(z)ᵀ), flattened, one per row."""
     pairs = [x[:, :, None] * x[:, None, :] for x in (z, np.maximum(z, 0.0))]
     return np.concatenate([pair.reshape(len(z), z.shape[1] ** 2) for pair in pairs], axis=1)
 
 
 def _project(points: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the points that have mass, the nonnegative masses of least squares, and what they miss."""
+    """Return the points of positive mass, their masses by nonnegative least squares, and the residual."""
     atoms, count = _atoms(points), len(points)
-    # a little of the identity makes the columns independent
+    # a small multiple of the identity makes the columns independent
     matrix = np.concatenate([atoms.T, FOUND * np.eye(count)])
     masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
     return points[masses > 0], masses[masses > 0], masses @ atoms - target
 
 
 def _slide(points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Descend from clusters of the atoms, the heaviest first; return unit points."""
+    """Run local descent from clusters of the atoms, the heaviest first; return unit points."""
     n, order = points.shape[1], np.argsort(-masses)
     K, P = target.reshape(2, n, n)
     start = []

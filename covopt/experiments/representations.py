@@ -1,4 +1,4 @@
-r"""The first reformulation of the regularised loss: over representations instead of weights (FL22 §3.1, Prop 1).
+r"""FL22's first reformulation: the loss as a function of the representations instead of the weights (§3.1, Prop 1).
 
 With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a network is Z_ℓ = A_{ℓ−1} W_ℓᵀ and
 
@@ -6,7 +6,7 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
     \mathcal L^r(Z_1, \dots, Z_L) = C(Z_L) + \lambda \sum_{\ell=1}^L \|A_{\ell-1}^+ Z_\ell\|_F^2,
     \qquad \operatorname{Im} Z_\ell \subset \operatorname{Im} A_{\ell-1}.
 
-Φ maps weights to representations, Ψ representations to the cheapest weights with them,
+Φ maps weights to representations, Ψ representations to the weights of least norm that have them,
 :math:`W_\ell^T = A_{\ell-1}^+ Z_\ell`.
 """
 
@@ -38,29 +38,29 @@ class RepresentationProblem:
     ----------
     X : array_like of shape (N, d)
     Y : array_like of shape (N,) or (N, k), optional
-        Targets; without them there is no C, and only norms, maps and forces are at hand.
+        Targets. Without them there is no C, and only norms, maps and forces are available.
     lam : float, optional
-        λ > 0. None is interpolation: C is 0 at Z_L = Y and infinite elsewhere, λ is 1.
+        λ > 0. None means interpolation: C is 0 at Z_L = Y and infinite elsewhere, λ is 1.
     loss : str or Loss
         A loss of :mod:`covopt.losses`; C is its mean over the samples.
     bias : float
-        β; with β > 0 every A_ℓ has a column β1 and every W_ℓ one column more, the last.
+        β; with β > 0 every A_ℓ has a last column β1, and every W_ℓ one more column.
     output_bias : {"penalized", "none"}
-        Whether A_{L−1} has that column too, as in FL22, or not.
+        Whether A_{L−1} has that column, too, as in FL22.
     slope : float
         a of σ_a(t) = max(t, 0) + a·min(t, 0): 0 is the ReLU, 1 a linear network.
     tikhonov : float
-        ε ≥ 0. Positive, it replaces :math:`(A A^T)^+` by :math:`(A A^T + \varepsilon I)^{-1}` everywhere: 𝓛ʳ is then
-        finite and differentiable without the constraint, below the true one on it, and Ψ is a ridge regression.
+        ε ≥ 0. If positive, :math:`(A A^T + \varepsilon I)^{-1}` replaces :math:`(A A^T)^+` everywhere: 𝓛ʳ is then
+        finite and differentiable without the constraint, at most the true one on it, and Ψ is a ridge regression.
     rank_tol : float, optional
-        Singular values of A_ℓ up to this share of the largest count as zero; by default the widest gap decides (see
-        :class:`LayerImage`).
+        Singular values of A_ℓ up to this fraction of the largest count as zero; by default the rank is cut at the
+        widest gap (see :class:`LayerImage`).
     sample_weight : array_like of shape (N,), optional
 
     Raises
     ------
     InputError
-        For data, targets or options that cannot be used.
+        For invalid data, targets or options.
 
     Examples
     --------
@@ -120,11 +120,11 @@ class RepresentationProblem:
     # ------------------------------------------------------------------ features
     @property
     def interpolates(self) -> bool:
-        """Whether the problem is the minimal norm of a network through the targets."""
+        """Whether the problem is to interpolate the targets with least norm."""
         return isinstance(self.loss, Interpolation)
 
     def activate(self, Z: np.ndarray) -> np.ndarray:
-        """σ_a(Z).
+        """Return σ_a(Z).
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class RepresentationProblem:
         return np.maximum(Z, 0.0) + self.slope * np.minimum(Z, 0.0)
 
     def derivative(self, Z: np.ndarray) -> np.ndarray:
-        """σ_a′(Z); at a kink (an entry 0) the slope from below.
+        """Return σ_a′(Z); at a kink (an entry 0) the left derivative a.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class RepresentationProblem:
         Raises
         ------
         InputError
-            Where there are none, rows are missing, entries are not finite, or Z_L has another width than Y.
+            If there are none, rows are missing, entries are not finite, or Z_L and Y have different widths.
         """
         try:
             found = [np.asarray(z, dtype=float) for z in Z]
@@ -202,7 +202,7 @@ class RepresentationProblem:
         return found
 
     def admissible(self, Z: Any) -> tuple[list[np.ndarray], list[LayerImage]]:
-        """Return representations that some network has, and the images of A₀ … A_{L−1}; with ε > 0 all are welcome.
+        """Return representations and the images of A₀ … A_{L−1}; for ε = 0 check that some network has them.
 
         Parameters
         ----------
@@ -211,12 +211,12 @@ class RepresentationProblem:
         Warns
         -----
         PrecisionWarning
-            On behalf of the caller's caller: of the first layer whose rank is not clear.
+            For the first layer whose numerical rank is not clear, at the caller's caller.
 
         Raises
         ------
         InputError
-            With the first layer that is outside.
+            For the first layer that is outside of the image.
         """
         found = self.check(Z)
         images = self.images(found)
@@ -239,7 +239,7 @@ class RepresentationProblem:
 
     # ------------------------------------------------------------------ the maps
     def to_representations(self, network: Any) -> list[np.ndarray]:
-        """Φ: weights ↦ the representations Z_1 … Z_L of the data.
+        """Return Φ(W), the representations Z_1 … Z_L of the data.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class RepresentationProblem:
         Raises
         ------
         InputError
-            Where the network does not fit the data or the options.
+            If the network does not match the data or the options.
         """
         matrices = as_matrices(network, self.bias, self.output_bias, self.slope)
         found: list[np.ndarray] = []
@@ -265,7 +265,7 @@ class RepresentationProblem:
         return self.check(found)
 
     def to_weights(self, Z: Any) -> list[np.ndarray]:
-        """Ψ: representations ↦ the weights of least norm that have them, matrices as in Φ.
+        """Return Ψ(Z), the weights of least norm with these representations, as matrices as in Φ.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class RepresentationProblem:
         Warns
         -----
         PrecisionWarning
-            Where a rank is not clear, so that the pseudo-inverse may be far off.
+            If a numerical rank is not clear, so that the pseudo-inverse may be inaccurate.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class RepresentationProblem:
         return [image.weights(z).T for image, z in zip(images, found, strict=True)]
 
     def to_network(self, Z: Any) -> DeepReLUNetwork:
-        """Ψ as a network object, which predicts at other points too.
+        """Return Ψ(Z) as a network, which also predicts at other points.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class RepresentationProblem:
     def project(self, Z: Any) -> list[np.ndarray]:
         r"""Project Z_ℓ on :math:`\operatorname{Im} A_{\ell-1}` in the order ℓ = 1 … L (FL22 §3.3).
 
-        In interpolation Z_L is set to Y, which :meth:`objective` then finds admissible or not.
+        For interpolation Z_L is set to Y; :meth:`objective` then checks whether it is admissible.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class RepresentationProblem:
         return found
 
     def defects(self, Z: Any) -> tuple[float, ...]:
-        """Return for each ℓ the share of ‖Z_ℓ‖ outside of Im A_{ℓ−1}; zero (rounding) where Z is admissible.
+        """Return for each ℓ the relative part of ‖Z_ℓ‖ outside of Im A_{ℓ−1}; zero up to rounding if admissible.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class RepresentationProblem:
         )
 
     def objective(self, Z: Any) -> float:
-        """𝓛ʳ(Z); infinite where no network has these representations (and ε = 0).
+        """Return 𝓛ʳ(Z); infinite if no network has these representations (and ε = 0).
 
         Parameters
         ----------
@@ -358,7 +358,7 @@ class RepresentationProblem:
         return self.fit_cost(found[-1]) + self.lam * sum(self.costs(found))
 
     def weight_objective(self, network: Any) -> float:
-        """𝓛_λ(W) = C(Z_L) + λ‖W‖² of a network, never below 𝓛ʳ at its representations.
+        """Return 𝓛_λ(W) = C(Z_L) + λ‖W‖² of a network, an upper bound on 𝓛ʳ at its representations.
 
         Parameters
         ----------
@@ -370,7 +370,7 @@ class RepresentationProblem:
         return self.fit_cost(outputs) + self.lam * float(sum(np.square(w).sum() for w in matrices))
 
     def fit_cost(self, outputs: np.ndarray) -> float:
-        """C(Z_L): the loss; in interpolation 0, or infinite away from the targets.
+        """Return the loss C(Z_L); for interpolation 0 at the targets, else infinite.
 
         Parameters
         ----------
@@ -379,7 +379,7 @@ class RepresentationProblem:
         return 0.0 if self.loss is None else self.loss.value(outputs)
 
     def fit_gradient(self, outputs: np.ndarray) -> np.ndarray:
-        """∇C(Z_L); zero without a loss and in interpolation.
+        """Return ∇C(Z_L); zero without a loss and for interpolation.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TightInstance(Brief):
-    """A data set with its exact representation cost and the fewest neurons that reach it.
+    """A data set with its exact representation cost and the least number of neurons that attains it.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class TightInstance(Brief):
     cost : float
         R₂(X, Y) = 2 Tr EᵀE = 4 × edges, without biases; exact.
     network : ReLUNetwork
-        Of that squared norm, one neuron per edge.
+        Optimal network, with one neuron per edge.
     certificate : CPRankCertificate
-        The optimal networks have covariance EᵀE, so they have as many neurons as the rows of a nonnegative factor: at
-        least ``certificate.lower``.
+        The optimal networks have covariance EᵀE, so their activations are a nonnegative factor of it, and they have
+        at least ``certificate.lower`` neurons.
     small_network : ReLUNetwork
-        One neuron per sample (Remark 23): not optimal, and close.
+        Network with one neuron per sample (Remark 23), nearly optimal.
     graph : networkx.Graph
     """
 
@@ -50,11 +50,11 @@ class TightInstance(Brief):
 
     @property
     def n_neurons(self) -> int | None:
-        """The fewest neurons of a minimal-norm network, where the certificate is exact."""
+        """Least number of neurons of a minimal-norm network; None if the certificate is not exact."""
         return self.certificate.lower if self.certificate.is_exact else None
 
     def summary(self) -> str:
-        """Return a few lines for people."""
+        """Return a readable summary."""
         found = self.certificate
         fewest = f"{found.lower}" if found.is_exact else f"between {found.lower} and {found.upper}"
         edges = counted(self.graph.number_of_edges(), "edge")
@@ -70,22 +70,22 @@ class TightInstance(Brief):
 
 
 def tight_instance(graph: nx.Graph, *, time_limit_s: float | None = 300.0) -> TightInstance:
-    r"""Build X = I and Y = EᵀE: the minimal norm is 4 × edges, and takes CP-rank(EᵀE) neurons.
+    r"""Build X = I and Y = EᵀE, for which the minimal norm is 4 × edges and requires CP-rank(EᵀE) neurons.
 
     .. math::
 
         R_2(I, Y) = 2 \operatorname{Tr} (Y Y^\top)^{1/2}, \qquad K_1 = K_1^\sigma = (Y Y^\top)^{1/2} = E^\top E
 
-    at every minimiser (FL22 Prop 14, β = 0), so that a minimiser with n neurons is a nonnegative factor with n rows,
-    and Prop 13 gives one per edge for a triangle-free graph. Remark 23: W₁ = √δ I, W₂ = EᵀE/√δ with δ the mean degree
-    has N neurons and, for K_{N/2,N/2}, the squared norm N² + N against N².
+    at every minimiser (FL22 Prop 14, β = 0), so a minimiser with n neurons gives a nonnegative factor with n rows. By
+    Prop 13 a triangle-free graph needs one row per edge. Remark 23: W₁ = √δ I, W₂ = EᵀE/√δ with the mean degree δ has
+    N neurons and, for K_{N/2,N/2}, squared norm N² + N instead of N².
 
     Parameters
     ----------
     graph : networkx.Graph
-        With at least one edge. With triangles the instance is as good, and the certificate uses other bounds.
+        A graph with at least one edge. Triangles are allowed; the certificate then uses other bounds.
     time_limit_s : float, optional
-        For the certificate.
+        Time limit for the certificate.
 
     Returns
     -------

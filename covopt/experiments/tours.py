@@ -1,14 +1,13 @@
-r"""Shortest paths through the targets: what a network that squeezes the data through one dimension must pay.
+r"""Shortest paths through the targets: a lower bound for networks that map the data through one dimension.
 
-f = h ∘ g with g: ℝᵈ → ℝ, f(x_i) = y_i. Sorted by g, the segment from the first x to the last is mapped to a curve
-through all the y's in that order, so somewhere on it
+Let f = h ∘ g with g: ℝᵈ → ℝ and f(x_i) = y_i. With the points sorted by g, f maps the segment from the first x to the
+last to a curve through all y's in that order, so somewhere on it
 
 .. math::
     \|Jf\| \ge \min_\pi \frac{\sum_i \|y_{\pi(i+1)} - y_{\pi(i)}\|}{\|x_{\pi(N)} - x_{\pi(1)}\|},
 
-and the network's squared norm is at least L times the 2/L-th power of that (RK23 Proposition 10, which has the
-shortest
-path over the diameter: smaller). It bounds interpolants of bottleneck rank one, NOT the representation cost of
+and the network's squared norm is at least L times the 2/L-th power of that. (RK23 Proposition 10 has the smaller
+bound shortest path / diameter.) This bounds interpolants of bottleneck rank one, NOT the representation cost of
 the data.
 """
 
@@ -29,7 +28,7 @@ from covopt.depth.linear import check_depth
 from covopt.errors import InputError
 from covopt.exact.rounding import below, gamma, root_down
 
-EXACT_TO = 8  # points: all orders
+EXACT_TO = 8  # points up to which all orders are enumerated
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,16 @@ class Tour:
     Attributes
     ----------
     order : ndarray of shape (N,)
-        A path through the rows.
+        A short path through the rows.
     length : float
         Its length Σ‖y_{π(i+1)} − y_{π(i)}‖.
     lower : float
-        No path is shorter.
+        Lower bound on the length of every path.
     slope : float
-        No path has a smaller length over the distance of its end points in the inputs: a lower bound on ‖Jf(x)‖
-        at some x, for every f of bottleneck rank one through the data.
+        Lower bound, over all paths, on the length divided by the distance of the end points in the inputs. Every
+        interpolant f of bottleneck rank one has ‖Jf(x)‖ ≥ slope at some x.
     exact : bool
-        Whether ``length`` and ``slope`` are attained; ``lower`` and ``slope`` are rounded down.
+        Whether ``length`` and ``slope`` are optimal; ``lower`` and ``slope`` are rounded down.
     """
 
     order: np.ndarray
@@ -58,7 +57,7 @@ class Tour:
     exact: bool
 
     def cost(self, depth: int) -> float:
-        """Return L·slope^{2/L}: no network of depth L that computes such an f has a smaller squared norm.
+        """Return L·slope^{2/L}, a lower bound on the squared norm of networks of depth L that compute such an f.
 
         Parameters
         ----------
@@ -69,18 +68,18 @@ class Tour:
 
 
 def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
-    """Return the shortest Hamiltonian path through the targets and what it says about rank-one interpolants.
+    """Return the shortest Hamiltonian path through the targets and its bound for rank-one interpolants.
 
-    Up to 8 points all orders are compared. Beyond, the path is by insertion and threshold
-    accepting (networkx), its lower bound by 1-trees with ascent of the node weights (Held and Karp 1970), and
-    the slope divides that bound by the diameter of the inputs.
+    Up to 8 points all orders are enumerated. Beyond, the path is found by insertion and threshold
+    accepting (networkx), the lower bound by 1-trees with ascent on the node weights (Held and Karp 1970), and
+    the slope is that bound divided by the diameter of the inputs.
 
     Parameters
     ----------
     X : array_like of shape (N, d)
     Y : array_like of shape (N,) or (N, k)
     random_state : int, optional
-        Of the search for a short path.
+        Seed of the search for a short path.
 
     Returns
     -------
@@ -89,7 +88,7 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     Raises
     ------
     InputError
-        For tables that are not valid, and for fewer than two points.
+        For invalid tables, and for fewer than two points.
 
     Examples
     --------
@@ -105,7 +104,7 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     seed = check_random_state(random_state)
     if data.n_samples < 2:
         raise InputError("a path needs at least two points; X has one row.")
-    # in units of powers of two, in which squares neither over- nor underflow
+    # scaled by powers of two, so that squares neither overflow nor underflow
     turns = [-int(np.frexp(np.abs(table).max(initial=0.0))[1]) - 1 for table in (data.X, data.Y)]
     near, far = (np.ldexp(table, turn) for table, turn in zip((data.X, data.Y), turns, strict=True))
     steps = np.linalg.norm(far[:, None] - far[None], axis=2)
@@ -116,7 +115,7 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
         order, length = _short_path(steps, seed)
         lower = min(length, path_length_down(steps, length))
         found = Tour(order, length, lower, lower / float(spans.max()), False)
-    # each length errs by a few units for every column, their sum for every row
+    # rounding errors: a few units per column in each length, one per row in their sum
     room = Fraction(1.0 - gamma(2 * (data.n_samples + data.n_features + data.n_outputs) + 16))
     return replace(
         found, length=_turned(Fraction(found.length), -turns[1]),
@@ -126,7 +125,7 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
 
 
 def _turned(value: Fraction, power: int) -> float:
-    """Return a number times a power of two, from below."""
+    """Return a number times a power of two, rounded down."""
     return below(value * Fraction(2) ** power)
 
 
@@ -140,7 +139,7 @@ def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:
 
 
 def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]:
-    """Find a tour through all rows and a node at distance zero from all of them, and cut it open there."""
+    """Find a tour through all rows and a node at distance zero from all of them, and cut it at that node."""
     nx = required("networkx", "a path through more than 8 points", "graphs")
     n = len(steps)
     weights = np.pad(steps, (0, 1)).tolist()
@@ -152,17 +151,17 @@ def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]
 
 
 def path_length_down(steps: np.ndarray, length: float, *, n_rounds: int = 200) -> float:
-    """Bound the length of every Hamiltonian path from below: 1-trees, and weights on the rows that rise and fall.
+    """Return a lower bound on the length of every Hamiltonian path, by 1-trees with subgradient ascent on weights.
 
-    With a node at distance zero from all others a path is a tour, a tour is a 1-tree in which every node has degree
-    two; so for any node weights π the least 1-tree for ‖y_i − y_j‖ + π_i + π_j, minus 2Σπ, is a lower bound.
+    With an extra node at distance zero from all others paths are tours, and a tour is a 1-tree with all degrees two.
+    So for any node weights π the least 1-tree for ‖y_i − y_j‖ + π_i + π_j, minus 2Σπ, is a lower bound.
 
     Parameters
     ----------
     steps : ndarray of shape (N, N)
         Distances.
     length : float
-        Of some path, for the step sizes.
+        Length of some path, for the step sizes.
     n_rounds : int
 
     Returns
@@ -180,11 +179,11 @@ def path_length_down(steps: np.ndarray, length: float, *, n_rounds: int = 200) -
     best, step = 0.0, 1.0
     for _ in range(n_rounds):
         lengths = steps + weights[:, None] + weights[None, :]
-        # scipy's trees take zero for no edge: all edges are raised alike, which no tree minds
+        # scipy takes zero for a missing edge; adding a constant to all edges does not change the tree
         tree = minimum_spanning_tree(np.triu(lengths + (1.0 - lengths.min()), 1)).tocoo()
         degrees = np.bincount(tree.row, minlength=n) + np.bincount(tree.col, minlength=n)
         total = float(lengths[tree.row, tree.col].sum())
-        # the extra node's two edges cost the weights of their ends (its own weight is zero)
+        # the two edges of the extra node (weight zero) cost the weights of their other ends
         ends = np.argsort(weights, kind="stable")[:2]
         degrees[ends] += 1
         value = total + float(weights[ends].sum()) - 2.0 * float(weights.sum())
