@@ -194,7 +194,7 @@ def _bases(C: np.ndarray, zeros: np.ndarray) -> list[np.ndarray]:
 
 
 def _pairs(A: Matrix, rows: list[int], bases: list[np.ndarray]) -> list[tuple[int, int]]:
-    """Return independent entries of XᵀX for X with these zeros; none if A_II is not attainable or r < n is sparse."""
+    """Return entries of XᵀX that determine all others, given the zeros of X; empty if A_II may not be attainable."""
     r = len(rows)
     every = [(a, b) for a in range(r) for b in range(a, r)]
     if any(len(basis) == r for basis in bases):

@@ -1,4 +1,4 @@
-r"""The tree bound: giving every neuron its own copy of the layers below turns the problem into a convex one.
+r"""The tree bound: a relaxation in which every neuron has its own copy of the layers below.
 
 With a(w) = σ(X̃w), let B_1(c) = {√c r g + βs1 : r² + s² ≤ 1, g ∈ conv ±a(w), ‖w‖ ≤ 1} and B_{ℓ+1}(c) likewise with
 conv ±σ(B_ℓ(c)). By induction, the pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) for c_ℓ = ‖W_ℓ‖².

@@ -1,4 +1,4 @@
-r"""The cost of two rows: exact without biases, and with biases if the targets are equal.
+r"""The cost of two rows: exact without biases; with biases for equal targets.
 
 **Without biases.** The covariances M_ℓ of the hidden activations are entrywise nonnegative, so M_ℓ⁻¹ has no positive
 off-diagonal entry, zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z), and the layers from the second on may be taken linear:
