@@ -311,7 +311,7 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def in_pieces(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, width: int) -> np.ndarray:
-    """Return a function of rows, applied to as many rows at a time as the cache holds.
+    """Apply a function to rows, to as many at a time as the cache holds.
 
     Parameters
     ----------

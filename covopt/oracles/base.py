@@ -26,7 +26,7 @@ from covopt.exact.rounding import EPS
 from covopt.limits import PIECE
 
 ROUNDING = 64 * EPS  # error of sums over rows, relative to their terms
-MOST_DIMENSIONS = 8  # up to which boxes that are cut along axes alone end
+MOST_DIMENSIONS = 8  # the most in which boxes that are cut only along axes finish
 MOST_KEPT = 64  # most points, neurons or bounds that a search keeps; it drops the oldest or the smallest
 OBJECT_BYTES = 1024.0  # per open node of a search, in addition to its arrays
 WORK = 1.6e10  # operations per unit of effort: some seconds

@@ -247,7 +247,7 @@ class LabelNoiseOracle:
         return self.potential.weigh(self.rows, neurons, self.sample_weight, self.row_lengths)
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
-        """Scale neurons to ω(w) = 1, leaving out those that activate no row."""
+        """Scale neurons to ω(w) = 1, leaving out those that no row activates."""
         weights = self.weigh(neurons)
         size = np.linalg.norm(self.rows, axis=1).max() * (
             self.row_lengths.max() if self.potential.exact else 1.0

@@ -105,7 +105,7 @@ class Answer:
 
 
 class MetricFaces:
-    """The faces of one dimension whose active rows are independent on them.
+    """The faces of one dimension on which the active rows have full rank.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import gauge_bound, importance
 
-POWERS, MET = 30, 3  # power steps before a climb; digits to which starts agree that have then met
+POWERS, MET = 30, 3  # power steps before a climb; digits to which starts then count as equal
 STARTS = 128  # where a bound needs only the best of them
 FIRST_SHARE = 8  # one start in this many goes first, where a few maxima are enough
 
@@ -57,8 +57,8 @@ def climb(
 def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Move starts towards local maxima of ‖Λᵀσ(Zw)‖, all at once, and keep one of those that meet.
 
-    Each step w ← ∇‖Λᵀσ(Zw)‖, scaled to length one, never decreases the value where Λ ≥ 0. All steps together cost two
-    matrix products each; a climb costs some hundred times as much.
+    Each step w ← ∇‖Λᵀσ(Zw)‖, scaled to length one, never decreases the value where Λ ≥ 0. A step of all starts costs
+    two matrix products; a climb costs some hundred times as much.
 
     Parameters
     ----------

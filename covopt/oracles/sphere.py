@@ -11,8 +11,8 @@ arc (Θ(1) per crossing) and visits
   rule out nearly all cells before the full sign test.
 
 Most arcs and cells are ruled out for all arcs of a circle at once (:mod:`covopt.oracles.sphere_walk`). This takes .26
-processor seconds, a walk for any dimension with boxes .95 (250 noisy points); .38 against 2.5 (smooth), 1.2 against
-2.8 (500).
+processor seconds where a walk for any dimension and boxes take .95 (250 noisy points); .38 against 2.5 (smooth), 1.2
+against 2.8 (500).
 
 The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ − S, w⟩ with S = Σ_{j≠i} μ_j z_j.
 
@@ -39,7 +39,7 @@ paid = 64u max_i S·(|e₁| + |e₂|) + 4u Σ|μ_i|‖z_i‖κ_i + 16u‖S‖ wi
   have the right sign up to 128u Lip; an arc shorter than the blur, 64u(1 + q) ≤ η/4, is no better than its ends.
 - *Maxima near concave circles.* Let F have the maximum h of |F| at w*, in a closed cell of gradient e = h w*. On the
   way to a concave circle at a distance of at most η only convex ones are crossed, so F ≥ ⟨e, w⟩ where it is reached:
-  a value of h cos η, less what concave rows may have at a point of the plane that stands for their circle.
+  a value of h cos η, less what concave rows contribute at a point of the plane that represents their circle.
 - *Others.* Else F is convex on the cap of radius η about w*, so D = F − ⟨e, ·⟩ ≥ 0 is at most h(1 − cos η) on it and
   its gradients in the cap of half the radius are at most hη(1 + 2η). If no circle is as near as η/4, let C be the
   cell of w*: its circumference is at least 2π sin(η/4). Else such a circle cuts a chord of length at least .86η from

@@ -44,7 +44,7 @@ from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.remembered import recall
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
-WHOLE_CHECK_S = 15.0  # seconds that an effort of one takes at most, about
+WHOLE_CHECK_S = 15.0  # about the most seconds that an effort of one takes
 SHOWN = 20  # factor on the number of boxes, of either kind, where a solve has already proved the goal
 ATTAINED = 5e-8  # a bound within this distance of a value counts as the maximum
 CLOSE = HALF * ATTAINED  # relative gap that a search may leave
@@ -175,7 +175,7 @@ def bound_far(
 ) -> GaugeBound:
     """Bound h of rows far from the origin by that of shifted rows near it, and by the sum of all rows.
 
-    The second doubles ``low`` of the multipliers enter the sum exactly, and by their sizes the shifted rows.
+    The second doubles ``low`` of the multipliers enter the sum exactly, and the bound of shifted rows by their sizes.
     """
     closer = bound_gauge(far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch)
     sizes = lengths_up(low)

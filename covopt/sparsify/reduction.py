@@ -230,7 +230,7 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray) -> np.ndarr
 def _products(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
     """Return the products a_j b_jᵀ as columns, or ``count`` random functionals (g·a_j)(h·b_j) of them.
 
-    ``count`` of at least the number of columns makes them injective on the span, almost surely.
+    With at least as many functionals as columns the map is injective on the span, almost surely.
     """
     if len(a) * len(b) <= count:
         return (a[:, None] * b[None]).reshape(-1, a.shape[1])

@@ -30,7 +30,7 @@ LARGEST = 2.0**48  # largest entry of a direction: sums of two, and powers of tw
 
 @dataclass(frozen=True)
 class _Cone:
-    directions: np.ndarray  # (k, k), one a row
+    directions: np.ndarray  # (k, k), one per row
     heights: np.ndarray  # (k,)
     bound: float
     edge: tuple[int, int]

@@ -96,7 +96,7 @@ def bound_all(
     narrows: bool = False,
     n_threads: int = 1,
 ) -> None:
-    """Bound boxes, starting from their multipliers; set ``bound`` (never higher), multipliers and cut of each box.
+    """Bound boxes, starting from their multipliers; lower ``bound``, update multipliers and cut of each box.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class Scalar:
         return min(max(reduced - self.residual, SLIP * self.norms()), 2.0 * self.norms())
 
     def rounding(self, H: float) -> float:
-        """Return the distance to the maximum that rounding allows a search, at the best point if there is one."""
+        """Return how close to the maximum rounding lets a search end, at the best point if there is one."""
         u = np.ones(len(self.sizes)) if self.point is None else self.point / np.abs(self.point).max()
         return 2.0 * float(margin(TYPICAL, self.sizes, u, np.zeros(len(u)), H))
 
@@ -187,7 +187,7 @@ class Scalar:
         return (max(sums) + float(np.linalg.norm(self.linear))) * (1.0 + (len(lengths) + 16) * EPS)
 
     def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
-        """Climb on |G| from the heaviest rows, random directions, such in scaled coordinates, and neurons."""
+        """Climb on |G| from the heaviest rows, from random directions, plain and scaled, and from neurons."""
         r, random = self.y.shape[1], np.random.default_rng(random_state)
         heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 8]]
         normal = random.standard_normal((STARTS // 8, r))

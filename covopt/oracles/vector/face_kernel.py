@@ -34,7 +34,7 @@ def _diagonalise(form, vectors):
         for p in range(d - 1):
             for q in range(p + 1, d):
                 b = form[p, q]
-                # relative to both diagonal entries, so that small eigenvalues do not stop early either
+                # relative to both diagonal entries, so that small eigenvalues are resolved, too
                 if b * b <= 1e-33 * abs(form[p, p] * form[q, q]) or b == 0.0:
                     continue
                 rotated = True
