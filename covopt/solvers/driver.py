@@ -250,7 +250,7 @@ class Driver(GenerationLoop):
         columns, cones = master.columns, master.cones
         master.slide()
         level, before = master.level, len(columns)
-        fresh = columns.append(self.normalise(self._fresh(pricing, self.dual_gap)))
+        fresh = columns.append(self.normalise(self._fresh(pricing)))
         if fresh:
             floor = schedule.floor * (pricing.upper_bound - 1.0)
             sizes = cones.sizes
@@ -264,7 +264,7 @@ class Driver(GenerationLoop):
         cones.lift(level)
         return fresh
 
-    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+    def _fresh(self, pricing: Pricing) -> np.ndarray:
         """Neurons to add, best first."""
         return pricing.neurons[: self.master.dual.size]
 

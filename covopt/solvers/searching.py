@@ -24,7 +24,6 @@ from covopt.solvers.loop import Point
 from covopt.status import Status
 
 LOOK_EVERY = 4  # rounds
-MOST_COLUMNS = 4  # for each row, that one round adds
 
 
 class Believing(Generation):
@@ -78,10 +77,10 @@ class Believing(Generation):
         if self.proved[1] > self.point.lower_bound:
             self._return_to_proof()
 
-    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+    def _fresh(self, pricing: Pricing) -> np.ndarray:
         """Also correct the belief: in the dual point that is kept a neuron found now may exceed one."""
         self.correct(pricing.neurons)
-        return pricing.neurons[: MOST_COLUMNS * self.master.dual.size]
+        return pricing.neurons
 
     def is_closed(self) -> bool:
         """See the base class; belief alone never ends the rounds, a proof that failed does."""
