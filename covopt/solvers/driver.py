@@ -259,7 +259,7 @@ class Driver(GenerationLoop):
                 # one close to its bound would bring a weight that has to be worked off
                 floor = max(floor, level * float(sizes.sum()) / squares)
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
-        if drops:
+        if drops and self.dual_gap < HALF:  # before, they are what the dual is steered by
             self._drop(level, fresh)
         cones.lift(level)
         return fresh

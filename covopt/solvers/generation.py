@@ -9,6 +9,7 @@ faces, weights and moves within faces corrected to interpolate.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -271,6 +272,9 @@ class Generation(Driver):
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
         """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
         cones, columns = self.master.cones, self.master.columns
+        # a whole step takes light columns beyond zero, where they cost twice what they win: the iterate's do not
+        turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
+        candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = COLUMNS_PER_ROW * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
