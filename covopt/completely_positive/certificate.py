@@ -251,7 +251,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     Raises
     ------
     SolutionFileError
-        Where the file cannot be read as a certificate.
+        If the file cannot be read as a certificate.
 
     Examples
     --------

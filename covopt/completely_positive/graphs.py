@@ -212,7 +212,7 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
     Raises
     ------
     InputError
-        Where n is not between 1 and 7.
+        If n is not between 1 and 7.
 
     Examples
     --------

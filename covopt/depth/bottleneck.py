@@ -80,7 +80,7 @@ def bottleneck_structure(network: Any, X: Any, k: int | None = None) -> Bottlene
     Raises
     ------
     InputError
-        Where X does not fit, or the Jacobian has no k nonzero singular values at any of the points.
+        If X does not match, or the Jacobian has fewer than k nonzero singular values at all points.
 
     Examples
     --------

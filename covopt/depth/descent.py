@@ -31,7 +31,7 @@ def objective(layout: Layout, theta: np.ndarray, X: np.ndarray, loss: Loss, lam:
     theta : ndarray of shape (layout.size,)
     X : ndarray of shape (N, d)
     loss : Loss
-        With its targets.
+        Bound to its targets.
     lam : float
     """
     outputs = layout.forward(theta, X)[1][-1]

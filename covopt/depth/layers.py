@@ -300,7 +300,7 @@ def jacobian(network: Any, X: Any) -> np.ndarray:
     Raises
     ------
     InputError
-        Where X does not fit the network.
+        If X does not match the network.
 
     Examples
     --------
@@ -367,7 +367,7 @@ def from_content(
     Raises
     ------
     ValueError, CovoptError
-        Where the layers do not fit together.
+        If the shapes of the layers do not match.
     """
     weights = []
     width = n_inputs

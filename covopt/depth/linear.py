@@ -104,7 +104,7 @@ def schatten(A: Any, p: float) -> float:
     Raises
     ------
     InputError
-        Where A is no finite matrix or p is not positive.
+        If A is not a finite matrix or p is not positive.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def linear_cost(A: Any, depth: int) -> float:
     Raises
     ------
     InputError
-        Where A is no finite matrix or the depth is below one.
+        If A is not a finite matrix or the depth is below one.
 
     Examples
     --------

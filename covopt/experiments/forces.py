@@ -88,7 +88,7 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
     Warns
     -----
     PrecisionWarning
-        Where a rank is not clear.
+        If a numerical rank is not clear.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
     Warns
     -----
     PrecisionWarning
-        Where a rank is not clear.
+        If a numerical rank is not clear.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
     Warns
     -----
     PrecisionWarning
-        Where a rank is not clear.
+        If a numerical rank is not clear.
 
     Raises
     ------

@@ -294,7 +294,7 @@ class RepresentationProblem:
         Warns
         -----
         PrecisionWarning
-            Where a rank is not clear.
+            If a numerical rank is not clear.
 
         Raises
         ------
