@@ -6,9 +6,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from covopt.arrangement.tableau import FAST, Stat, State, is_zero, padded, sort_pairs
+from covopt.arrangement.tableau import FAST, Stat, State, internal, is_zero, padded, sort_pairs
 from covopt.exact.rank import COMPUTED, NEAR
 
 
@@ -23,7 +22,7 @@ class Line(NamedTuple):
     group_end: Any
 
 
-@njit(cache=True)
+@internal
 def make_line(n):
     """Allocate the storage of one line among n rows."""
     return Line(
@@ -59,7 +58,7 @@ class Filled(IntEnum):
     LATER = 1
 
 
-@njit(cache=True)
+@internal
 def make_output(size, later, n_words):
     """Allocate an output."""
     return Output(
@@ -73,7 +72,7 @@ def make_output(size, later, n_words):
 
 
 # loops, not slices: slice assignments cost seconds of compilation
-@njit(cache=True)
+@internal
 def _grow(vector, count, size):
     grown = np.empty(size, dtype=np.int64)
     for i in range(count):
@@ -81,7 +80,7 @@ def _grow(vector, count, size):
     return grown
 
 
-@njit(cache=True)
+@internal
 def _grow_words(rows, count, size):
     n_words = rows.shape[1]
     grown = np.empty((size, n_words), dtype=np.uint64)
@@ -91,7 +90,7 @@ def _grow_words(rows, count, size):
     return grown
 
 
-@njit(cache=True)
+@internal
 def room(output, more, later, members):
     """Return the output, or a larger copy, with room for ``more`` cells, ``later`` vertices and ``members``."""
     count, left = output.counters[Filled.CELLS], output.counters[Filled.LATER]
@@ -121,7 +120,7 @@ def room(output, more, later, members):
     return Output(out, cells, rows, offsets, levels, output.counters)
 
 
-@njit(cache=True)
+@internal
 def _start(problem, tableau, state, scale, level, free, up, line, pattern):
     """Set ``pattern`` to the signs before the first crossing and list the crossings; return their number and
     the number of rows that contain the line.
@@ -152,7 +151,7 @@ def _start(problem, tableau, state, scale, level, free, up, line, pattern):
     return m, n_inside
 
 
-@njit(cache=True, fastmath=FAST)
+@internal(fastmath=FAST)
 def _closest(line, m):
     least = np.inf
     for i in range(m - 1):
@@ -161,7 +160,7 @@ def _closest(line, m):
     return least
 
 
-@njit(cache=True, fastmath=FAST)
+@internal(fastmath=FAST)
 def _write_tops(
     out, count, tableau, free, slope, column_of, chosen, d, order, start, stop, masks, pattern, stats, keep
 ):
@@ -195,7 +194,7 @@ def _write_tops(
     return count
 
 
-@njit(cache=True)
+@internal
 def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):
     """Split the crossings at one parameter, from ``start``, into vertices; return their number.
 
@@ -238,7 +237,7 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
     return n_groups
 
 
-@njit(cache=True)
+@internal
 def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):
     """Defer the vertex ``order[start:stop]``."""
     left = output.counters[Filled.LATER]
@@ -263,7 +262,7 @@ def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks
     output.counters[Filled.LATER] = left + 1
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def walk(problem, stack, d, level, line, pattern, test, output, keep):
     """Walk the line of the first ``d`` chosen rows and process its vertices; return the output."""
     tableau, state, scale = stack.tableaux[d], stack.states[d], stack.scales[d]

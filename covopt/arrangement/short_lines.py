@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from covopt.arrangement.tableau import FAST, Stat, State, padded, pivot
+from covopt.arrangement.tableau import FAST, Stat, State, internal, padded, pivot
 from covopt.exact.rank import COMPUTED, NEAR
 
 MOST = 64  # bits of a word
@@ -38,7 +37,7 @@ class Short(NamedTuple):
     tables: Any
 
 
-@njit(cache=True)
+@internal
 def make_short(masks, base):
     """Return the storage and the tables for rows with these masks; no tables if they would not be used."""
     n, n_words = masks.shape
@@ -62,7 +61,7 @@ def make_short(masks, base):
     return Short(np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width), below, bit, tables)
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, high, inverse, bit):
     """Write where each row crosses, with ``look`` times its error; return the rows negative before all crossings."""
     negative = np.int64(0)
@@ -79,7 +78,7 @@ def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, hi
     return negative
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def _look_closely(t, low, high, n, b, bit):
     """Return the rows that cross before row b, and the distance of the nearest one relative to both errors."""
     before, least = np.int64(0), np.inf
@@ -90,7 +89,7 @@ def _look_closely(t, low, high, n, b, bit):
     return before, least
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     """Add the sign of a chosen row at every vertex; return how many signs are in doubt.
 
@@ -105,7 +104,7 @@ def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     return doubtful
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@internal(fastmath=FAST, error_model="numpy")
 def use_short_lines(
     tableaux, states, scales, used, column_of, chosen, d, start, level, infinity, n, rest, t, low, high, inverse,
     below, bit, tables, stats, out, count, keep,

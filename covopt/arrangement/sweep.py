@@ -32,13 +32,14 @@ from covopt.arrangement.tableau import (
     State,
     ZeroTest,
     exchange,
+    internal,
     make_stack,
     padded,
     wholly_opposite,
 )
 
 
-@njit(cache=True)
+@internal
 def _top_level(problem, level, output, keep):
     """Add the one cell of the last level, a flat of rank 0."""
     out, count = output.out, output.counters[Filled.CELLS]
@@ -53,7 +54,7 @@ def _top_level(problem, level, output, keep):
                 out[count, w] ^= problem.masks[j, w]
 
 
-@njit(cache=True)
+@internal
 def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; list, without resolving them, vertices on more rows than their rank."""
     n_columns, n = problem.rows.shape
@@ -111,7 +112,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     return output
 
 
-@njit(cache=True)
+@internal
 def _restrict(problem, members, first):
     """Return the arrangement of some rows of a problem, with one bit for each."""
     f = members.size
@@ -131,7 +132,7 @@ def _restrict(problem, members, first):
     return Problem(rows, first, masks, base, ids)
 
 
-@njit(cache=True)
+@internal
 def _write_inner(out, count, cell, tops, members, masks):
     """Write ``cell`` with the signs of ``members`` replaced by each pattern of ``tops``."""
     n_words = cell.size
@@ -144,7 +145,7 @@ def _write_inner(out, count, cell, tops, members, masks):
                     out[count + s, w] ^= masks[members[i], w]
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def _sweep(problem, low, high, prefix, test, keep):
     n_columns, n = problem.rows.shape
     stack, line = make_stack(n_columns, n), make_line(n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from covopt.exact.rank import COMPUTED, NEAR
 
 # lets maxima vectorise; no flag that reorders arithmetic
 FAST = {"nnan", "nsz"}
+
+# what only kernels call needs no way in from Python: that takes a tenth of the compilation
+internal: Any = partial(njit, cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Stat(IntEnum):
@@ -79,13 +83,13 @@ class Stack(NamedTuple):
     ids: Any
 
 
-@njit(cache=True)
+@internal
 def padded(n):
     """Return the length of a loop over n entries: padded to whole vectors, four at a time, unless n is small."""
     return n if n < 16 else (n + 31) // 32 * 32
 
 
-@njit(cache=True)
+@internal
 def make_stack(n_columns, n):
     """Allocate a search stack for n rows in ``n_columns`` dimensions."""
     width = padded(n + 1)
@@ -101,7 +105,7 @@ def make_stack(n_columns, n):
     )
 
 
-@njit(cache=True)
+@internal
 def is_zero(ratio, test, ids, q):
     """Return whether a quantity is zero that vanishes iff rows ``ids[:q]`` are dependent; update the record."""
     if test.primes.size > 0 and ratio < NEAR:  # integers decide; above, floating point is reliable
@@ -118,7 +122,7 @@ def is_zero(ratio, test, ids, q):
 
 
 # Whole arrays and indices, not views: a view costs two reference counts, and these run once per line.
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt):
     """Write tableau d + 1, with row ``b`` in the basis; return its column, and how many rows may lie in the flat.
 
@@ -160,12 +164,12 @@ def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt
     return column, small
 
 
-@njit(cache=True, fastmath=FAST)
+@internal(fastmath=FAST)
 def _pivot_alone(tableaux, states, scales, used, d, b, width, level, first, rest, doubt):
     return pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt)
 
 
-@njit(cache=True)
+@internal
 def _place(problem, stack, d, b, rest, test):
     """Find the free rows in the flat of the basis with ``b``; return False if one of them comes before ``b``."""
     state, new_state, ids = stack.states[d], stack.states[d + 1], stack.ids
@@ -198,7 +202,7 @@ def _place(problem, stack, d, b, rest, test):
     return True
 
 
-@njit(cache=True, inline="always")
+@internal(inline="always")
 def exchange(problem, stack, d, b, level, rest, test):
     """Put row ``b`` into the basis; return False if ``b`` is not the first choice of its flat."""
     doubt = max(NEAR, test.stats[Stat.SMALLEST_NONZERO])
@@ -214,7 +218,7 @@ def exchange(problem, stack, d, b, level, rest, test):
     return True
 
 
-@njit(cache=True)
+@internal
 def sort_pairs(key, order, m):
     """Sort ``order[:m]`` and ``key[:m]`` by the keys (Shell sort: no calls, no storage)."""
     gap = 1
@@ -233,7 +237,7 @@ def sort_pairs(key, order, m):
         gap //= 3
 
 
-@njit(cache=True)
+@internal
 def wholly_opposite(half, full):
     """Return the complements (within ``full``) of the patterns whose complement is not in ``half``."""
     count, n_words = half.shape

@@ -56,7 +56,7 @@ def test_entries_over_many_decades_leave_no_residual(graph, decades):
 
 
 def test_a_random_matrix_is_factored_by_conjugate_gradients_without_its_jacobian():
-    n = 30  # below 28 rows the Jacobian is a dense matrix
+    n = 28  # below 28 rows the Jacobian is a dense matrix
     B = np.random.default_rng(0).random((3 * n // 2, n))
     A = B.T @ B
     F = numerical_factor(A, n)
