@@ -65,7 +65,7 @@ def solve(given: SimpleNamespace) -> Answer:
 
 
 def demo(given: SimpleNamespace) -> Answer:
-    """Solve a real table of patients and draw the solution; no file is needed."""
+    """Solve a real table of patients and draw it; no file is needed."""
     if not is_installed("matplotlib"):
         given.plot = None
         if given.talks:
