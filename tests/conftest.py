@@ -1,5 +1,6 @@
 """Shared set-up: reproducible hypothesis runs, and one BLAS thread so that workers do not compete."""
 
+import os
 import time
 from collections import Counter
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 settings.load_profile("covopt")
+
+os.fsync = lambda _: None  # what tests write need not outlast a power cut
 
 
 def pytest_collection_modifyitems(items):
