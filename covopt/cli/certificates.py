@@ -68,7 +68,7 @@ def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
 
 
 def prove(given: SimpleNamespace) -> Answer:
-    """Write a proof in integers of the lower bound, for `verify --proof`."""
+    """Write a proof of the bound in integers, for `verify --proof`."""
     import covopt
     from covopt.checks.speaking import tell
     from covopt.proofs.coq import write_coq
