@@ -112,7 +112,7 @@ def _bench(
     context: typer.Context,
     benchmark: Annotated[Path, typer.Option(metavar="DIR", help="Its folder.")] = _BENCHMARK,
 ) -> None:
-    """Compare solvers, in a checkout; takes the options of `benchopt run`."""
+    """Compare solvers, in a checkout, with options of `benchopt run`."""
     with reporting(as_json=False):
         required("benchopt", "covopt bench", "bench")
         if not (benchmark / "objective.py").is_file():

@@ -36,7 +36,7 @@ SAID = {  # entries of --json for a cross-check, and the attributes that hold th
 
 
 def train(given: SimpleNamespace) -> Answer:
-    """Train networks by gradient descent, to compare with the certified optimum."""
+    """Train networks by gradient descent, beside the certified optimum."""
     from covopt.checks.optional import required
     from covopt.checks.speaking import tell
 
