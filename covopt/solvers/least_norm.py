@@ -14,7 +14,7 @@ from covopt.exact.rank import COMPUTED, NEAR
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 WORSE = 10.0  # growth of what is missed that says that the factor is no use
 # steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
-REFINEMENTS = 12
+REFINEMENTS = 8
 
 
 def conjugate_gradients(
@@ -37,7 +37,8 @@ def conjugate_gradients(
     (ndarray, float)
         x, and the share of r that it misses.
     """
-    x, left, size = np.zeros_like(rhs), rhs, float(np.linalg.norm(rhs))
+    x, size = preconditioned_by(factor, rhs), float(np.linalg.norm(rhs))
+    left = rhs - apply(x)
     direction, old = np.zeros_like(rhs), np.inf
     for _ in range(REFINEMENTS):
         if np.linalg.norm(left) <= accuracy * size:

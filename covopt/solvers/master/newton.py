@@ -26,12 +26,14 @@ from covopt.exact.rank import NEAR, ROUGH
 from covopt.limits import HALF
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import Columns, Frames, Tangents
-from covopt.solvers.master.constraints import LOW, Box, Cones, total
+from covopt.solvers.master.constraints import Box, Cones, total
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
+# Gondzio's correctors: how many, how far they look, what keeps one; without a cap 1000 smooth points in the plane take
+CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # half as long again
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 
 
@@ -215,8 +217,10 @@ class Master:
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
         primal, far = longest(found)
-        while primal + far < 2.0 - LOW**2:
-            trial = min(1.0, primal + LOW), min(1.0, far + LOW)
+        for _ in range(CORRECTORS):
+            if primal + far > 2.0 - GAIN:
+                break
+            trial = min(1.0, primal + TRIAL), min(1.0, far + TRIAL)
             edge_aim = edges.correction(found[3], *trial, goal) if edges is not None else 0.0
             try:
                 more = direction(cones.correction(found[2], *trial, goal), edge_aim, 0.0)
@@ -229,7 +233,7 @@ class Master:
                 total(found[3], more[3]),
             )
             new_primal, new_far = longest(better)
-            gains = new_primal + new_far >= primal + far + LOW**2  # NaN does not
+            gains = new_primal + new_far >= primal + far + GAIN  # NaN does not
             if not gains or not np.isfinite(better[0]).all():
                 break
             found, primal, far = better, new_primal, new_far
