@@ -41,7 +41,7 @@ from covopt.limits import (
     unlimited,
 )
 from covopt.network.base import outputs
-from covopt.problems.problem import Problem
+from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.bounds import more_and_more_points
 from covopt.solvers.quick import quick_network
 from tests.cases import cases, drawn, normal
@@ -447,7 +447,7 @@ def test_a_network_along_a_line_and_one_that_bends_at_every_point_go_through_the
         rows[:, -1] = 1.0
     problem = Problem.through(rows, targets)
     line, found = quick_network(problem, 0.0), quick_network(problem, np.inf)
-    assert problem.missed(*found.network) < 1e-10
+    assert problem.missed(*found.network) <= PASSES
     assert len(found.neurons) <= 2 * n
     if bias:  # else no line goes through
         assert problem.missed(*line.network) < 1e-9
