@@ -32,8 +32,8 @@ from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
-# Gondzio's correctors: how many, how far they look, what keeps one; without a cap 1000 smooth points in the plane take
-CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # half as long again
+# Gondzio's correctors: how many, how far they look, what keeps one (uncapped, 1000 smooth points take half longer)
+CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02
 UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
 
 
