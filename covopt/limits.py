@@ -300,7 +300,7 @@ def hasten(seconds: float) -> None:
 
 
 @contextmanager
-def patiently(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
+def defer_interrupts(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
     """Record SIGINT and SIGTERM, the signals of Ctrl-C and batch systems, without raising them, in the block.
 
     Deadlines within the block are shortened: the first signal leaves :data:`HURRY_S` seconds, the second none.
@@ -317,7 +317,7 @@ def patiently(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
 
     Examples
     --------
-    >>> with patiently() as interrupted:
+    >>> with defer_interrupts() as interrupted:
     ...     before = interrupted()
     ...     signal.raise_signal(signal.SIGINT)
     ...     before, interrupted()

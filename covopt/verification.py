@@ -21,9 +21,9 @@ from covopt.certificates.rechecks import (
     standardised,
 )
 from covopt.certificates.stated import ReadProblem, expected, same_table
+from covopt.checks.messages import NOT_EXACT, Check, counted, html_table, listed
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_time_limit
-from covopt.checks.wording import NOT_EXACT, Check, counted, html_table, listed
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left

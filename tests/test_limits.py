@@ -31,12 +31,12 @@ from covopt.limits import (
     HURRY_S,
     TimeUp,
     checkpoint,
+    defer_interrupts,
     ends_like_an_interrupt,
     in_pieces,
     limited,
     now,
     on_alarm,
-    patiently,
     seconds_left,
     unlimited,
 )
@@ -291,7 +291,7 @@ def test_cells_stop_at_a_deadline_that_no_alarm_tells(monkeypatch):
 
 
 def test_two_signals_are_patient_with_and_the_third_is_not():
-    with patiently() as interrupted:
+    with defer_interrupts() as interrupted:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         assert interrupted()
@@ -342,11 +342,11 @@ def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(mon
     def twice(*args, effort=1.0, **options):
         asked.append(effort)
         if effort == 0.0:
-            return conclude(*args, effort=effort, **options)
+            return certify_solution(*args, effort=effort, **options)
         signal.raise_signal(signal.SIGINT)
         return list(iter(int, 1))
 
-    conclude = run.conclude
+    certify_solution = run.certify_solution
     monkeypatch.setattr(run, "conclude", twice)
     options = {"callback": interrupting, "tol": 1e-12}
     found = covopt.min_norm(X, y, **options) if question == "solve" else covopt.fit(X, y, lam=0.01, **options)
@@ -431,7 +431,7 @@ def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
             scope["load"](lambda: reached.append("the end"))
             for _ in range(1000):
                 time.sleep(0.01)
-        with patiently() as interrupted, pytest.raises(KeyboardInterrupt):
+        with defer_interrupts() as interrupted, pytest.raises(KeyboardInterrupt):
             for _ in range(3):
                 signal.raise_signal(signal.SIGTERM)
         assert interrupted()

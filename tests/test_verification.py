@@ -219,7 +219,7 @@ def test_exact_bounds_take_the_multiple_that_the_stated_bound_takes(loss, output
     rng, X = drawn(0, (8, 2))
     y = rng.standard_normal(8) if loss in ("squared", "huber") else np.arange(8) % 2
     solution = covopt.fit(X, y, lam="0.1max", loss=loss, output_bias=output_bias, tol=1e-7, random_state=0)
-    short = replace(solution, dual=0.285 * solution.dual)  # as good: its bound is divided by its gauge
+    short = replace(solution, dual=0.285 * solution.dual)  # as good: its bound is divided by its dual norm
     stated, found = solution.lower_bound, covopt.verify(short, exact=True)
     assert found.certificate.lower_bound == pytest.approx(stated, rel=1e-9)
     assert "exact lower bound" not in found.failed, found.summary()

@@ -19,10 +19,10 @@ from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import Witness, best_neuron, value_of
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from covopt.errors import BudgetError
-from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.cones.fan import fan_gauge
-from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.bounds import relaxed_dual_norm
+from covopt.oracles.boxes.fan import fan_dual_norm
+from covopt.oracles.boxes.search import box_dual_norm
+from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
 
@@ -113,18 +113,18 @@ def _fan(rows: np.ndarray, dual: np.ndarray, rng: Rng, bound: Callable[[np.ndarr
     """Return a bound for one output, or by a fan for several, stopped early."""
     if dual.ndim == 1:
         return bound(dual)
-    return fan_gauge(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30])))
+    return fan_dual_norm(rows, dual, bound, best=0.0, max_calls=int(rng.choice([1, 2, 8, 30])))
 
 
 def _boxes(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
     """Return the bound of few boxes, to test unfinished bounds."""
     nodes = int(rng.choice([10, 1000, 20000]))
-    return _fan(rows, dual, rng, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound)
+    return _fan(rows, dual, rng, lambda one: box_dual_norm(rows, one, max_nodes=nodes).upper_bound)
 
 
 def _effort(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float:
     """Return the bound of the certificates' policy, stopped early."""
-    return _fan(rows, dual, rng, lambda one: bound_gauge(rows, one, effort=0.02).value)
+    return _fan(rows, dual, rng, lambda one: certified_dual_norm(rows, one, effort=0.02).value)
 
 
 def _faces(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float | None:
@@ -140,7 +140,7 @@ def _faces(rows: np.ndarray, dual: np.ndarray, rng: Rng) -> float | None:
 
 BOUNDS: dict[str, Callable[[np.ndarray, np.ndarray, Rng], float | None]] = {
     "price": lambda rows, dual, _: covopt.price(rows, dual).upper_bound,
-    "quick": lambda rows, dual, _: gauge_bound(rows, dual),
+    "quick": lambda rows, dual, _: relaxed_dual_norm(rows, dual),
     "boxes": _boxes, "effort": _effort, "faces": _faces,
 }  # fmt: skip
 

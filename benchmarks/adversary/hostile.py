@@ -54,15 +54,15 @@ def costly(rng: np.random.Generator) -> Outcome:
     return held()
 
 
-def gauge(rng: np.random.Generator) -> Outcome:
-    """State a gauge below the value of the network's own neurons, for a solution whose oracle is not exact."""
+def dual_norm(rng: np.random.Generator) -> Outcome:
+    """State a dual norm below the value of the network's own neurons, for a solution whose oracle is not exact."""
     n = int(rng.integers(2, 6))
     solution = quiet(
         covopt.min_norm, rng.standard_normal((n, 2)), rng.standard_normal(n), solver="relaxation"
     )
     content = copy.deepcopy(solution.to_dict())
     content["certificate"]["gauge"] *= 1 - 10.0 ** rng.uniform(-3, 0)
-    return refuted("accepted a gauge that is too small") if accepted(content) else held()
+    return refuted("accepted a dual norm that is too small") if accepted(content) else held()
 
 
 def table(rng: np.random.Generator) -> Outcome:
@@ -149,6 +149,6 @@ def function(rng: np.random.Generator) -> Outcome:
 
 
 CLASSES: dict[str, Callable[[np.random.Generator], Outcome]] = {
-    "costly": costly, "gauge": gauge, "table": table, "residual": residual, "start": start,
+    "costly": costly, "gauge": dual_norm, "table": table, "residual": residual, "start": start,
     "function": function,
 }  # fmt: skip

@@ -61,7 +61,7 @@ def label_noise(table: str):
             covopt.min_norm, X, tables.targets(rng, X), bias=bias, output_bias=output_bias, potential=potential,
             duplicates="mean", time_limit_s=SECONDS,
         )  # fmt: skip
-        return worst([gauge_holds(solution, rng), verifies(solution)])
+        return worst([dual_norm_holds(solution, rng), verifies(solution)])
 
     return ask
 
@@ -85,7 +85,7 @@ def frank_wolfe(table: str):
             own = exact(result.network, output_bias).objective(fractions(X), goals, Fraction(lam) / len(X))
             return worst([below_cost(result.lower_bound, own * len(X), "its own network"), verifies(result)])
         return worst([
-            gauge_holds(result, rng),
+            dual_norm_holds(result, rng),
             below_interpolants(X, Y, bias, result.network, result.lower_bound, rng),
             verifies(result),
         ])  # fmt: skip
@@ -94,28 +94,28 @@ def frank_wolfe(table: str):
 
 
 def true(solution: Any, rng: np.random.Generator) -> Outcome:
-    """Check the claims of a solution: its gauge, its bound, and its verification."""
-    return worst([gauge_holds(solution, rng), bound_holds(solution, rng), verifies(solution)])
+    """Check the claims of a solution: its dual norm, its bound, and its verification."""
+    return worst([dual_norm_holds(solution, rng), bound_holds(solution, rng), verifies(solution)])
 
 
-def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
-    """Check the stated gauge of the stated dual point against explicit neurons."""
+def dual_norm_holds(solution: Any, rng: np.random.Generator) -> Outcome:
+    """Check the stated dual norm of the stated dual point against explicit neurons."""
     rows = solution.data.lifted
     if solution.sample_weight is not None:
         live = solution.sample_weight > 0
         if solution.potential != "variation":
             return held()  # weighted means: checked by the objective
         rows = rows * live[:, None]
-    gauge, dual = float(solution.certificate.gauge), solution.dual
+    dual_norm, dual = float(solution.certificate.gauge), solution.dual
     if solution.dual_low is not None:  # sums of two doubles: the same rows twice
         rows, dual = np.concatenate([rows, rows]), np.concatenate([dual, solution.dual_low])
     witness = best_neuron(rows, dual, rng, solution.potential)
     if witness is None or not witness.square:
         return held()
-    allowed = gauge if solution.potential == "variation" else gauge * (1 + 1e-12)
+    allowed = dual_norm if solution.potential == "variation" else dual_norm * (1 + 1e-12)
     if (solution.potential == "variation" or solution.output_bias == "none") and witness.exceeds(allowed):
-        return refuted(f"gauge {gauge:.9g} ({solution.potential}), a neuron reaches {witness.value:.9g}")
-    return held(gauge / witness.value - 1 if witness.value else np.inf)
+        return refuted(f"gauge {dual_norm:.9g} ({solution.potential}), a neuron reaches {witness.value:.9g}")
+    return held(dual_norm / witness.value - 1 if witness.value else np.inf)
 
 
 def bound_holds(solution: Any, rng: np.random.Generator, lower: float | None = None) -> Outcome:

@@ -31,10 +31,10 @@ from benchmarks.tables import standardised
 from covopt.arrangement import count_cells, enumerate_cells
 from covopt.completely_positive import graphs
 from covopt.datasets import make_random_plane
+from covopt.oracles.boxes import box_dual_norm
+from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle
-from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ def dual_norm(method: str, n: int, d: int) -> str:
         )
         found = oracle.price(dual, threshold=np.inf)
         return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
-    bound = box_gauge if method == "boxes" else quadratic_gauge
+    bound = box_dual_norm if method == "boxes" else quadratic_dual_norm
     proof = bound(rows, dual, rtol=1e-7, max_nodes=200_000)
     return f"{proof.upper_bound / abs(proof.best_value) - 1.0:.0e} above the best neuron, {proof.nodes} boxes"
 

@@ -14,7 +14,7 @@ from covopt.api.run import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
 from covopt.api.task import Task
-from covopt.checks.speaking import speaking
+from covopt.checks.log import logged
 from covopt.checks.validation import as_doubles, check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.limits import HALF, now
@@ -144,7 +144,7 @@ def fit(
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None and depth == 2:
         task.check_start(start)
-    with speaking(verbose), one_blas_thread():
+    with logged(verbose), one_blas_thread():
         if depth > 2:
             strength = task.strength(lam, time_limit_s)
             if task.interrupted:
@@ -296,7 +296,7 @@ def path(
         best = state.best and (lambda: SolutionPath([*done, state.best(), *rest]))
         return callback is not None and callback(replace(state, best=best))
 
-    with speaking(verbose), one_blas_thread():
+    with logged(verbose), one_blas_thread():
         if lams is None:
             grid = task.grid(n_lams, eps, time_limit_s)
         else:

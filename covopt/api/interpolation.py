@@ -7,7 +7,7 @@ from typing import Any
 from covopt.api.cone import solve_by_frank_wolfe
 from covopt.api.run import Callback
 from covopt.api.task import GENERATION, Task
-from covopt.checks.speaking import speaking
+from covopt.checks.log import logged
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
 from covopt.limits import now
@@ -108,7 +108,7 @@ def min_norm(
             'start is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an active_set to go '
             "on from"
         )
-    with speaking(verbose):
+    with logged(verbose):
         task = Task(
             X, Y, Interpolation(), bias, output_bias, None, potential, solver, tol, random_state,
             standardised=standardise, duplicates=duplicates,

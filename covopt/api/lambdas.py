@@ -15,10 +15,10 @@ from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY
-from covopt.limits import HALF, PIECE, TimeUp, limited, now, patiently, unlimited
+from covopt.limits import HALF, PIECE, TimeUp, defer_interrupts, limited, now, unlimited
 from covopt.oracles.base import heights
+from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
-from covopt.oracles.support import bound_gauge
 
 if TYPE_CHECKING:
     from covopt.api.task import Task
@@ -94,7 +94,7 @@ def largest_lambda(
     ends = math.inf if time_limit_s is None else now() + time_limit_s
 
     def excess(lam: float, *, no_constant: bool = False) -> float:
-        """Gauge of the dual of the best constant: what is met of it, or a bound on it."""
+        """Dual norm of the dual of the best constant: what is met of it, or a bound on it."""
         problem, _ = task.reduced(lam)
         live = problem.rows.any(axis=1)
         zero = np.zeros((len(problem.rows), problem.n_outputs))
@@ -125,7 +125,7 @@ def largest_lambda(
                     f"lam is a share of λ_max, which takes longer than the {time_limit_s:.2g} s that it may with "
                     f"potential={task.potential!r}; give lam as a number, or a longer time limit."
                 ) from None
-            with unlimited(), patiently():
+            with unlimited(), defer_interrupts():
                 found = _attained(rows, asked)
         return float(np.ldexp(found, power))
 
@@ -135,15 +135,15 @@ def largest_lambda(
             pricing = task.oracle(problem).price(asked, threshold=np.inf)
             if pricing.exact:
                 return pricing.upper_bound
-        found = bound_gauge(rows, asked).value
+        found = certified_dual_norm(rows, asked).value
         slack = max(slack, found / LocalSearchOracle(rows, random_state=0).search(asked).upper_bound - 1.0)
         return found
 
     if task.output_bias != "penalized":
-        return excess(1.0), slack  # −∇C/λ: the gauge at λ is that at 1, divided by λ
+        return excess(1.0), slack  # −∇C/λ: the dual norm at λ is that at 1, divided by λ
 
     def height(lam: float) -> float:
-        """λ times the excess, the gauge of −∇C; at infinity the constant is zero."""
+        """λ times the excess, the dual norm of −∇C; at infinity the constant is zero."""
         return excess(1.0, no_constant=True) if lam == math.inf else lam * excess(lam)
 
     low, high = last_crossing(height, lambda: slack, linear=task.loss.is_quadratic)
@@ -159,9 +159,9 @@ def last_crossing(
 ) -> tuple[float, float]:
     """Return a bracket of the largest λ with H(λ) = λ, zeros where there is none.
 
-    H(λ) is the gauge of −∇C at the best constant under a penalty, which depends on λ: it may fall and rise again, so
-    that H(λ) ≤ λ at one λ says nothing of larger ones. Where −∇C is linear in the constant, H is between two λ at
-    most the larger of its values there, as a gauge is convex. Other losses are looked at once an octave.
+    H(λ) is the dual norm of −∇C at the best constant under a penalty, which depends on λ: it may fall and rise again,
+    so that H(λ) ≤ λ at one λ says nothing of larger ones. Where −∇C is linear in the constant, H is between two λ at
+    most the larger of its values there, as a norm is convex. Other losses are looked at once an octave.
 
     Parameters
     ----------

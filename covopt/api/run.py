@@ -13,23 +13,23 @@ import numpy as np
 
 from covopt.api.generation import GENERATION, other_solvers, sharpened
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
-from covopt.certificates.certify import Conclusion, conclude, outputs_of
-from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
-from covopt.checks.speaking import round_line, tell, tell_result, timing
+from covopt.certificates.certify import Conclusion, certify_solution, outputs_of
+from covopt.certificates.dual_norms import DualNorm, LabelNoiseDualNorm, VariationDualNorm
+from covopt.checks.log import log_event, log_result, round_line, timing
 from covopt.errors import BudgetError, InputError
 from covopt.exact.far_rows import without_middle
 from covopt.exact.rank import FOUND
 from covopt.limits import HALF, now
 from covopt.network import ReLUNetwork
+from covopt.oracles.certified import SHOWN, certified_dual_norm, fan_limit
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.remembered import remember, remembering
-from covopt.oracles.support import SHOWN, bound_gauge, fan_limit
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
 from covopt.solution import Solution
-from covopt.solvers.finish import Network, finish_network, with_few_neurons
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.loop import Point, RoundState, WarmStart
+from covopt.solvers.postprocess import Network, finish_network, with_few_neurons
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class Watch:
         """Note a round; whether to stop."""
         state = state.scaled(self.scale, now() - self.began)
         seen = {k: v for k, v in vars(state).items() if (np.isfinite(v) if isinstance(v, int | float) else v)}
-        tell(logging.DEBUG, round_line(state), "round", **seen)
+        log_event(logging.DEBUG, round_line(state), "round", **seen)
         if state.note:
             note = f"round {state.round}: {state.note}"
-            tell(logging.INFO, note, "note", round=state.round, note=state.note)
+            log_event(logging.INFO, note, "note", round=state.round, note=state.note)
         self.history.append(seen)
         if self.so_far is not None and np.isfinite(point.upper_bound):
             state = dataclasses.replace(state, best=partial(self.so_far, dataclasses.replace(point)))
@@ -121,7 +121,7 @@ class Run:
             point, name = self._point(options)
             solution = self._solution(point, name, self.clock)
             solution = dataclasses.replace(self._better(solution), timings=watch.seconds())
-        tell_result(solution)
+        log_result(solution)
         return solution
 
     # ------------------------------------------------------------------ the solver
@@ -198,17 +198,19 @@ class Run:
             return
         dual = np.ascontiguousarray(point.dual[self.problem.rows.any(axis=1)])
         if dual.any():
-            in_time(clock, lambda: remember(rows, dual, self._gauge(rows, dual)), lambda: None, halved=True)
+            in_time(
+                clock, lambda: remember(rows, dual, self._dual_norm(rows, dual)), lambda: None, halved=True
+            )
 
-    def _gauge(self, rows: np.ndarray, dual: np.ndarray) -> float:
-        """Bound the gauge of a dual that rounds have scaled, by faces that they have sorted."""
+    def _dual_norm(self, rows: np.ndarray, dual: np.ndarray) -> float:
+        """Bound the dual norm of a dual that rounds have scaled, by faces that they have sorted."""
         found = None
         with contextlib.suppress(BudgetError):
             # a dual of few points has few faces of its own
             oracle = self.task.oracle(self.problem) if dual.all() else None
             if isinstance(oracle, FaceOracle):
                 found = oracle.proved_bound(dual[:, 0], 1.0 + FOUND)
-        return bound_gauge(rows, dual).value if found is None else found
+        return certified_dual_norm(rows, dual).value if found is None else found
 
     def _finished(self, point: Point, clock: Clock) -> Network:
         """Return the network merged and made sparse, as far as there is time."""
@@ -229,12 +231,13 @@ class Run:
     # ------------------------------------------------------------------ the certificate
     def _options(self, stopped: Status) -> dict[str, Any]:
         task = self.task
-        gauge: Gauge = VariationGauge(task.data, self.reduction.keep)
+        dual_norm: DualNorm = VariationDualNorm(task.data, self.reduction.keep)
         if isinstance(self.reduction, Whitening):
-            gauge = LabelNoiseGauge(self.reduction)
+            dual_norm = LabelNoiseDualNorm(self.reduction)
         return {
             "stopped": stopped, "tol": task.tol, "output_bias": task.output_bias, "loss": task.named_loss,
-            "lam": 1.0 if task.interpolates else self.lam, "gauge": gauge, "settled": self.problem.offset_cost == 0,
+            "lam": 1.0 if task.interpolates else self.lam, "dual_norm": dual_norm,
+            "settled": self.problem.offset_cost == 0,
         }  # fmt: skip
 
     def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
@@ -260,14 +263,14 @@ class Run:
         goal = 1.0 if point.claimed else None
         options["outputs"] = noting(clock, lambda: outputs_of(data, network))
         if not self.is_norm:
-            return conclude(data, network, dual, **options)
+            return certify_solution(data, network, dual, **options)
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
             # what is known of the dual itself takes no search
             asked = [(dual, effort)] if hoped is None else [(dual, 0.0), (hoped, effort)]
             found = [
-                conclude(data, network, each, low=low, hold=hold, goal=goal, effort=work, **options)
+                certify_solution(data, network, each, low=low, hold=hold, goal=goal, effort=work, **options)
                 for each, work in asked
             ]
             return max(found, key=lambda made: made.certificate.lower_bound)
@@ -289,7 +292,7 @@ class Run:
         if not cheaper and tighter is solution:
             return solution
         network = (earlier if cheaper else solution).network
-        found = conclude(
+        found = certify_solution(
             self.task.data,
             network.bare(),
             tighter.dual,

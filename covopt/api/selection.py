@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from covopt.checks.messages import counted
 from covopt.checks.validation import check_count
-from covopt.checks.wording import counted
 from covopt.data.scaling import standardise
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.exact.rank import ROUGH

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from covopt.limits import HALF, HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
-from covopt.oracles.support import SHOWN, WHOLE_CHECK_S
+from covopt.limits import HALF, HURRY_S, LONGEST_S, TimeUp, defer_interrupts, limited, now, unlimited
+from covopt.oracles.certified import SHOWN, WHOLE_CHECK_S
 from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
@@ -103,7 +103,7 @@ def in_time(
     left = 0.5 * clock.until_late(0.0) if halved else clock.until_late(share)
     left = max(left - spare, 1e-6)
     before = clock.hurries
-    with patiently(hurried=before > 0) as interrupted:
+    with defer_interrupts(hurried=before > 0) as interrupted:
         try:
             with limited(min(left, LONGEST_S)):
                 return work()
@@ -125,7 +125,7 @@ def noting(clock: Clock, work: Callable[[], Answer]) -> Answer:
     >>> noting(Clock(None, now()), lambda: 1)
     1
     """
-    with patiently() as interrupted:
+    with defer_interrupts() as interrupted:
         found = work()
     if interrupted():
         clock.hurry().interrupted = True

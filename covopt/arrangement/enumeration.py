@@ -14,8 +14,8 @@ import numpy as np
 from covopt.arrangement.reduction import Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import Stat
+from covopt.checks.log import log_event
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import InputError, PrecisionWarning
 from covopt.exact.rank import ATOMS, COMPUTED, FOUND
@@ -206,7 +206,7 @@ def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tup
         if run.reduced.exact and run.unresolved:
             raise InputError(_TOO_LARGE)
         found += 2 * int(stats[-1])
-        tell(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
+        log_event(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
         yield half, int(stats[-1])
 
 

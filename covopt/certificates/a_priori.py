@@ -6,7 +6,7 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
 - one point: Λ = e_i uᵀ has h = ‖x̃_i‖;
 - nuclear norm: Y = UΣVᵀ, Λ = UVᵀ has h ≤ max ‖σ(X̃w)‖ ≤ ‖X̃‖ (linear networks attain 2‖Y‖_*/‖X̃‖ where X̃ is a
   multiple of an isometry);
-- the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.gauge_bound`.
+- the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.relaxed_dual_norm`.
 
 The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in all
 certificates (:mod:`covopt.certificates.conjugate`): targets far from zero, whose products with a centred Λ cancel,
@@ -30,7 +30,7 @@ from covopt.exact.far_rows import blocks
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.exact.rounding import below, lengths_up, operator_norm_up, root_down, scaled_up, up
 from covopt.losses import Interpolation
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import relaxed_dual_norm
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,16 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     beta = scaled_up(data.bias, -(inner + outer) // 2) if output_bias == "penalized" else 0.0
     reach = lengths_up(rows)
 
-    def value(point: np.ndarray, gauge: float) -> float:
-        """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
+    def value(point: np.ndarray, dual_norm: float) -> float:
+        """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``dual_norm``."""
         given = point
         if free:
             point = balanced(given)
             every = np.arange(len(point))
-            gauge = up(gauge + moving_up((given, None), 1.0, (point, None), every, reach))
+            dual_norm = up(dual_norm + moving_up((given, None), 1.0, (point, None), every, reach))
         if beta == np.inf:
             return 0.0
-        found = dual_bound(Interpolation.of(targets), point, 1.0, gauge, bias=beta)
+        found = dual_bound(Interpolation.of(targets), point, 1.0, dual_norm, bias=beta)
         return below(2 * found * Fraction(2) ** (outer - inner))
 
     bounds = [_two_points(data.X[kept], data.Y[kept], kept)]
@@ -126,13 +126,13 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     centred = targets - targets.mean(axis=0)
     source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if free or beta else "")
     point, size = _polar_factor(centred if free or beta else targets)  # Λᵀ1 = 0 suits every offset
-    gauge = up(size * float(singular_values_between(rows)[1][0]))
-    bounds.append(APrioriBound("nuclear norm", value(point, gauge), source))
+    dual_norm = up(size * float(singular_values_between(rows)[1][0]))
+    bounds.append(APrioriBound("nuclear norm", value(point, dual_norm), source))
     point = centred if free else targets
     if point.any():
-        gauge = gauge_bound(rows, point[:, 0] if point.shape[1] == 1 else point)
+        dual_norm = relaxed_dual_norm(rows, point[:, 0] if point.shape[1] == 1 else point)
         source = "the dual point Λ = Y with a relaxed bound on h(Λ)"
-        bounds.append(APrioriBound("targets", value(point, gauge), source))
+        bounds.append(APrioriBound("targets", value(point, dual_norm), source))
     return sorted(bounds, key=lambda bound: -bound.value)
 
 

@@ -1,9 +1,9 @@
 """The certificate of optimality: every number recomputed from the user's table, the network and the dual.
 
 Nothing that a solver said is used. The upper bound is the objective of the network as it is; the lower bound is the
-value of the dual at the best multiple of Λ that is feasible by a bound on its gauge, less what rounding can have
+value of the dual at the best multiple of Λ that is feasible by a bound on its dual norm, less what rounding can have
 added. Three parts make it up: the loss and its conjugate (:mod:`covopt.certificates.conjugate`), the potential and
-its gauge (:mod:`covopt.certificates.gauges`), and what an output bias costs.
+its dual norm (:mod:`covopt.certificates.dual_norms`), and what an output bias costs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from covopt.certificates.conjugate import (
     moving_up,
     settled_dual,
 )
-from covopt.certificates.gauges import Gauge, make_gauge
-from covopt.checks.speaking import stage
-from covopt.checks.wording import counted
+from covopt.certificates.dual_norms import DualNorm, make_dual_norm
+from covopt.checks.log import stage
+from covopt.checks.messages import counted
 from covopt.data import Data
 from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rank import FOUND
@@ -32,7 +32,7 @@ from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
-from covopt.oracles.support import GaugeBound
+from covopt.oracles.certified import DualNormBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
@@ -142,7 +142,7 @@ def certify(
     lam: float = 1.0,
     potential: Potential = VARIATION,
     effort: float = 1.0,
-    gauge: Gauge | None = None,
+    dual_norm: DualNorm | None = None,
     goal: float | None = None,
     low: np.ndarray | None = None,
     outputs: np.ndarray | None = None,
@@ -157,7 +157,7 @@ def certify(
         -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / 4\lambda
 
     (with a free output bias Uᵀ1 = 0 is needed). Here U is −κλΛ, moved to where all this holds exactly
-    (:func:`~covopt.certificates.conjugate.dual_point`), by rounding alone for the dual of a solve; the stated gauge
+    (:func:`~covopt.certificates.conjugate.dual_point`), by rounding alone for the dual of a solve; the stated norm
     is that of Λ, so it pays for the move. Interpolation is the loss with C*(U) = ⟨U, Y⟩, for which λ does not matter.
     Rows, targets and Λ are the user's, as they are; everything is rounded towards a smaller bound
     (:mod:`covopt.exact.rounding`).
@@ -175,9 +175,9 @@ def certify(
         λ; not used for interpolation.
     potential : Potential
     effort : float
-        Work on h(Λ), as a share of a whole check (:func:`~covopt.oracles.support.bound_gauge`).
-    gauge : Gauge, optional
-        Of :func:`~covopt.certificates.gauges.make_gauge` for the same problem, when the caller has it.
+        Work on h(Λ), as a share of a whole check (:func:`~covopt.oracles.certified.certified_dual_norm`).
+    dual_norm : DualNorm, optional
+        Of :func:`~covopt.certificates.dual_norms.make_dual_norm` for the same problem, when the caller has it.
     goal : float, optional
         What a solve has shown that h(Λ) does not exceed.
     low : ndarray of the dual's shape, optional
@@ -205,29 +205,31 @@ def certify(
     (5.0, True)
     """
     loss = loss or Interpolation.of(data.Y)
-    gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
+    dual_norm = dual_norm or make_dual_norm(
+        data, output_bias=output_bias, loss=loss, lam=lam, potential=potential
+    )
     outputs = outputs_of(data, network) if outputs is None else outputs
-    part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
+    part, cost, full = loss.take(dual_norm.keep), dual_norm.cost(network), dual.reshape(len(dual), -1)
     through, rest, beside = isinstance(loss, Interpolation), None, None
     if low is not None:
         full, beside = two_sum(full, low.reshape(full.shape))
-        rest = beside[gauge.keep] if through else None
+        rest = beside[dual_norm.keep] if through else None
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
     residual = loss.residual(outputs) if isinstance(loss, Interpolation) else 0.0
-    if through and (not len(gauge.keep) or not full.any()):
+    if through and (not len(dual_norm.keep) or not full.any()):
         gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
         return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
     # through points at λ = 1/κ, of the cost over κ; −Λ is as good as Λ
-    allowed, shares = (1.0, int(gauge.per_cost)) if through else (gauge.per_cost * lam, 1)
+    allowed, shares = (1.0, int(dual_norm.per_cost)) if through else (dual_norm.per_cost * lam, 1)
     factor = 1.0 if through else -allowed
-    point, rest = dual_point(part, factor * full[gauge.keep], free=free, low=rest)
-    found = gauge.bound(point, effort=effort, goal=None if goal is None else goal * allowed, low=rest)
+    point, rest = dual_point(part, factor * full[dual_norm.keep], free=free, low=rest)
+    found = dual_norm.bound(point, effort=effort, goal=None if goal is None else goal * allowed, low=rest)
     value = dual_bound(part, point, allowed, found.value, bias=bias, low=rest)
     lower = below(shares * value)
     loss_value = 0.0 if through else loss.value(outputs)
     objective = cost if through else loss_value + lam * cost
-    words = _in_words(found, point if through else None) + gauge.suffix
-    more = moving_up((full, beside), factor, (point, rest), gauge.keep, gauge.reach())
+    words = _in_words(found, point if through else None) + dual_norm.suffix
+    more = moving_up((full, beside), factor, (point, rest), dual_norm.keep, dual_norm.reach())
     stated = up(found.value + more) if more else found.value
     stated = stated if through else up(stated / allowed)
     gap = relative_gap(objective, lower)
@@ -235,7 +237,7 @@ def certify(
 
 
 @stage("certificate")
-def conclude(
+def certify_solution(
     data: Data,
     network: ReLUNetwork,
     dual: np.ndarray,
@@ -249,7 +251,7 @@ def conclude(
     loss: Loss | None = None,
     lam: float = 1.0,
     potential: Potential = VARIATION,
-    gauge: Gauge | None = None,
+    dual_norm: DualNorm | None = None,
     outputs: np.ndarray | None = None,
     **problem,
 ) -> Conclusion:
@@ -260,7 +262,7 @@ def conclude(
 
     Parameters
     ----------
-    data, network, dual, low, output_bias, loss, lam, potential, gauge, outputs, **problem
+    data, network, dual, low, output_bias, loss, lam, potential, dual_norm, outputs, **problem
         As in :func:`certify`.
     stopped : Status
         Why the solver stopped. It is no claim: the status is certified where the certificate says so, and only there.
@@ -275,12 +277,15 @@ def conclude(
     --------
     >>> data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
     >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
-    >>> found = conclude(data, network, np.array([-2.0, 2.0]), stopped=Status.GAP, tol=1e-6, output_bias="none")
+    >>> options = {"stopped": Status.GAP, "tol": 1e-6, "output_bias": "none"}
+    >>> found = certify_solution(data, network, np.array([-2.0, 2.0]), **options)
     >>> found.dual.round(9), found.status.code
     (array([-1.,  1.]), 'certified')
     """
     loss = loss or Interpolation.of(data.Y)
-    gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
+    dual_norm = dual_norm or make_dual_norm(
+        data, output_bias=output_bias, loss=loss, lam=lam, potential=potential
+    )
     through, free = isinstance(loss, Interpolation), output_bias == "free"
 
     def settle(point: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -289,16 +294,16 @@ def conclude(
         if low is not None:  # every sum survived rounding as it is
             return point, low
         if not through:
-            point = settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
-            return point, None
+            part, allowed = loss.take(dual_norm.keep), dual_norm.per_cost * lam
+            return settled_dual(part, point, dual_norm.keep, allowed, free=free), None
         return (balanced(point) if settled else point), None
 
     outputs = outputs_of(data, network) if outputs is None else outputs
 
     def ask() -> Certificate:
         return certify(
-            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, low=low, outputs=outputs,
-            **problem,
+            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, dual_norm=dual_norm, low=low,
+            outputs=outputs, **problem,
         )  # fmt: skip
 
     dual, low = settle(dual)
@@ -317,7 +322,7 @@ def conclude(
     return Conclusion(dual, found, found.status(stopped, tol), low)
 
 
-def _in_words(found: GaugeBound, point: np.ndarray | None) -> str:
+def _in_words(found: DualNormBound, point: np.ndarray | None) -> str:
     """Say what was done to which dual point; with a loss none is given."""
     verb, support = "scaled" if point is None else "divided", ""
     if not found.exact:

@@ -1,4 +1,4 @@
-r"""The lower bound that a dual point proves, given a bound on its gauge, and the conjugate of a loss in it.
+r"""The lower bound that a dual point proves, given a bound on its dual norm, and the conjugate of a loss in it.
 
 The dual of C(F) + λ‖W‖² is −C*(U) at U = −2λΛ, and −∞ outside of the domain of C*: a point that misses it by one unit
 in the last place proves nothing. With a free output bias Uᵀ1 = 0 is needed as well, in exact arithmetic.
@@ -236,7 +236,7 @@ def settled_dual(loss: Loss, dual: np.ndarray, keep: np.ndarray, allowed: float,
 
 
 def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach: np.ndarray) -> float:
-    """Bound h(cΛ) − h(U) from above, U the point that a bound is about: what a stated gauge of Λ has to add.
+    """Bound h(cΛ) − h(U) from above, U the point that a bound is about: what a stated dual norm of Λ has to add.
 
     Parameters
     ----------
@@ -279,10 +279,10 @@ def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach:
 
 
 def dual_bound(
-    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0,
+    loss: Loss, point: np.ndarray, allowed: float, dual_norm: float, *, bias: float = 0.0,
     low: np.ndarray | None = None,
 ) -> Fraction:  # fmt: skip
-    r"""Return the largest dual value over the multiples tU with t·gauge ≤ allowed; every rounding makes it smaller.
+    r"""Return the largest dual value over the multiples tU with t·h ≤ allowed; every rounding makes it smaller.
 
     .. math::
         -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / (2 \cdot \text{allowed})
@@ -295,7 +295,7 @@ def dual_bound(
         U, of :func:`dual_point`. Interpolation takes −U where it is better: it is as good.
     allowed : float
         What h(U) may be: κλ where networks cost λκ Σ‖v_j‖ω(w_j).
-    gauge : float
+    dual_norm : float
         An upper bound on h(U).
     bias : float
         β of a penalised output bias, 0 without one.
@@ -311,25 +311,25 @@ def dual_bound(
         )
     if isinstance(loss, Interpolation):
         targets = loss.targets if low is None else np.concatenate([loss.targets, loss.targets])
-        return _of_linear(dot_bounds(parts, targets), allowed, gauge, bend)
-    return _of_convex(loss, point, allowed, gauge, bend)
+        return _of_linear(dot_bounds(parts, targets), allowed, dual_norm, bend)
+    return _of_convex(loss, point, allowed, dual_norm, bend)
 
 
-def _of_linear(ends: tuple[float, float], allowed: float, gauge: float, bend: Fraction) -> Fraction:
+def _of_linear(ends: tuple[float, float], allowed: float, dual_norm: float, bend: Fraction) -> Fraction:
     """C* is linear: ⟨U, Y⟩ is between two ends, and the best multiple is a rational number."""
     low, high = ends
     linear = Fraction(max(low, -high))
-    if linear <= 0 or not 0.0 < gauge < np.inf:
+    if linear <= 0 or not 0.0 < dual_norm < np.inf:
         return Fraction(0)
-    step = Fraction(allowed) / Fraction(gauge)
+    step = Fraction(allowed) / Fraction(dual_norm)
     if bend > 0:
         step = min(step, linear / (2 * bend))
     return step * linear - step * step * bend
 
 
-def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend: Fraction) -> Fraction:
+def _of_convex(loss: Loss, point: np.ndarray, allowed: float, dual_norm: float, bend: Fraction) -> Fraction:
     """Find a good multiple by bisection; its value is bounded, so any will do."""
-    step = loss.best_multiple(point, down(allowed / gauge) if gauge > 0 else 2.0, 2.0 * float(bend))
+    step = loss.best_multiple(point, down(allowed / dual_norm) if dual_norm > 0 else 2.0, 2.0 * float(bend))
     value = conjugate_above(loss, step * point)
     if not np.isfinite(value):
         return Fraction(0)

@@ -44,7 +44,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from covopt.certificates.tight import NEAR, Face, TightSet, tight_set
-from covopt.checks.wording import counted
+from covopt.checks.messages import counted
 from covopt.exact.rank import FOUND, ROUGH, exact_rank, null_space, numerical_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.oracles.base import Oracle

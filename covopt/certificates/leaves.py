@@ -3,10 +3,10 @@
 All of it is advice, for :mod:`covopt.proofs.closing`: what is chosen here only decides how many boxes a file needs.
 
 **Lines** (:class:`Advisor`). The reader accepts any slope a in [0, 1] and any |p| ≤ 1. On a box the best lines meet
-the concave rest at the maximiser of the sum (:mod:`covopt.oracles.cones.leaf`): of slopes that answer one maximiser
+the concave rest at the maximiser of the sum (:mod:`covopt.oracles.boxes.leaf`): of slopes that answer one maximiser
 after the other the best are kept, rounded, and p is chosen for what they are then.
 
-**Quadratics** (:class:`Curves`), the worst box cut first: the game of :mod:`covopt.oracles.cones.quadratic` with the
+**Quadratics** (:class:`Curves`), the worst box cut first: the game of :mod:`covopt.oracles.boxes.quadratic` with the
 moves alone that a file has leaves for, σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count positively, σ(t) ≥ (c + k·w) t,
 |k| ≤ min(c, 1 − c), for those that count negatively, and multiples of (z_j − l_j m)(h_j m − z_j) ≥ 0 and of
 m (1 − ℓ·w) ≥ 0, |ℓ| ≤ 1: without the last, smaller boxes have larger bounds. They are for few large boxes where
@@ -28,11 +28,11 @@ from covopt.exact.rank import ATOMS
 from covopt.exact.rounding import TINY
 from covopt.limits import HALF, now, seconds_left
 from covopt.oracles.ascent import inner, make_room, put
-from covopt.oracles.cones.kernel import SMALLEST
-from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
-from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS
-from covopt.oracles.cones.quadratic import DELAY, GROWTH, STEEPEST, THINNEST
-from covopt.oracles.cones.sphere_form import on_sphere
+from covopt.oracles.boxes.kernel import SMALLEST
+from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
+from covopt.oracles.boxes.quadratic import DELAY, GROWTH, STEEPEST, THINNEST
+from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, ROUNDS
+from covopt.oracles.boxes.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
 from covopt.proofs.closing import Choice, Node, packed, planted, raise_until
 

@@ -26,9 +26,9 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
-from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import WarmStart
+from covopt.solvers.postprocess import finish_network
 
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 

@@ -17,8 +17,8 @@ from covopt.exact.rank import FOUND, row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.base import MOST_DIMENSIONS
-from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.moments import quadratic_limit
+from covopt.oracles.boxes import box_dual_norm
+from covopt.oracles.boxes.quadratic_search import quadratic_limit
 from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, Problem, domain, move_into_domain, multiple, within
@@ -245,7 +245,7 @@ def cover(
     dual, rank = moved.astype(float), len(row_span(rows))
     most = quadratic_limit(N, rank) if rank > MOST_DIMENSIONS else 0
     chords = min(max_boxes, most or max_boxes)
-    found = box_gauge(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
+    found = box_dual_norm(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
     curves, cuts = None, int(INTEGERS * min(max_boxes, most))
     if cuts and best * (1.0 + max(NEAR, rtol)) <= upper:  # chords come nowhere near

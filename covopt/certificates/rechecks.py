@@ -20,7 +20,7 @@ import numpy as np
 from covopt.certificates.certify import Certificate
 from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove
 from covopt.certificates.stated import ReadProblem
-from covopt.checks.wording import NOT_EXACT, Check, counted
+from covopt.checks.messages import NOT_EXACT, Check, counted
 from covopt.data import Data
 from covopt.data.scaling import misses
 from covopt.errors import InputError, SolutionFileError
@@ -29,7 +29,7 @@ from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import above, allowance, below, gamma, relative_gap
 from covopt.losses.regression import INTERPOLATES
 from covopt.network.base import outputs
-from covopt.oracles.support import BY_BOXES, suits_integers
+from covopt.oracles.certified import BY_BOXES, suits_integers
 from covopt.potentials import POTENTIALS
 from covopt.proofs import FirstProof, Proof
 from covopt.proofs.checker.dual import CheckedBound, CheckedNetwork, Problem, check_by_faces, check_network
@@ -140,7 +140,7 @@ def _upper(solution: Any, found: Certificate) -> Iterator[Check]:
 def _lower(solution: Any, found: Certificate) -> Iterator[Check]:
     lower = solution.lower_bound
     # a part of the bound itself: a share of what the network costs is any number, where that is no good network. A
-    # gauge that comes out larger by 1e-9 takes no more off, since the dual value is concave in the multiple
+    # dual norm that comes out larger by 1e-9 takes no more off, since the dual value is concave in the multiple
     ok = lower <= found.lower_bound * (1.0 + FOUND)
     detail = f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}"
     # an objective may come out smaller by a few roundings than on another processor

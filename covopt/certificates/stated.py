@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from covopt.certificates.certify import VARIATION, Certificate, certify
-from covopt.certificates.gauges import make_gauge
+from covopt.certificates.dual_norms import make_dual_norm
+from covopt.checks.messages import Check
 from covopt.checks.validation import check_positive
-from covopt.checks.wording import Check
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, group_equal_rows
 from covopt.losses import Interpolation, Loss, make_loss
-from covopt.oracles.support import WHOLE_CHECK_S
+from covopt.oracles.certified import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
@@ -128,13 +128,13 @@ class ReadProblem:
     def certify(self, solution: Any, dual: np.ndarray, limit: float | None = None) -> Certificate:
         """Certify the solution with a dual point, by as many boxes as there is time for."""
         potential = POTENTIALS.get(solution.potential, VARIATION)
-        gauge = make_gauge(
+        dual_norm = make_dual_norm(
             self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
             reduced=self.reduced,
         )  # fmt: skip
         return certify(
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, gauge=gauge, effort=self.share(limit),
+            lam=self.lam, dual_norm=dual_norm, effort=self.share(limit),
             goal=solution.certificate.gauge,
             low=solution.dual_low if dual is solution.dual else None,
         )  # fmt: skip

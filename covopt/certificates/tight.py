@@ -21,16 +21,16 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import LinearConstraint, milp
 
+from covopt.checks.log import stage
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.speaking import stage
-from covopt.checks.wording import Brief
+from covopt.checks.messages import Brief
 from covopt.errors import BudgetError
 from covopt.exact.elimination import integer_table
 from covopt.exact.rank import ATOMS, FOUND, null_space
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import finish_network
 from covopt.solvers.master.columns import ON_PLANE
+from covopt.solvers.postprocess import finish_network
 
 NEAR = (
     1e-7  # slack of a tight neuron, which no gap may exceed, and distance below which two are one maximiser

@@ -20,7 +20,7 @@ def verify(given: SimpleNamespace) -> Answer:
     """Recompute everything that a saved file claims."""
     import covopt
     from covopt.certificates.stated import expectations
-    from covopt.checks.speaking import tell
+    from covopt.checks.log import log_event
 
     asked = {"exact": given.exact, "proof": given.proof, "time_limit_s": given.time_limit}
     with progress(given, "verifying"):
@@ -35,8 +35,8 @@ def verify(given: SimpleNamespace) -> Answer:
         found = covopt.verify(loaded, *named, **asked)
         for check in found.checks:
             said = f"{'ok' if check.ok else 'failed'} {check.name}: {check.detail}"
-            tell(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
-        tell(
+            log_event(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
+        log_event(
             logging.INFO, repr(found), "result", ok=found.ok, in_time=found.in_time, checks=len(found.checks)
         )
     code = Exit.VERIFICATION_FAILED if found.failed else Exit.NOT_CERTIFIED
@@ -70,7 +70,7 @@ def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
 def prove(given: SimpleNamespace) -> Answer:
     """Write a proof of the bound in integers, for `verify --proof`."""
     import covopt
-    from covopt.checks.speaking import tell
+    from covopt.checks.log import log_event
     from covopt.proofs.coq import write_coq
 
     if given.out is None and given.coq is None:
@@ -98,7 +98,7 @@ def prove(given: SimpleNamespace) -> Answer:
         "proves_what_is_stated": holds,
         "boxes": proof.boxes,
     }
-    tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {proof.boxes:,} boxes", "result", **found)
+    log_event(logging.INFO, f"proved {proof.lower_bound:.10g} by {proof.boxes:,} boxes", "result", **found)
     if given.coq is not None:
         found["checked_by"] = f"make -C {given.coq}"
     return Answer(Exit.CERTIFIED if holds else Exit.NOT_CERTIFIED, found, save=proof.save)
@@ -144,7 +144,7 @@ def cells(given: SimpleNamespace) -> Answer:
     A pattern is a set of points on which one neuron can be active.
     """
     from covopt.arrangement.files import most_cells
-    from covopt.checks.speaking import tell
+    from covopt.checks.log import log_event
     from covopt.checks.validation import check_bias, check_time_limit
     from covopt.limits import TimeUp, limited
 
@@ -168,7 +168,7 @@ def cells(given: SimpleNamespace) -> Answer:
             given.out = None
             found |= {"at_most": most_cells(read.X, bias=bias), "stopped": f"the {seconds:g} s were over"}
         said = f"{found['n_cells']:,} cells" if "n_cells" in found else str(found["stopped"])
-        tell(logging.INFO, said, "result", **found)
+        log_event(logging.INFO, said, "result", **found)
     found["time_s"] = time.perf_counter() - began
     code = Exit.NOT_CERTIFIED if "at_most" in found else Exit.CERTIFIED
     return Answer(code, found)
@@ -192,8 +192,8 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
     most = most_cells(X, bias=bias)
     expected = f"at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
-        tell = lambda count: report(f"{count:,} of {expected}")  # noqa: E731
-        return {"n_cells": write_cells(X, out, report=tell, **asked)}
+        log_event = lambda count: report(f"{count:,} of {expected}")  # noqa: E731
+        return {"n_cells": write_cells(X, out, report=log_event, **asked)}
     report(f"enumerating, {expected}")
     plan(
         cell_bytes(most, len(X)),

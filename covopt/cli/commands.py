@@ -81,13 +81,13 @@ def _root(
     ] = None,
 ) -> None:
     if verbose or log_json is not None:
-        from covopt.checks.speaking import listen, silence, write_events
+        from covopt.checks.log import start_log, stop_log, write_events
 
         if verbose:
-            context.call_on_close(partial(silence, listen(verbose)))
+            context.call_on_close(partial(stop_log, start_log(verbose)))
         if log_json is not None:
             with reporting(as_json=False):
-                context.call_on_close(partial(silence, write_events(log_json)))
+                context.call_on_close(partial(stop_log, write_events(log_json)))
 
 
 for _name, _command in {

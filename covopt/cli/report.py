@@ -17,10 +17,10 @@ from typing import Any
 
 import typer
 
-from covopt.checks.speaking import round_line, spinner
-from covopt.checks.wording import listed, one_line
+from covopt.checks.log import round_line, spinner
+from covopt.checks.messages import listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
-from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
+from covopt.limits import announce_compilation, defer_interrupts, ends_like_an_interrupt
 
 EVERY_S = 30.0  # seconds between two writes of the best answer so far
 INTERRUPTED = "interrupted before there was anything to save"
@@ -103,7 +103,7 @@ def reporting(as_json: bool, memory_limit: float | None = None) -> Iterator[list
         except MemoryError:
             raise fail("out of memory; use fewer rows or features", Exit.INPUT_ERROR) from None
         except KeyboardInterrupt:
-            with patiently():  # another Ctrl-C may follow
+            with defer_interrupts():  # another Ctrl-C may follow
                 failure = fail(INTERRUPTED, Exit.NOT_CERTIFIED)
             raise failure from None
         except Exception as error:
@@ -165,7 +165,7 @@ def keep(write: Callable[[Path], Any], out: Path | None) -> None:
     """
     if out is None:
         return
-    with patiently():
+    with defer_interrupts():
         try:
             write(out)
         except OSError as error:
@@ -243,7 +243,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._out is not None:
-            with patiently():  # the result has not been returned yet, so an interrupt would lose it
+            with defer_interrupts():  # the result has not been returned yet, so an interrupt would lose it
                 self._writer.join()
         self._status.stop()
 

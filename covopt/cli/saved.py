@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
+from covopt.checks.messages import counted
 from covopt.checks.optional import required
-from covopt.checks.wording import counted
 from covopt.cli.options import reading, save_table
 from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import Answer, progress, read_for_loss, strength_in

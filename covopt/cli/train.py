@@ -37,8 +37,8 @@ SAID = {  # entries of --json for a cross-check, and the attributes that hold th
 
 def train(given: SimpleNamespace) -> Answer:
     """Train networks by gradient descent, beside the certified optimum."""
+    from covopt.checks.log import log_event
     from covopt.checks.optional import required
-    from covopt.checks.speaking import tell
 
     with progress(given, "loading PyTorch"):  # takes seconds, which the time limit does not count
         required("torch", "covopt train", "train")
@@ -57,7 +57,7 @@ def train(given: SimpleNamespace) -> Answer:
         outcome = _run(given, sizes, lams, options, shown)
     assert outcome.lines is not None
     numbers = {name: value for name, value in outcome.record.items() if name != "networks"}
-    tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
+    log_event(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
     outcome.lines += [*columns_lines(table), *said, *why]
     outcome.record |= {
         "features": table.feature_names, "targets": table.target_names, "left_out": table.left_out,

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.sparse import csr_array
 
+from covopt.checks.log import log_event
 from covopt.checks.optional import required
-from covopt.checks.speaking import tell
 from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
 from covopt.completely_positive.matrix import Pattern, support_pattern
 from covopt.exact.rank import FOUND
@@ -80,7 +80,9 @@ def numerical_factor(
     ((3, 3), True, True)
     """
     end = None if time_limit_s is None else now() + time_limit_s
-    tell(logging.DEBUG, f"looking for a factor of {n_rows} rows", "attempt", rows=n_rows, starts=n_starts)
+    log_event(
+        logging.DEBUG, f"looking for a factor of {n_rows} rows", "attempt", rows=n_rows, starts=n_starts
+    )
     rng = np.random.default_rng(random_state)
     roots = np.sqrt(np.diag(A))
     unit = A / np.outer(roots, roots)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.messages import one_line
 from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_random_state
-from covopt.checks.wording import one_line
 from covopt.errors import InputError
 
 if TYPE_CHECKING:

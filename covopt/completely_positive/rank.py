@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.speaking import tell, tell_found
+from covopt.checks.log import log_event, log_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.certificate import CPRankCertificate
@@ -24,7 +24,7 @@ from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
 from covopt.exact.rank import FOUND, NEAR
-from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, limited, now, patiently
+from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, defer_interrupts, limited, now
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
 MOMENT_SIZE = {1: 40, 2: 9}
@@ -107,7 +107,7 @@ def cp_rank(
             "One of them is wrong; please report the matrix."
         )
     text = f"CP-rank at least {lower}, at most {upper} ({certificate.status.code})"
-    tell_found(certificate, text, lower=lower, upper=upper)
+    log_found(certificate, text, lower=lower, upper=upper)
     return certificate
 
 
@@ -176,7 +176,7 @@ class Component:
     def say(self, side: str, value: int | None, method: str, data: dict[str, Any] | None = None) -> None:
         """Add a bound, or a reason why there is no factor; a new factor replaces the last one."""
         reason = Reason(side, value, method, self.vertices, data or {})
-        tell(
+        log_event(
             logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {reason.text}", "bound",
             side=side, value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
         )  # fmt: skip
@@ -264,7 +264,7 @@ def _solve_in_time(piece: Component) -> None:
         pass
     except KeyboardInterrupt:
         why, piece.options.end = "interrupted", now()
-    with patiently():
+    with defer_interrupts():
         if not piece.reasons:
             _rank(piece)
         piece.finish()

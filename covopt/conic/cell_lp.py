@@ -10,8 +10,8 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linprog
 
+from covopt.checks.messages import Brief
 from covopt.checks.validation import check_choice, check_tol
-from covopt.checks.wording import Brief
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError, SolverError
@@ -149,8 +149,8 @@ def cell_lp(
         masses, dual, ranges = _solve(atoms / row_scale, targets / target_scale)
         masses, ranges = masses * (target_scale / row_scale), ranges * (target_scale / row_scale)
         dual = dual / row_scale
-    gauge = float(np.abs(atoms.T @ dual).max(initial=0.0))
-    dual = dual / gauge if gauge > 0 else dual
+    dual_norm = float(np.abs(atoms.T @ dual).max(initial=0.0))
+    dual = dual / dual_norm if dual_norm > 0 else dual
     cost, lower_bound = float(np.abs(masses).sum()), float(dual @ targets)
     residual = float(np.abs(atoms @ masses - targets).max())
     solved = cost - lower_bound <= tol * cost and residual <= tol * target_scale

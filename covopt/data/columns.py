@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.messages import listed, one_line
 from covopt.checks.optional import required
 from covopt.checks.validation import as_double, as_doubles
-from covopt.checks.wording import listed, one_line
 from covopt.data.readers import UNNAMED
 from covopt.data.tabular import RowNames, to_doubles
 from covopt.errors import InputError, TableWarning

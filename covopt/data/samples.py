@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.messages import Brief, counted
 from covopt.checks.validation import check_bias, check_choice
-from covopt.checks.wording import Brief, counted
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, group_equal_rows, group_rays, numerical_rank, of_given

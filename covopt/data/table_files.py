@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covopt.checks.messages import listed
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
-from covopt.checks.wording import listed
 from covopt.data.columns import (
     content_of,
     describe_left_out,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.messages import counted
 from covopt.checks.validation import as_double
-from covopt.checks.wording import counted
 from covopt.errors import InputError, TableWarning
 
 FILE_ROWS = ("line", "sheet row")  # what an index is called that tells where rows stand in their file

@@ -13,8 +13,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
+from covopt.checks.log import log_bound, log_found, log_timings, logged, stage, timing
 from covopt.checks.memory import GIB, memory_left
-from covopt.checks.speaking import speaking, stage, tell_bound, tell_found, tell_timings, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
 from covopt.data import Data
 from covopt.depth.bounds import Bound, chain_bounds, closed_bounds, tree_bounds
@@ -130,7 +130,7 @@ class Bracket(ABC, Generic[Solved]):
         """Record a bound in the history; stop if the callback asks for it."""
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
         self.history.append(entry)
-        tell_bound(self.depth, entry)
+        log_bound(self.depth, entry)
         best = None if self.best is None else self.solution
         if self.callback is not None and self.callback(entry | {"best": best}):
             self.status = Status.CALLBACK
@@ -177,10 +177,8 @@ class Bracket(ABC, Generic[Solved]):
             found = self.solution()
         if found.gap <= found.tol:
             found.status = Status.CERTIFIED
-        tell_timings(found)
-        tell_found(
-            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
-        )
+        log_timings(found)
+        log_found(found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap)
         return found
 
 
@@ -285,7 +283,7 @@ def representation_cost(
             f"a deep network through {data.n_samples} points takes about {held / GIB:.2g} GiB of activations, more "
             "than there may be; use fewer rows, or covopt.fit(depth=...), whose networks are narrow."
         )
-    with speaking(verbose):
+    with logged(verbose):
         return _Task(data, L, output_bias, tol, random_state, limit, callback, began, start).run()
 
 

@@ -98,7 +98,7 @@ class Recursion:
         self.family, self.depth = family, depth
         n = len(lifted)
         used = self._check(n, roots)
-        self.first = np.array([_gauge(lifted, member) for member in family.members])
+        self.first = np.array([_dual_norm(lifted, member) for member in family.members])
         self._targets = np.array([c.member for c in used], dtype=int)
         self._scales = np.array([abs(c.scale) for c in used])
         rests, sums, charges = [], [], []
@@ -249,6 +249,6 @@ def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
     return True
 
 
-def _gauge(lifted: np.ndarray, member: np.ndarray) -> float:
+def _dual_norm(lifted: np.ndarray, member: np.ndarray) -> float:
     """Return an upper bound on h_1, by the public oracle."""
     return price(lifted, member).upper_bound

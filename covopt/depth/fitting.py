@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covopt.api.task import Task
+from covopt.checks.log import stage
 from covopt.checks.memory import gives_way
-from covopt.checks.speaking import stage
 from covopt.checks.validation import check_positive
 from covopt.data import Data
 from covopt.depth.bounds import Asked

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covopt.certificates.stated import same_table
+from covopt.checks.messages import Check, counted, listed
 from covopt.checks.validation import check_output_bias
-from covopt.checks.wording import Check, counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large

@@ -8,8 +8,8 @@ import numpy as np
 
 from covopt.api import min_norm
 from covopt.api.stopping import pass_on
+from covopt.checks.log import stage
 from covopt.checks.memory import gives_way, memory_left
-from covopt.checks.speaking import stage
 from covopt.data import Data
 from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
 from covopt.depth.layers import Layout, as_chain

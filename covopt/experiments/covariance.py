@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.checks.messages import Brief
 from covopt.checks.validation import check_bias
-from covopt.checks.wording import Brief
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.exact.rank import FOUND

@@ -30,8 +30,8 @@ import numpy as np
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
+from covopt.checks.messages import Brief
 from covopt.checks.validation import check_bias, check_tol
-from covopt.checks.wording import Brief
 from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.messages import counted
 from covopt.checks.optional import required
 from covopt.checks.validation import check_time_limit
-from covopt.checks.wording import counted
 from covopt.errors import InputError
 from covopt.explore.drawing import MOST_NEURONS, describe, figure_of, sight_picture
 from covopt.files import write_atomically

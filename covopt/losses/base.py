@@ -272,7 +272,7 @@ class Loss:
         with np.errstate(over="ignore", invalid="ignore"):
             while (
                 not (end := rise(longest)) >= 0.0 and longest > 0.0
-            ):  # infinite or NaN where a gauge vanishes
+            ):  # infinite or NaN where a dual norm vanishes
                 least = EPS * longest
                 if np.isfinite(end) and rise(least) > 0.0:
                     return float(brentq(rise, least, longest, xtol=least, rtol=4.0 * EPS, disp=False))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.messages import Check, Rows, counted
 from covopt.checks.optional import required
-from covopt.checks.wording import Check, Rows, counted
 from covopt.depth.layers import from_content, to_content
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS, relative_gap
@@ -178,9 +178,9 @@ class Gap(Rows, Saved):
         units = _directions(layer)
         refitted = self.networks["refitted"]
         dual = problem.project_dual(self.refit_dual)
-        gauge = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ dual, axis=1).max(initial=0.0)
+        dual_norm = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ dual, axis=1).max(initial=0.0)
         value = objective(refitted, self.X, self.loss, self.best.lam)
-        return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(gauge))[1])
+        return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(dual_norm))[1])
 
     # ------------------------------------------------------------------ summaries
     _WIDTH = 17

@@ -10,8 +10,8 @@ import numpy as np
 from covopt.api import lambda_max
 from covopt.api.lambdas import parse_lam
 from covopt.api.task import aligned
+from covopt.checks.messages import counted, listed
 from covopt.checks.validation import check_choice, check_positive
-from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
 from covopt.data.tabular import Named

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from covopt.checks.messages import listed
 from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
-from covopt.checks.wording import listed
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.files import write_atomically

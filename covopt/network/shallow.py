@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.wording import counted
+from covopt.checks.messages import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network.base import Layers, Network, as_table, check_inputs

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from covopt.checks.memory import room
-from covopt.checks.wording import Brief
+from covopt.checks.messages import Brief
 from covopt.exact.rank import SAME_DIGITS, first_of_each
 from covopt.exact.rounding import EPS
 from covopt.limits import PIECE

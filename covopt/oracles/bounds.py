@@ -1,8 +1,8 @@
 r"""Valid bounds on h(λ) where the exact oracle is out of reach.
 
 There are two ways from a dual point λ to a rigorous lower bound on the primal. The first divides λ by an upper
-bound on its gauge h(λ) that needs no enumeration (:func:`gauge_bound`). The second uses a dual that vanishes
-outside a small set S of rows; an oracle for the rows in S gives its gauge
+bound on its dual norm h(λ) that needs no enumeration (:func:`relaxed_dual_norm`). The second uses a dual that
+vanishes outside a small set S of rows; an oracle for the rows in S gives its dual norm
 (:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the optimum of the
 relaxation that interpolates only the rows in S.
 """
@@ -73,13 +73,13 @@ class Relaxation:
     def bound(
         self, dual: np.ndarray, *, n_rounds: int = 60, seconds: float = math.inf, goal: float = 0.0
     ) -> Relaxed:
-        """Bound h as :func:`gauge_bound` does, and return outputs that nearly attain the bound.
+        """Bound h as :func:`relaxed_dual_norm` does, and return outputs that nearly attain the bound.
 
         Parameters
         ----------
         dual : ndarray of shape (N, k)
         n_rounds, seconds, goal
-            As in :func:`gauge_bound`.
+            As in :func:`relaxed_dual_norm`.
         """
         began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
@@ -158,7 +158,7 @@ class Relaxation:
         return Relaxed(form.value, [form.atom()], form.proved) if np.isfinite(form.top) else None
 
 
-def gauge_bound(
+def relaxed_dual_norm(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
@@ -203,7 +203,7 @@ def gauge_bound(
     Examples
     --------
     >>> import numpy as np
-    >>> bound = gauge_bound(np.eye(2), np.array([3.0, 4.0]))
+    >>> bound = relaxed_dual_norm(np.eye(2), np.array([3.0, 4.0]))
     >>> 5.0 <= bound <= 7.0
     True
     """

@@ -3,8 +3,9 @@
 With one output in four or more dimensions the size of the table alone decides how maxima are proved:
 
 - N ≤ 7 r: first by branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`);
-- r ≤ 8: by boxes of directions (:mod:`covopt.oracles.cones`);
-- otherwise no method is sure to end: :func:`exact_oracle` raises, and :mod:`covopt.oracles.support` uses quadratics.
+- r ≤ 8: by boxes of directions (:mod:`covopt.oracles.boxes`);
+- otherwise no method is sure to end: :func:`exact_oracle` raises, and :mod:`covopt.oracles.certified` uses
+  quadratics.
 
 On rows and columns of iris, wine, breast cancer and diabetes faces prove every
 optimal dual in three dimensions in .01 processor seconds. For 20 standardised rows in five and eight dimensions signs
@@ -22,8 +23,8 @@ from covopt.errors import BudgetError
 from covopt.exact.rank import ASCENT_DIGITS, ATOMS
 from covopt.limits import PIECE
 from covopt.oracles.base import MOST_DIMENSIONS, Pricing, affords, kept, ranked
+from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cones.gauge import BoxOracle, box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.vector.face_lattice import FACE_BYTES, count_lattice
@@ -130,7 +131,7 @@ class SearchOracle:
         best = float(np.abs(found.values).max())
         bound = found.upper_bound if self._by_signs else np.inf
         if bound > (1.0 + 2.0 * ATOMS) * best and self._by_boxes:
-            boxes = box_gauge(
+            boxes = box_dual_norm(
                 self.rows, dual, neurons=found.neurons, rtol=ATOMS, n_threads=self.boxes.n_threads
             )
             bound = min(bound, boxes.upper_bound)

@@ -1,6 +1,6 @@
 """Coordinates with few rows, few columns and rows of size one; callers add the error that the change causes.
 
-:func:`covopt.exact.rounding.transfer_up` bounds that error, for boxes :mod:`covopt.oracles.cones.scalar`.
+:func:`covopt.exact.rounding.transfer_up` bounds that error, for boxes :mod:`covopt.oracles.boxes.scalar`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Reduce the rows of a subset to their rank.
 
     F of a dual supported on S depends on w only through its projection on the span V of the rows in S,
-    and shortening w lowers |F|. So its gauge is that of the reduced rows Z_S V, in dimension rank Z_S,
+    and shortening w lowers |F|. So its dual norm is that of the reduced rows Z_S V, in dimension rank Z_S,
     and a neuron u of the reduced problem is V u in the full one. The rank is the numerical one: this
     changes F by at most Σ |λ_i| ‖z_i − V Vᵀ z_i‖.
 
@@ -79,7 +79,7 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Write vectors in as few orthonormal coordinates as they need, up to rounding.
 
-    Any choice is valid: it changes a gauge by at most Σ w_i ‖x_i − V y_i‖, which the caller adds
+    Any choice is valid: it changes a dual norm by at most Σ w_i ‖x_i − V y_i‖, which the caller adds
     (:func:`covopt.exact.rounding.transfer_up`).
 
     Parameters

@@ -4,7 +4,7 @@ A maximiser of |F| lies in the relative interior of one face, and there it is th
 the face's span (theory: Bach 2017 §2; SP20 §4). :mod:`covopt.oracles.sphere` implements three dimensions.
 
 Certificates may use its second bound in three dimensions, which is proved (:meth:`FaceOracle.proved_bound`). All
-other bounds are hints, and :mod:`covopt.oracles.support` proves by other means.
+other bounds are hints, and :mod:`covopt.oracles.certified` proves by other means.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from covopt.exact.rounding import TINY
 from covopt.limits import PIECE, checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing, heights, kept
-from covopt.oracles.bounds import gauge_bound, importance
+from covopt.oracles.bounds import importance, relaxed_dual_norm
 
 POWERS, MET = 30, 3  # power steps before a climb; digits to which starts then count as equal
 STARTS = 128  # where a bound needs only the best of them
@@ -210,7 +210,7 @@ class LocalSearchOracle:
         return (starts / np.where(norms > 0, norms, 1.0))[norms[:, 0] > 0]
 
     def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        """Return the local maxima that the climbs found, and a bound on h from :func:`gauge_bound`.
+        """Return the local maxima that the climbs found, and a bound on h from :func:`relaxed_dual_norm`.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class LocalSearchOracle:
             Return at most this many, the best first.
         """
         found = self.search(dual, threshold=threshold, max_neurons=max_neurons)
-        bound = max(gauge_bound(self.rows, dual), found.upper_bound)
+        bound = max(relaxed_dual_norm(self.rows, dual), found.upper_bound)
         return Pricing(found.neurons, found.values, bound, exact=False)
 
     def search(

@@ -1,7 +1,7 @@
 r"""Bounds on max F(w) = Σ μ_i σ(z_i·w) over unit w, for one output and one sign, by quadratics and by quartics.
 
-**Quadratics** are explained in :func:`covopt.oracles.bounds.gauge_bound`: wᵀMw + b·w + const, whose maximum on the
-sphere has an exact dual. On noise they exceed F by .2 E|t| for a row of positive weight, by .8 E|t| for the others.
+**Quadratics** are explained in :func:`covopt.oracles.bounds.relaxed_dual_norm`: wᵀMw + b·w + const, whose maximum on
+the sphere has an exact dual. On noise they exceed F by .2 E|t| for a row of positive weight, else by .8 E|t|.
 
 **Quartics** have a negative term of degree four. With t = z·w, ℓ ≥ ‖z‖ and any s > 0,
 
@@ -96,7 +96,7 @@ def quadratics(
     seconds: float,
     before: Moments | None = None,
 ) -> tuple[float, np.ndarray, Moments]:
-    """Bound max F from above as in :func:`gauge_bound`; also return the relaxed σ(Zw) and the moments of w.
+    """Bound max F from above as in :func:`relaxed_dual_norm`; also return the relaxed σ(Zw) and the moments of w.
 
     A warm start from the moments of a similar dual needs a quarter of the rounds.
     """

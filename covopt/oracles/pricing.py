@@ -11,11 +11,11 @@ from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing, ranked
+from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.oracles.cascade import exact_oracle
-from covopt.oracles.cones.gauge import box_gauge, box_limit
+from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
-from covopt.oracles.support import bound_gauge
 from covopt.parallel import one_blas_thread
 
 
@@ -82,12 +82,12 @@ def price(
     if scaled is None:
         return Pricing(np.eye(1, lifted.shape[1]), np.zeros(1), 0.0, True)
     with one_blas_thread():
-        bound = bound_gauge(lifted, point, effort=nodes / box_limit(lifted.shape[1])).value
+        bound = certified_dual_norm(lifted, point, effort=nodes / box_limit(lifted.shape[1])).value
         units, weights, power, _ = scaled
         neurons, values = _ranked(units, weights, _candidates(units, weights, threads))
         with np.errstate(over="ignore"):
             if point.ndim == 1 and np.ldexp(abs(values[0]), power) * (1.0 + tol) < bound:
-                met = box_gauge(units, weights[:, 0], rtol=tol, max_nodes=nodes).best_neuron
+                met = box_dual_norm(units, weights[:, 0], rtol=tol, max_nodes=nodes).best_neuron
                 neurons, values = _ranked(units, weights, np.concatenate([neurons, met[None]]))
             values = np.ldexp(values, power)
     best = float(np.abs(values[0]))

@@ -18,9 +18,9 @@ import numpy as np
 from covopt.exact.rank import FOUND
 from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Pricing
+from covopt.oracles.boxes import BoxOracle
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import merged, sign_nodes, suits_boxes, suits_signs
-from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
 CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.wording import counted, one_line
+from covopt.checks.messages import counted, one_line
 from covopt.errors import CovoptError
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import heights
@@ -49,15 +49,15 @@ def dual_values(
 
 
 def scaled_dual(solution: Any) -> np.ndarray:
-    """Return the dual point divided by its gauge; unchanged with a loss and an empty network.
+    """Return the dual point divided by its dual norm; unchanged with a loss and an empty network.
 
     Parameters
     ----------
     solution : Solution
     """
-    gauge = solution.certificate.gauge
+    dual_norm = solution.certificate.gauge
     touches = solution.loss is None or len(solution.network.hidden_weights) > 0
-    return solution.dual / gauge if touches and 0.0 < gauge < np.inf else solution.dual
+    return solution.dual / dual_norm if touches and 0.0 < dual_norm < np.inf else solution.dual
 
 
 def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:

@@ -200,7 +200,7 @@ class Problem:
         return -self.lower_outputs(self.loss.gradient(self.raise_outputs(fitted))) / self.strength
 
     def constant_dual(self) -> np.ndarray:
-        """Return −∇C/μ at the best constant: the dual point that proves it optimal where its gauge is at most one.
+        """Return −∇C/μ at the best constant: the dual point that proves it optimal where h is at most one.
 
         Its multiples in (0, 1) are strictly inside the domain of the conjugate.
         """
@@ -229,24 +229,26 @@ class Problem:
         square = 0.5 * self.kappa * float(np.square(dual.sum(axis=0)).sum())
         return -self.loss.conjugate_terms(self.slope(dual))[0] / self.strength - square
 
-    def scale_dual(self, dual: np.ndarray, gauge: float) -> tuple[np.ndarray, float]:
+    def scale_dual(self, dual: np.ndarray, dual_norm: float) -> tuple[np.ndarray, float]:
         """Scale a dual point into feasibility as well as possible.
 
         Parameters
         ----------
         dual : ndarray of shape (N, k)
             In the domain of the conjugate (see :meth:`project_dual`), which contains every smaller multiple.
-        gauge : float
+        dual_norm : float
             An upper bound on h(Λ).
 
         Returns
         -------
         (ndarray of shape (N, k), float)
-            The best multiple tΛ with t·gauge ≤ 1 and its dual value, a lower bound on the primal. The value is
+            The best multiple tΛ with t·h ≤ 1 and its dual value, a lower bound on the primal. The value is
             concave in t.
         """
         bend = self.strength * self.kappa * float(np.square(dual.sum(axis=0)).sum())
-        scaled = dual * self.loss.best_multiple(self.slope(dual), 1.0 / gauge if gauge > 0 else 2.0, bend)
+        scaled = dual * self.loss.best_multiple(
+            self.slope(dual), 1.0 / dual_norm if dual_norm > 0 else 2.0, bend
+        )
         return scaled, self.dual_value(scaled)
 
     # ------------------------------------------------------------------ the smooth part of the dual, for Newton steps

@@ -14,8 +14,8 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.enclosure import Uniqueness
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
 from covopt.certificates.tight import TightSet
+from covopt.checks.messages import counted
 from covopt.checks.validation import check_number, check_time_limit
-from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError

@@ -1,6 +1,6 @@
 """Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
 
-- the dual of the search, divided by a bound on its gauge as certificates find it;
+- the dual of the search, divided by a bound on its dual norm as certificates find it;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
   of all, and its h involves only the arrangement of S; more and more points are taken while they are solved in time;
 - beyond eight dimensions, and with a loss, a dual whose relaxation is less, then with a loss quadratics on boxes;
@@ -24,16 +24,16 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import HALF, TimeUp, limited, now
 from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.bounds import importance
-from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
-from covopt.oracles.cones.moments import (
+from covopt.oracles.boxes.quadratic_search import (
     MEMORY,
     MOST_QUADRATIC_DIMENSIONS,
     MomentSearch,
-    quadratic_gauge,
+    quadratic_dual_norm,
     quadratic_limit,
 )
+from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
+from covopt.oracles.certified import SHOWN, certified_dual_norm, fan_limit
 from covopt.oracles.coordinates import restrict
-from covopt.oracles.support import SHOWN, bound_gauge, fan_limit
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network
 from covopt.solvers.descent import Descent
@@ -102,9 +102,9 @@ class Bounds:
         """Seconds."""
         return np.inf if self.time_s is None else max(0.1, self.time_s - (now() - self.began))
 
-    def offer(self, dual: np.ndarray, gauge: float, *, claimed: bool = False) -> None:
-        """Keep a dual (N, k) divided by a bound on its gauge, where its value is the best so far."""
-        scaled, lower = self.problem.scale_dual(dual, gauge)
+    def offer(self, dual: np.ndarray, dual_norm: float, *, claimed: bool = False) -> None:
+        """Keep a dual (N, k) divided by a bound on its dual norm, where its value is the best so far."""
+        scaled, lower = self.problem.scale_dual(dual, dual_norm)
         if lower > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = scaled, lower
             self.point.claimed, self.point.hoped = claimed, None
@@ -147,7 +147,7 @@ class Bounds:
     def by_policy(self) -> None:
         """Bound the dual as certificates do."""
         if self.asked.any():
-            found = bound_gauge(self.rows, self.asked, effort=self.effort)
+            found = certified_dual_norm(self.rows, self.asked, effort=self.effort)
             self.offer(self.dual, found.value)
             self.is_exact = found.exact  # the optimal dual is the best one
 
@@ -164,11 +164,11 @@ class Bounds:
                 for _ in descent.run(1, 1):
                     pass
                 network, start = descent.network, descent.point.dual
-            for dual, gauge in relaxed_duals(fit, network, start):
-                scaled, lower = problem.scale_dual(dual, gauge)
+            for dual, dual_norm in relaxed_duals(fit, network, start):
+                scaled, lower = problem.scale_dual(dual, dual_norm)
                 if lower > best:
                     best, self.easier = lower, scaled
-                self.offer(dual, gauge)
+                self.offer(dual, dual_norm)
                 if self.point.lower_bound > told:
                     told = (1.0 + NEWS) * self.point.lower_bound
                     if self.report(RELAXED):
@@ -209,7 +209,7 @@ class Bounds:
             return not stopped and now() < end
 
         most = SAFE * SHOWN * quadratic_limit(*self.rows.shape)
-        found = quadratic_gauge(
+        found = quadratic_dual_norm(
             self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=HALF * self.tol,
             max_nodes=int(most), by_signs=is_near, n_threads=2, goes_on=goes_on,
         )  # fmt: skip
@@ -222,7 +222,7 @@ class Bounds:
         with contextlib.suppress(TimeUp, SolverError), limited(self.left):
             weights = importance(self.rows, self.dual)
             found = relaxed_dual(self.problem, weights=weights, time_limit_s=most)
-            self.offer(found, bound_gauge(self.rows, self.problem.asked(found)).value)
+            self.offer(found, certified_dual_norm(self.rows, self.problem.asked(found)).value)
 
     def report(self, note: str) -> bool:
         """Show the callback the bound, and why it is one; whether to stop."""

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.speaking import stage
+from covopt.checks.log import stage
 from covopt.exact.rank import FOUND, NEAR
 from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.active_set import applies
 from covopt.solvers.driver import Driver
-from covopt.solvers.following import TIGHT, Following
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
+from covopt.solvers.path_follower import TIGHT, PathFollower
 from covopt.solvers.quick import COLUMNS_PER_ROW
 from covopt.status import Status
 
@@ -52,7 +52,7 @@ class Generation(Driver):
         self.is_brief = options.pop("is_brief", False)
         super().__init__(problem, oracle, **options)
         self.warm, self.targets = warm, problem.targets
-        self.following: Following | None = None
+        self.following: PathFollower | None = None
 
     @property
     def n_columns(self) -> int:
@@ -97,7 +97,7 @@ class Generation(Driver):
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
         if self.warm is not None and applies(problem):
-            self.following = Following(self, self.warm)
+            self.following = PathFollower(self, self.warm)
             return True
         return self._start_columns(first)
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.limits import TimeUp, defer_interrupts, limited, now
 from covopt.oracles.cascade import suits_boxes, suits_search
+from covopt.oracles.certified import suits_integers
 from covopt.oracles.faces import MOST_FACED
-from covopt.oracles.support import suits_integers
 from covopt.problems.problem import Problem
 from covopt.solvers.active_set import applies
 from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
@@ -217,7 +217,7 @@ class Improvement:
         """Take over what a deadline left of a descent; where that is nothing, let it end soon, and make a bound."""
         soon = SOON_S if hurries or self.limit is None else max(SOON_S, SOON_SHARE * self.limit)
         self._take_descent()
-        with patiently():
+        with defer_interrupts():
             if not len(self.point.neurons):
                 with contextlib.suppress(TimeUp), limited(soon):
                     self.descent.rescue()
@@ -273,7 +273,7 @@ class Improvement:
             yield found
             if found.status not in (Status.GAP, Status.TIME_LIMIT):
                 return
-            is_exact = self._bounded(rounds.point, rounds.believed, self.name)
+            is_exact = self._bounded(rounds.point, rounds.last_dual, self.name)
             yield self.point
             # what is left is due to the columns, which the clock has ended
             again = is_exact and found.status is Status.TIME_LIMIT and not problem.interpolates

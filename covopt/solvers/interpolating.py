@@ -24,8 +24,8 @@ from covopt.losses import make_loss
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
-from covopt.solvers.finish import ROUNDING, with_few_neurons
 from covopt.solvers.loop import Point, WarmStart
+from covopt.solvers.postprocess import ROUNDING, with_few_neurons
 from covopt.solvers.quick import quick_network
 from covopt.status import Status
 

@@ -20,11 +20,11 @@ import numpy as np
 from covopt.exact.rank import COMPUTED
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
+from covopt.solvers.postprocess import finish_network
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:

@@ -77,8 +77,8 @@ class OneInput(GenerationLoop):
             entering = []
             for dual in duals:
                 unknowns = self.plane.balanced(dual) if self.problem.offset_cost == 0.0 else dual
-                gauge, fresh, values = self.plane.price(unknowns)
-                self._offer_dual(unknowns, max(gauge, 1.0))
+                dual_norm, fresh, values = self.plane.price(unknowns)
+                self._offer_dual(unknowns, max(dual_norm, 1.0))
                 entering.append(fresh.take(values > 1.0 + 0.1 * self.tol))
             if self.point.lower_bound > 0.0:
                 self._offer_network(weights, offset)
@@ -196,9 +196,9 @@ class OneInput(GenerationLoop):
         return weights, offset, unknowns
 
     # ------------------------------------------------------------------ bounds
-    def _offer_dual(self, unknowns: np.ndarray, gauge: float) -> None:
+    def _offer_dual(self, unknowns: np.ndarray, dual_norm: float) -> None:
         linear = float(np.vdot(unknowns, self.plane.demands))
-        step = 1.0 / gauge
+        step = 1.0 / dual_norm
         bend = 0.0
         if self.problem.has_offset and self.problem.offset_cost > 0:
             bend = float(np.sum(self.plane.total(unknowns) ** 2)) / self.problem.offset_cost

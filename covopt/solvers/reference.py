@@ -11,8 +11,8 @@ from covopt.conic.programs import solve_conic
 from covopt.exact.rank import NEAR, ROUGH
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
-from covopt.solvers.finish import finish_network, interpolating
 from covopt.solvers.loop import Point
+from covopt.solvers.postprocess import finish_network, interpolating
 from covopt.status import Status
 
 # of a cell in the program and its factors, for each row and each dimension
@@ -63,8 +63,8 @@ def solve_all_cells(
     residual = problem.missed(*network)
     upper = problem.network_value(*network[1:]) if residual <= PASSES else np.inf
     dual = problem.project_dual(found.dual[:, None])
-    gauge = exact_oracle(problem.rows, 0).price(problem.asked(dual), threshold=np.inf).upper_bound
-    dual, lower = problem.scale_dual(dual, gauge)
+    dual_norm = exact_oracle(problem.rows, 0).price(problem.asked(dual), threshold=np.inf).upper_bound
+    dual, lower = problem.scale_dual(dual, dual_norm)
     point = Point(*network, upper, dual, lower, Status.GAP)
     if point.gap <= tol:
         point.status = Status.CERTIFIED

@@ -63,13 +63,13 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
         checkpoint()
         found, since = relaxation.bound(dual[live]), since + 1
         if problem.scale_dual(dual, found.value)[1] > best:
-            gauge = found.proved()
-            remember(rows, dual[live], gauge)  # a check finds it again
-            scaled, value = problem.scale_dual(dual, gauge)
+            dual_norm = found.proved()
+            remember(rows, dual[live], dual_norm)  # a check finds it again
+            scaled, value = problem.scale_dual(dual, dual_norm)
             if value > best:
                 since = 0 if value > (1.0 + ROUGH) * best else since
                 best, centre = value, scaled
-                yield dual, gauge
+                yield dual, dual_norm
         columns = np.concatenate([columns, found.atoms])
         masses = np.concatenate([masses, np.zeros(len(found.atoms))])
         spare = max(len(columns) - max(MOST_NUMBERS // columns[0].size, 2 * STALE), 0)

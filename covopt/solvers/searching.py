@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.speaking import stage
+from covopt.checks.log import stage
 from covopt.limits import TimeUp
 from covopt.oracles.base import Pricing
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import relaxed_dual_norm
 from covopt.oracles.searched import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
@@ -27,13 +27,13 @@ NODES = 5_000_000  # boxes per proof: those of iris do not end at a million, and
 LOOK_EVERY = 4  # rounds
 
 
-class Believing(Generation):
+class HeuristicGeneration(Generation):
     """Rounds of a :class:`Generation` that believe the local search and report what was proved.
 
     Attributes
     ----------
     proved : tuple of (ndarray, float)
-        The best dual point whose gauge was bounded, scaled into feasibility, and its value.
+        The best dual point whose dual norm was bounded, scaled into feasibility, and its value.
     believed : ndarray
         The dual that the rounds have ended with.
     """
@@ -43,7 +43,7 @@ class Believing(Generation):
     def __init__(self, problem: Any, oracle: SearchedThenProved, **options: Any):
         super().__init__(problem, oracle, **options)
         self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
-        self.believed, self.failed, self._turn = self.master.dual, False, 0
+        self.last_dual, self.failed, self._turn = self.master.dual, False, 0
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """See the base class; what is only believed counts until it is refuted, by a neuron or by a network."""
@@ -60,8 +60,8 @@ class Believing(Generation):
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved
 
-    def _note_proof(self, dual: np.ndarray, gauge: float) -> None:
-        scaled, value = self.problem.scale_dual(dual, gauge)
+    def _note_proof(self, dual: np.ndarray, dual_norm: float) -> None:
+        scaled, value = self.problem.scale_dual(dual, dual_norm)
         if value > self.proved[1]:
             self.proved = scaled, value
         if value > self.point.lower_bound:
@@ -106,11 +106,11 @@ class Believing(Generation):
     def solve(self) -> Point:
         """Return the cheapest network and the best dual point that was proved, by a relaxation at least."""
         point = super().solve()
-        self.believed = self.point.dual
+        self.last_dual = self.point.dual
         if self.proved[1] == 0.0 and point.dual.any():
             with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
-                rows, asked = self.problem.rows[self.problem.live], self.problem.asked(self.believed)
-                scaled, value = self.problem.scale_dual(self.believed, gauge_bound(rows, asked))
+                rows, asked = self.problem.rows[self.problem.live], self.problem.asked(self.last_dual)
+                scaled, value = self.problem.scale_dual(self.last_dual, relaxed_dual_norm(rows, asked))
                 self.proved = scaled, max(value, 0.0)
         self._return_to_proof()
         if point.status is Status.CERTIFIED and point.gap > self.tol:  # or the time was up during the proof
@@ -128,7 +128,7 @@ def searching(
     max_nodes: int = NODES,
     effort: float = 1.0,
     **options: Any,
-) -> Believing:
+) -> HeuristicGeneration:
     """Return the rounds on a problem for whose rows there is no exact oracle; see the head of this module.
 
     Parameters
@@ -149,7 +149,7 @@ def searching(
         problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
         n_outputs=problem.vector_outputs, proves=proves, effort=effort,
     )  # fmt: skip
-    return Believing(problem, oracle, tol=tol, random_state=random_state, **options)
+    return HeuristicGeneration(problem, oracle, tol=tol, random_state=random_state, **options)
 
 
 def search(problem: Problem, **options: Any) -> Point:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import lstsq, qr, solve_triangular
 
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.wording import counted
+from covopt.checks.messages import counted
 from covopt.exact.rank import ATOMS, COMPUTED, numerical_rank
 from covopt.limits import TimeUp, limited
 from covopt.sparsify.layer import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
-from covopt.checks.wording import Brief, Check
+from covopt.checks.messages import Brief, Check
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND

@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.depth.layers import Layout
-from covopt.limits import HALF, PIECE, patiently
+from covopt.limits import HALF, PIECE, defer_interrupts
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
 from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
 from covopt.training.schedule import Member, Phase
@@ -182,7 +182,7 @@ class Runner:
         Ctrl-C stops after the current group, so that all batches end at the same step.
         """
         with (
-            patiently() as self.interrupted,
+            defer_interrupts() as self.interrupted,
             torch.no_grad(),
             ExitStack() as afterwards,
             ThreadPoolExecutor(self._workers) as pool,

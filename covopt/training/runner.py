@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.task import Task
+from covopt.checks.log import log_event, spinner
 from covopt.checks.memory import memory_left, plan
+from covopt.checks.messages import Brief
 from covopt.checks.optional import required
-from covopt.checks.speaking import spinner, tell
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -23,7 +24,6 @@ from covopt.checks.validation import (
     check_positive,
     check_random_state,
 )
-from covopt.checks.wording import Brief
 from covopt.depth.layers import Layout, as_chain, as_shallow, check_kind
 from covopt.errors import BudgetError, InputError
 from covopt.losses import Loss
@@ -281,7 +281,7 @@ def train(
             float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began, runner.interrupted(),
         )  # fmt: skip
         bar.update(bar.task_ids[0], description=state.said)
-        tell(logging.DEBUG, state.said, "steps", **dataclasses.asdict(state))
+        log_event(logging.DEBUG, state.said, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
     try:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.task import Task
+from covopt.checks.messages import Brief
 from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_tol
-from covopt.checks.wording import Brief
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.messages import counted, html_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias
-from covopt.checks.wording import counted, html_table
 from covopt.completely_positive.lower import clique_cover_bound
 from covopt.data import Data
 from covopt.exact.rank import exact_rank, rank_at_least

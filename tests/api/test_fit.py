@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.certificates.certify import conclude
+from covopt.certificates.certify import certify_solution
 from covopt.errors import PathStoppedWarning
 from covopt.limits import TimeUp
 from covopt.solvers.improve import Improvement
@@ -105,7 +105,7 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
         calls.append(arguments)
         if len(calls) in stop:
             raise KeyboardInterrupt
-        return conclude(*arguments, **problem)
+        return certify_solution(*arguments, **problem)
 
     monkeypatch.setattr("covopt.api.run.conclude", interrupted)
     for at, done in ((3, 2), (1, 0)):

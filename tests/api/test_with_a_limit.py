@@ -11,8 +11,8 @@ from covopt.api.task import Task
 from covopt.datasets import make_random_plane
 from covopt.errors import NotCertifiedWarning
 from covopt.limits import now
+from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
-from covopt.oracles.support import bound_gauge
 from covopt.status import Status
 from covopt.training import Phase
 from tests.cases import drawn, normal
@@ -67,7 +67,7 @@ def test_faces_bound_the_dual_of_a_fit_that_is_stopped(monkeypatch, d):
     ((rows, dual, proved),) = asked
     assert len(rows) == len(dual) == 39
     assert rows.any(axis=1).all()
-    assert proved == pytest.approx(bound_gauge(rows, dual).value, rel=1e-9)
+    assert proved == pytest.approx(certified_dual_norm(rows, dual).value, rel=1e-9)
 
 
 def test_what_a_limit_has_ended_says_so():

@@ -112,7 +112,7 @@ class Arrangement:
             weights = weights * np.sqrt(active @ self.lengths**2 / len(self.rows))
         return weights
 
-    def gauge(self, dual: np.ndarray, potential: str = "variation") -> float:
+    def dual_norm(self, dual: np.ndarray, potential: str = "variation") -> float:
         """Return h(Λ) = max over w of ‖Λᵀσ(X̃w)‖/ω(w)."""
         _, atoms, weights = self.price(dual, potential)
         values = np.linalg.norm(atoms @ dual.reshape(len(self.rows), -1), axis=1) / weights

@@ -60,14 +60,14 @@ def check_kkt(problem: Problem, network: ReLUNetwork, dual: np.ndarray, tol: flo
     if problem.output_bias == "none":
         assert not B.any(), "an output bias where there is none"
 
-    height = problem.arrangement.gauge(dual, problem.potential)
+    height = problem.arrangement.dual_norm(dual, problem.potential)
     assert height <= 1 + ROUNDING, f"h(Λ) = {height}"
     rays = problem.arrangement.vertices()
     many = np.concatenate([np.random.default_rng(0).standard_normal((500, problem.rows.shape[1])), rays])
     atoms = np.maximum(many @ problem.rows.T, 0.0)
     if (
         problem.potential != "label-noise-exact"
-    ):  # it jumps where a row meets the hinge: the gauge above knows
+    ):  # it jumps where a row meets the hinge: the dual norm above knows
         sizes = problem.arrangement.weigh(many, atoms, problem.potential)
         assert (np.linalg.norm(atoms @ dual, axis=1) <= (1 + ROUNDING) * sizes + 1e-12).all(), "h(Λ) > 1"
     if problem.output_bias == "free":
@@ -123,7 +123,7 @@ def check_bracket(problem: Problem, answer: Solution) -> None:
 def best_multiple(problem: Problem, dual: np.ndarray) -> float:
     """The best value of a feasible multiple of Λ."""
     dual = dual.reshape(problem.targets.shape)
-    height = problem.arrangement.gauge(dual, problem.potential)
+    height = problem.arrangement.dual_norm(dual, problem.potential)
     most = 1.0 / height if height > 0 else 1.0
     U = -problem.price * most * dual
     if np.abs(problem.clip(U) - U).max() > ROUNDING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.certificates.certify import certify, conclude, residual_of
+from covopt.certificates.certify import certify, certify_solution, residual_of
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.losses import Interpolation, make_loss
@@ -35,7 +35,7 @@ def test_the_bound_is_the_scaled_duals_value_by_brute_force(seed, kind):
     dual = np.random.default_rng(seed + 1).standard_normal(len(y))
     if kind == "free":
         dual -= dual.mean()
-    height = Arrangement(data.lifted).gauge(dual)
+    height = Arrangement(data.lifted).dual_norm(dual)
     steps = np.linspace(-1, 1, 20_001)[:, None] * dual / height
     penalty = steps.sum(axis=1) ** 2 if kind == "penalized" else 0.0
     best = float((2 * steps @ y - penalty).max())
@@ -60,7 +60,7 @@ def test_the_certificate_decides_the_status_and_not_the_solver(stopped, loss, ou
     def concluded(network, dual, tol):
         settled = loss is None and output_bias == "free"
         problem = {"output_bias": output_bias, "settled": settled, "loss": good.loss, "lam": 0.1}
-        return conclude(good.data, network, dual, stopped=stopped, tol=tol, **problem)
+        return certify_solution(good.data, network, dual, stopped=stopped, tol=tol, **problem)
 
     found = concluded(good.network, good.dual, 1e-6)
     assert found.status is Status.CERTIFIED
@@ -90,7 +90,7 @@ def test_interpolation_is_a_loss_like_the_others():
 
 
 def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
-    """Weights of thirteen orders: the multiple is moved, too: its gauge was 1.00002, which verify refuses."""
+    """Weights of thirteen orders: the multiple is moved, too: its dual norm was 1.00002, which verify refuses."""
     loss = make_loss("softmax-cross-entropy")
     weights = [
         454117.1546447802,
@@ -103,7 +103,7 @@ def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
     data = Data.validate([[-1.0], [-1.0], [0.0], [2.0], [-2.0]], targets, bias=1.0, interpolates=False)
     column = np.array([-2.70711177, -7.75481824e-13, 2.06066190, -3.53550969e-01, 1.00000085])
     network = ReLUNetwork(np.ones((1, 2)), np.zeros((1, 2)))
-    found = conclude(
+    found = certify_solution(
         data, network, np.column_stack([column, -column]), stopped=Status.GAP, tol=1e-6, output_bias="free",
         loss=loss, lam=1e-12,
     )  # fmt: skip
@@ -139,7 +139,9 @@ def test_a_network_that_misses_its_points_at_the_right_norm_is_not_certified(out
     assert not found.interpolates
     assert found.status(Status.CERTIFIED, 1e-6) is Status.GAP
     assert found.status(Status.TIME_LIMIT, 1e-6) is Status.TIME_LIMIT
-    ended = conclude(data, turned, optimum.dual, stopped=Status.CERTIFIED, tol=1e-6, output_bias=output_bias)
+    ended = certify_solution(
+        data, turned, optimum.dual, stopped=Status.CERTIFIED, tol=1e-6, output_bias=output_bias
+    )
     assert ended.status is Status.GAP
 
 

@@ -13,7 +13,7 @@ from covopt.certificates.prove import cover, problem_of, prove
 from covopt.certificates.rechecks import exact_checks
 from covopt.errors import InputError
 from covopt.losses import Huber
-from covopt.oracles.support import BY_BOXES, BY_CHORDS
+from covopt.oracles.certified import BY_BOXES, BY_CHORDS
 from covopt.proofs import Proof
 from covopt.proofs.checker.dual import Problem, check_by_faces
 from covopt.proofs.proof import ratio, sealed

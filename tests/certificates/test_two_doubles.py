@@ -11,12 +11,12 @@ import pytest
 
 import covopt
 from covopt.certificates.certify import certify
-from covopt.certificates.gauges import make_gauge
+from covopt.certificates.dual_norms import make_dual_norm
 from covopt.data import Data
 from covopt.errors import SolutionFileError
 from covopt.exact.far_rows import FarRows, rounded, whole, without_middle
 from covopt.losses import Interpolation
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.certified import certified_dual_norm
 from covopt.potentials import LabelNoise
 from covopt.solution import Solution
 from tests.oracles.table import exact_value
@@ -74,19 +74,19 @@ def test_the_second_doubles_are_paid_for(dimension):
     rng = np.random.default_rng(dimension)
     rows, dual = rng.standard_normal((7, dimension)), 1e-3 * rng.standard_normal(7)
     low = rng.standard_normal(7)
-    bound = bound_gauge(rows, dual, low=low).value
+    bound = certified_dual_norm(rows, dual, low=low).value
     best = max(exact_value(rows, whole(dual, low), w) for w in rng.standard_normal((400, dimension)))
-    assert bound_gauge(rows, dual).value < best <= bound
+    assert certified_dual_norm(rows, dual).value < best <= bound
 
 
 def test_the_second_doubles_are_paid_for_with_label_noise():
     data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    gauge = make_gauge(
+    dual_norm = make_dual_norm(
         data, output_bias="none", loss=Interpolation.of(data.Y), lam=1.0, potential=LabelNoise()
     )
     dual = np.array([[0.0], [1.0], [2.0]])
-    alone = gauge.bound(dual, effort=0.002).value
-    assert gauge.bound(0.5 * dual, effort=0.002, low=0.5 * dual).value >= alone
+    alone = dual_norm.bound(dual, effort=0.002).value
+    assert dual_norm.bound(0.5 * dual, effort=0.002, low=0.5 * dual).value >= alone
 
 
 def test_the_value_is_that_of_the_sums():
@@ -132,6 +132,6 @@ def test_the_second_doubles_are_paid_for_far_from_the_origin(share):
         row, across = far.rows[rng.integers(9)], rng.standard_normal(3)
         w = far.basis @ np.append(-(row[1:] @ across) / row[0], across)
         best = max(best, exact_value(rows, exact, w))
-    bound = bound_gauge(rows, share * dual, low=(1.0 - share) * dual).value
+    bound = certified_dual_norm(rows, share * dual, low=(1.0 - share) * dual).value
     assert best <= bound
     assert share < 1.0 or bound < 4.0 * best

@@ -8,24 +8,24 @@ import pytest
 
 import covopt
 from benchmarks.adversary.exactly import fractions
-from covopt.certificates import gauges
+from covopt.certificates import dual_norms
 from covopt.certificates.certify import certify
 from covopt.certificates.conjugate import dual_bound, into_domain
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.losses import LOSSES, Interpolation, make_loss
 from covopt.network import ReLUNetwork
-from covopt.oracles import support
-from covopt.oracles.support import bound_gauge
+from covopt.oracles import certified
+from covopt.oracles.certified import certified_dual_norm
 from tests.oracles.table import is_above
 
 
-def value_in_fractions(data, dual, kind, gauge):
+def value_in_fractions(data, dual, kind, dual_norm):
     """max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖², for one output, Λ or −Λ; nothing rounded."""
     rows = np.array(fractions(dual), dtype=object)
     linear, step, bend = (
         abs(rows @ np.array(fractions(data.Y[:, 0]), dtype=object)),
-        1 / Fraction(gauge),
+        1 / Fraction(dual_norm),
         Fraction(0),
     )
     if kind == "penalized":
@@ -43,7 +43,7 @@ def test_a_direction_that_is_dropped_is_paid_for(off, outputs):
     rows[1], dual[:2] = [*rows[0, :4], off], [-1.0 / off, 1.0 / off]
     if outputs == 2:
         dual = dual[:, None] * [0.6, 0.8]
-    assert is_above(rows, dual, np.eye(5)[4], bound_gauge(rows, dual).value)
+    assert is_above(rows, dual, np.eye(5)[4], certified_dual_norm(rows, dual).value)
 
 
 def test_an_output_that_is_dropped_is_paid_for():
@@ -54,7 +54,7 @@ def test_an_output_that_is_dropped_is_paid_for():
     dual = own[:, None] * [-0.8, 0.6]
     dual[:2] = 1e17 * np.array([[-0.6, -0.8], [0.6, 0.8]])
     best = 2 + np.abs(own[2:]).argmax()
-    assert is_above(rows, dual, rows[best], bound_gauge(rows, dual).value)
+    assert is_above(rows, dual, rows[best], certified_dual_norm(rows, dual).value)
 
 
 # -------------------------------------------------------------------- a dual outside of its domain
@@ -105,8 +105,8 @@ def test_the_bound_is_not_above_the_exact_value_of_the_dual(power, kind):
         found = certify(data, network, dual, output_bias=kind)
         # a free bias is a constraint on the sum: moved to it, the value changes by rounding only
         moved = dual - dual.mean() if kind == "free" else dual
-        gauge = certify(data, network, moved, output_bias=kind).gauge
-        value = value_in_fractions(data, moved, kind, gauge)
+        dual_norm = certify(data, network, moved, output_bias=kind).gauge
+        value = value_in_fractions(data, moved, kind, dual_norm)
         assert Fraction(found.lower_bound) <= value * (1 + Fraction(kind == "free", 10**12))
 
 
@@ -155,13 +155,13 @@ def test_label_noise_on_points_that_rounding_keeps_apart(potential):
 def open_bounds(monkeypatch):
     """A handful of boxes, nodes and pairs, and no faces: every bound is a valid one, none is the maximum."""
 
-    monkeypatch.setattr(support, "box_limit", lambda *_: 3)
-    monkeypatch.setattr(support, "oracle_for", Mock(side_effect=BudgetError("no faces")))
-    monkeypatch.setattr(support, "suits_integers", lambda *_: False)
-    monkeypatch.setattr(support, "sign_nodes", lambda *_: 3)
-    monkeypatch.setattr(support, "quadratic_limit", lambda *_: 3)
-    monkeypatch.setattr(support, "fan_limit", lambda *_: 3)
-    monkeypatch.setattr(gauges.LabelNoiseGauge, "_oracle", lambda *_: None)
+    monkeypatch.setattr(certified, "box_limit", lambda *_: 3)
+    monkeypatch.setattr(certified, "oracle_for", Mock(side_effect=BudgetError("no faces")))
+    monkeypatch.setattr(certified, "suits_integers", lambda *_: False)
+    monkeypatch.setattr(certified, "sign_nodes", lambda *_: 3)
+    monkeypatch.setattr(certified, "quadratic_limit", lambda *_: 3)
+    monkeypatch.setattr(certified, "fan_limit", lambda *_: 3)
+    monkeypatch.setattr(dual_norms.LabelNoiseDualNorm, "_oracle", lambda *_: None)
 
 
 def table(seed, n=7, d=2, k=1):
@@ -222,9 +222,9 @@ def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal):
         rng = np.random.default_rng(seed)
         rows = np.eye(6) if orthogonal else np.column_stack([rng.standard_normal((6, 2)), np.ones(6)])
         dual = rng.standard_normal((6, 2))
-        first = support.bound_gauge(rows, dual)
-        units, weights, *_ = support.to_size_one(rows, dual)
-        kept = support.oracle_for(units, 2)
+        first = certified.certified_dual_norm(rows, dual)
+        units, weights, *_ = certified.to_size_one(rows, dual)
+        kept = certified.oracle_for(units, 2)
         for _ in range(3):
             kept.price(weights + 0.1 * rng.standard_normal(weights.shape))
-        assert support.bound_gauge(rows, dual) == first
+        assert certified.certified_dual_norm(rows, dual) == first

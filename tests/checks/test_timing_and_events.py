@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.checks.speaking import Stopwatch, logger, silence, speaking, stage, timing, write_events
+from covopt.checks.log import Stopwatch, logged, logger, stage, stop_log, timing, write_events
 from covopt.datasets import load_digit_images
 from covopt.errors import CovoptWarning, InputError, SolutionFileError
 from covopt.limits import compiling, now
@@ -76,7 +76,7 @@ def test_a_stage_within_another_one_stops_its_clock():
         clock[0] += seconds
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("covopt.checks.speaking.now", lambda: clock[0])
+        patch.setattr("covopt.checks.log.now", lambda: clock[0])
         patch.setattr(compiling, "spells", [])  # of the tests before this one
         watch = Stopwatch(0.0)
         tick(1.0)
@@ -118,7 +118,7 @@ def test_a_stage_ends_where_an_interrupt_leaves_it():
 def events(tmp_path):
     handler = write_events(tmp_path / "log.jsonl")
     yield lambda: [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
-    silence(handler)
+    stop_log(handler)
     assert (logger.handlers, logger.level) == ([], logging.NOTSET)
 
 
@@ -153,7 +153,7 @@ def test_a_log_on_a_full_disk_ends_in_one_warning():
             for _ in range(3):
                 logger.info("something")
     finally:
-        silence(handler)
+        stop_log(handler)
     assert len(said) == 1
 
 
@@ -174,7 +174,7 @@ def test_verbose(capsys, caplog):
     assert capsys.readouterr().err.count("covopt Solution(") == 2
     covopt.min_norm(X, Y)
     assert capsys.readouterr().err == ""
-    with pytest.raises(RuntimeError), speaking(2):
+    with pytest.raises(RuntimeError), logged(2):
         raise RuntimeError
     assert (logger.handlers, logger.level) == ([], logging.NOTSET)
     with caplog.at_level(logging.DEBUG, logger="covopt"):

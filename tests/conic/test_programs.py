@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 import covopt
 from covopt.conic.cell_lp import cell_lp
 from covopt.conic.programs import relaxed_dual
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.certified import certified_dual_norm
 from covopt.problems.problem import Problem
 from covopt.status import Status
 from tests.cases import drawn, normal
@@ -20,7 +20,7 @@ from tests.cases import drawn, normal
 
 def bound(problem, **options):
     dual = relaxed_dual(problem, **options)
-    return problem.scale_dual(dual, bound_gauge(problem.rows, dual).value)[1]
+    return problem.scale_dual(dual, certified_dual_norm(problem.rows, dual).value)[1]
 
 
 def test_doubly_nonnegative_but_not_completely_positive():

@@ -116,11 +116,11 @@ def test_without_a_proof_they_warn(estimator):
 def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     X, y = make_random_plane(12, 4)
-    efforts, conclude = [], run.conclude
+    efforts, certify_solution = [], run.certify_solution
 
     def asked(*arguments, effort, **options):
         efforts.append(effort)
-        return conclude(*arguments, effort=0.0, **options)
+        return certify_solution(*arguments, effort=0.0, **options)
 
     def found_by_search(self, options):
         point = next(iter(Descent(self.problem).run()))

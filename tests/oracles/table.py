@@ -8,8 +8,8 @@ from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import fractions
 from benchmarks.adversary.neurons import value_of
 from covopt.oracles.base import Pricing
-from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.fan import fan_gauge
+from covopt.oracles.boxes import box_dual_norm
+from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.vector_faces import VectorFaceOracle
@@ -33,8 +33,8 @@ def fan(rows, dual, rtol=1e-2, max_calls=60):
     """A bound of several outputs by a fan whose scalar bounds come from boxes."""
     dual = dual.reshape(len(dual), -1)
     best = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
-    bounds = lambda one: box_gauge(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
-    return fan_gauge(rows, dual, bounds, best=best, rtol=rtol, max_calls=max_calls)
+    bounds = lambda one: box_dual_norm(rows, one, rtol=1e-8, max_nodes=20_000).upper_bound  # noqa: E731
+    return fan_dual_norm(rows, dual, bounds, best=best, rtol=rtol, max_calls=max_calls)
 
 
 # rows of which every neuron found in integers is the best one, and rows of which it is a witness only

@@ -10,14 +10,14 @@ from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
 from covopt.exact.rounding import up
 from covopt.oracles.base import Oracle
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import relaxed_dual_norm
+from covopt.oracles.boxes import BoxOracle, box_dual_norm
+from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cones import BoxOracle, box_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.certified import certified_dual_norm, in_integers
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.one_sided import Moments, quartics
-from covopt.oracles.support import bound_gauge, in_integers
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
 from tests.cases import drawn
@@ -46,16 +46,16 @@ ORACLES = {
     "local": (lambda rows: LocalSearchOracle(rows, random_state=0, n_starts=64), (2, 3, 4), True, 0.6),
 }
 BOUNDS = {
-    "eigenvalues": (gauge_bound, (1, 2, 3, 4), True, 0.6),
+    "eigenvalues": (relaxed_dual_norm, (1, 2, 3, 4), True, 0.6),
     "quartics": (by_quartics, (2, 3, 4), False, 10.0),
-    "one round": (lambda rows, dual: gauge_bound(rows, dual, n_rounds=1), (2, 4), True, 2.0),
-    "boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=100_000).upper_bound, (1, 2, 3), False, 2e-9),
-    "few boxes": (lambda rows, dual: box_gauge(rows, dual, max_nodes=30).upper_bound, (2, 3), False, 2.0),
-    "quadratics": (lambda rows, dual: quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000).upper_bound,
+    "one round": (lambda rows, dual: relaxed_dual_norm(rows, dual, n_rounds=1), (2, 4), True, 2.0),
+    "boxes": (lambda rows, dual: box_dual_norm(rows, dual, max_nodes=100_000).upper_bound, (1, 2, 3), False, 2e-9),
+    "few boxes": (lambda rows, dual: box_dual_norm(rows, dual, max_nodes=30).upper_bound, (2, 3), False, 2.0),
+    "quadratics": (lambda rows, dual: quadratic_dual_norm(rows, dual, rtol=1e-2, max_nodes=3000).upper_bound,
                    (2, 3, 4), False, 1.1e-2),
     "fan": (fan, (3,), True, 1.1e-2),
     "integers": (lambda rows, dual: up(up(float(square_above(rows, dual)) ** 0.5)), (1, 2, 3), True, 1e-9),
-    "certificates": (lambda rows, dual: bound_gauge(rows, dual).value, (1, 2, 3, 4), True, 1e-6),
+    "certificates": (lambda rows, dual: certified_dual_norm(rows, dual).value, (1, 2, 3, 4), True, 1e-6),
 }  # fmt: skip
 RANGE = ("huge", "tiny", "wide")  # of which bounds speak that bring rows to size one themselves
 SAFE, MOST = ("few boxes", "certificates"), [name for name in BOUNDS if name != "boxes"]
@@ -294,6 +294,6 @@ ULPS = [(np.array([[1.0, 1.0], [1.0 + n * EPS, 1.0]]), np.array([-1.0, 1.0]) / E
 def test_rows_that_rounding_hardly_tells_apart_hide_no_neuron(rows, dual):
     witness = best_neuron(rows, dual, np.random.default_rng(0))
     assert not witness.exceeds(FaceOracle(rows).price(dual).upper_bound)
-    assert not witness.exceeds(bound_gauge(rows, dual).value)
+    assert not witness.exceeds(certified_dual_norm(rows, dual).value)
     exact = in_integers(rows, dual).value
     assert not witness.exceeds(exact) and (exact <= witness.value * (1 + 1e-12) or len(rows) > 2)

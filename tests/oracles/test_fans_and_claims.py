@@ -8,16 +8,24 @@ import pytest
 
 import covopt
 from benchmarks.adversary.neurons import best_neuron
-from covopt.certificates.certify import certify, conclude
+from covopt.certificates.certify import certify, certify_solution
 from covopt.data import Data
 from covopt.limits import TimeUp
 from covopt.network import ReLUNetwork
-from covopt.oracles import support
-from covopt.oracles.cones import box_gauge, moments
-from covopt.oracles.cones.fan import fan_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles import certified
+from covopt.oracles.boxes import box_dual_norm, quadratic_search
+from covopt.oracles.boxes.fan import fan_dual_norm
+from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
+from covopt.oracles.certified import (
+    BY_BOXES,
+    BY_CHORDS,
+    VALID,
+    DualNormBound,
+    certified_dual_norm,
+    fan_bound,
+    in_integers,
+)
 from covopt.oracles.remembered import recall, remember, remembering
-from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound, in_integers
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
@@ -36,7 +44,7 @@ def test_each_call_of_a_fan_only_lowers_its_bound():
 def test_a_fan_needs_what_its_combinations_are_rounded_by(monkeypatch):
     """Λv is rounded: where its terms cancel, the bound of what was computed is below the exact dual's."""
     rows, dual = np.ones((1, 1)), np.array([[1.0, 2.0**-60]])
-    found = fan_gauge(rows, dual, lambda one: abs(float(one[0])), best=1.0, max_calls=40)
+    found = fan_dual_norm(rows, dual, lambda one: abs(float(one[0])), best=1.0, max_calls=40)
     assert found > 1.0  # h² = 1 + 2⁻¹²⁰
 
 
@@ -52,8 +60,8 @@ def test_several_outputs_in_many_dimensions_are_proved_by_signs_along_a_fan():
 @pytest.fixture
 def without_signs(monkeypatch):
     """Branch and bound over signs, which closes what is small enough for a test, finds nothing."""
-    nothing = GaugeBound(np.inf, False, VALID)
-    monkeypatch.setattr(support, "sign_gauge", lambda *_: nothing)
+    nothing = DualNormBound(np.inf, False, VALID)
+    monkeypatch.setattr(certified, "sign_dual_norm", lambda *_: nothing)
 
 
 @pytest.fixture(scope="module")
@@ -61,24 +69,24 @@ def noise():
     random = np.random.default_rng(3)
     rows, dual = np.column_stack([random.standard_normal((60, 9)), np.ones(60)]), random.standard_normal(60)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are
-    return rows, dual, quadratic_gauge(rows, dual, max_nodes=400)
+    return rows, dual, quadratic_dual_norm(rows, dual, max_nodes=400)
 
 
 def test_what_is_claimed_is_shown_or_not(noise):
     rows, dual, known = noise
     claim, best = 1.0001 * known.upper_bound, abs(known.best_value)
-    shown = quadratic_gauge(rows, dual, goal=claim, max_nodes=2000)
+    shown = quadratic_dual_norm(rows, dual, goal=claim, max_nodes=2000)
     assert best <= shown.upper_bound <= claim and shown.nodes <= known.nodes + 64
     for less, nodes in ((0.999 * best, 500), (0.5 * (known.upper_bound + best), 50)):
-        assert best <= quadratic_gauge(rows, dual, goal=less, max_nodes=nodes).upper_bound > less
+        assert best <= quadratic_dual_norm(rows, dual, goal=less, max_nodes=nodes).upper_bound > less
 
 
 def test_a_claim_is_no_reason_to_believe_it(noise, without_signs):
     rows, dual, known = noise
-    claimed = bound_gauge(rows, dual, effort=0.002, goal=1.001 * known.upper_bound)
+    claimed = certified_dual_norm(rows, dual, effort=0.002, goal=1.001 * known.upper_bound)
     assert claimed.method == BY_BOXES and claimed.value <= 1.002 * known.upper_bound
     for claim in (0.5 * abs(known.best_value), np.nan):
-        assert bound_gauge(rows, dual, effort=0.002, goal=claim).value >= abs(known.best_value)
+        assert certified_dual_norm(rows, dual, effort=0.002, goal=claim).value >= abs(known.best_value)
 
 
 def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
@@ -88,7 +96,7 @@ def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
     network = ReLUNetwork.from_neurons(np.eye(1, 10), np.ones(1), bias=1.0)
     dual = dual / (1.001 * known.upper_bound)
     options = {"output_bias": "none", "effort": 0.002}
-    found = conclude(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, goal=1.0, **options)
+    found = certify_solution(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, goal=1.0, **options)
     assert found.certificate.gauge <= 1.0 + 1e-9 and found.certificate.bound.endswith(BY_BOXES)
     forged = certify(data, network, 2.0 * dual, goal=1.0, **options)
     assert forged.gauge >= 2.0 * abs(known.best_value) / (1.001 * known.upper_bound)
@@ -98,14 +106,16 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     random = np.random.default_rng(5)
     rows, dual = np.column_stack([random.standard_normal((40, 5)), np.ones(40)]), random.standard_normal(40)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
-    known = box_gauge(rows, dual, rtol=1e-6)
-    monkeypatch.setattr(support, "box_limit", lambda *_: known.nodes // 2)
-    monkeypatch.setattr(support, "quadratic_limit", lambda *_: 0)
+    known = box_dual_norm(rows, dual, rtol=1e-6)
+    monkeypatch.setattr(certified, "box_limit", lambda *_: known.nodes // 2)
+    monkeypatch.setattr(certified, "quadratic_limit", lambda *_: 0)
     data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
     dual /= known.upper_bound
     options = {"output_bias": "none", "effort": 0.002}
-    found = conclude(data, network, dual, stopped=Status.GAP, tol=1e-6, goal=1.0, **options).certificate
+    found = certify_solution(
+        data, network, dual, stopped=Status.GAP, tol=1e-6, goal=1.0, **options
+    ).certificate
     assert found.exact and found.gauge <= 1.0 + 1e-6
     again = certify(data, network, dual, goal=found.gauge, **options)
     assert again.lower_bound >= found.lower_bound * (1.0 - 1e-9)
@@ -133,7 +143,7 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises_and_stays_valid(noise):
         problem, point = deepened(rows, dual, 20.0, callback)
         kept = recall(rows, dual)  # for the certificate
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
-    lower = lambda gauge: problem.scale_dual(dual[:, None], gauge)[1]  # noqa: E731
+    lower = lambda dual_norm: problem.scale_dual(dual[:, None], dual_norm)[1]  # noqa: E731
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound <= point.lower_bound
     assert point.lower_bound <= lower(abs(known.best_value)) * (1.0 + 1e-12)
     assert point.lower_bound >= lower(known.upper_bound) * 0.9
@@ -143,7 +153,7 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises_and_stays_valid(noise):
 
 def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeypatch):
     rows, dual, known = noise
-    monkeypatch.setattr(moments, "MEMORY", 150_000)  # some fifty boxes
+    monkeypatch.setattr(quadratic_search, "MEMORY", 150_000)  # some fifty boxes
     problem, point = deepened(rows, dual, 5.0)
     assert point.history[-1].note == FULL and "that are meant for them" in FULL
     assert 0.0 < point.lower_bound <= problem.scale_dual(dual[:, None], abs(known.best_value))[1]
@@ -156,10 +166,10 @@ def test_a_fan_stops_where_no_direction_can_lower_its_bound():
     asked = []
 
     def loose(one):
-        asked.append(2.0 * box_gauge(rows, one, rtol=1e-8).upper_bound)
+        asked.append(2.0 * box_dual_norm(rows, one, rtol=1e-8).upper_bound)
         return asked[-1]
 
-    found = fan_gauge(rows, dual, loose, best=h, rtol=1e-3, max_calls=1500)
+    found = fan_dual_norm(rows, dual, loose, best=h, rtol=1e-3, max_calls=1500)
     assert 2.0 * h * (1.0 - 1e-6) <= found <= 2.0 * h * 1.0011 and len(asked) < 150
 
 
@@ -169,11 +179,11 @@ def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
 
     def looks_for_ever(rows, one, effort):
         asked.append(effort)
-        return GaugeBound(
-            2.0 * box_gauge(rows, one, max_nodes=10).upper_bound + random.random(), False, BY_CHORDS
+        return DualNormBound(
+            2.0 * box_dual_norm(rows, one, max_nodes=10).upper_bound + random.random(), False, BY_CHORDS
         )
 
-    monkeypatch.setattr(support, "_bound_scalar", looks_for_ever)
+    monkeypatch.setattr(certified, "_bound_scalar", looks_for_ever)
     found = fan_bound(rows, dual, 0.1)
     assert np.isfinite(found.value) and len(asked) > 1 and sum(asked) <= 0.1 * (1.0 + 1e-12)
 
@@ -184,13 +194,13 @@ def test_few_faces_in_three_dimensions_are_looked_at_in_integers_before_a_fan(mo
     rows[1], rows[3] = rows[0], rows[2] + 1e-9 * random.standard_normal(3)
     large = 1e11 * random.standard_normal(3)
     dual[:2] += [large, -large]
-    for name in ("fan_gauge", "box_gauge", "quadratic_gauge"):
-        monkeypatch.setattr(support, name, lambda *_, name=name, **__: pytest.fail(name))
-    found = bound_gauge(rows, dual)
+    for name in ("fan_dual_norm", "box_dual_norm", "quadratic_dual_norm"):
+        monkeypatch.setattr(certified, name, lambda *_, name=name, **__: pytest.fail(name))
+    found = certified_dual_norm(rows, dual)
     assert found.exact and not best_neuron(rows, dual, random).exceeds(found.value)
 
 
-# ---- what was proved on the way bounds the certificate's gauge in all coordinates and units, and never too low.
+# ---- what was proved on the way bounds the certificate's dual norm in all coordinates and units, and never too low.
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("move", ["nothing", "rows", "dual", "units"])
 def test_a_transfer_is_never_below_the_maximum(move, n_outputs):
@@ -239,13 +249,13 @@ def test_an_interrupt_keeps_what_the_rounds_have_proved(command, monkeypatch):
     n = 24 if command == "min_norm" else 40
     X = rng.standard_normal((n, 4))
     y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(n)
-    known, searched = [], support.searched_gauge
+    known, searched = [], certified.searched_dual_norm
 
     def no_time(rows, dual, budget, *claim):
         if known:
             if budget >= 1.0:
                 raise TimeUp
-            return support.GaugeBound(1e3, False, support.VALID)
+            return certified.DualNormBound(1e3, False, certified.VALID)
         return searched(rows, dual, budget, *claim)
 
     def stop(state):
@@ -253,7 +263,7 @@ def test_an_interrupt_keeps_what_the_rounds_have_proved(command, monkeypatch):
             known.append(state.lower_bound)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(support, "searched_gauge", no_time)
+    monkeypatch.setattr(certified, "searched_dual_norm", no_time)
     options = {"tol": 1e-9, "callback": stop}
     found = (
         covopt.min_norm(X, y, **options) if command == "min_norm" else covopt.fit(X, y, lam=0.01, **options)

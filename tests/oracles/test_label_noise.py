@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.adversary.exactly import whole
 from benchmarks.adversary.neurons import best_neuron
-from covopt.certificates.gauges import LabelNoiseGauge
+from covopt.certificates.dual_norms import LabelNoiseDualNorm
 from covopt.data import Data
 from covopt.oracles import label_noise, label_noise_faces
 from covopt.oracles.label_noise import LabelNoiseOracle
@@ -37,7 +37,7 @@ def degenerate(seed):
 def check(rows, dual, potential, oracle=None):
     """The oracle's bound is the maximum over all faces, one of its neurons attains it, all are local maxima."""
     answer = (oracle or LabelNoiseOracle(rows, potential)).price(dual)
-    truth = Arrangement(rows).gauge(dual, potential.name)
+    truth = Arrangement(rows).dual_norm(dual, potential.name)
     assert truth * (1 - 1e-12) <= answer.upper_bound <= truth * (1 + 1e-9) + 1e-12
     assert abs(answer.values[0]) == pytest.approx(truth, rel=1e-9, abs=1e-12)
     return answer
@@ -93,12 +93,12 @@ def test_no_bound_is_below_the_best_neuron_in_integers(kind, potential):
         dual = rng.standard_normal(len(X))
         data = Data.validate(X, dual, bias=10.0 ** rng.uniform(-6, 2) if seed else 1.0)
         task = reduce_label_noise(data, "none", potential)[1]
-        gauge = LabelNoiseGauge(task)
-        full = np.where(np.isin(np.arange(len(X)), gauge.keep), dual, 0.0)
-        found = gauge.bound(full[gauge.keep, None], effort=0.2)
+        dual_norm = LabelNoiseDualNorm(task)
+        full = np.where(np.isin(np.arange(len(X)), dual_norm.keep), dual, 0.0)
+        found = dual_norm.bound(full[dual_norm.keep, None], effort=0.2)
         witness = best_neuron(data.lifted, full, rng, potential.name)
         assert not witness.exceeds(found.value)
-        assert np.isfinite(task.oracle().price(full[gauge.keep]).upper_bound)
+        assert np.isfinite(task.oracle().price(full[dual_norm.keep]).upper_bound)
         if found.exact:
             decided += 1
             assert found.value <= witness.value * (1 + 1e-6)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from covopt.limits import TimeUp, limited
 from covopt.oracles import ascent
-from covopt.oracles.bounds import Relaxation, gauge_bound
+from covopt.oracles.bounds import Relaxation, relaxed_dual_norm
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import LocalSearchOracle, approach, climb, climb_outputs
@@ -110,7 +110,7 @@ def test_starts_come_near_the_maxima_that_climbs_from_them_meet():
 
 
 @pytest.mark.parametrize("subset", [[1, 4, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8]])
-def test_restriction_keeps_rows_and_gauge(subset):
+def test_restriction_keeps_rows_and_dual_norm(subset):
     """Of three rows in five dimensions, and of rows of low rank."""
     rng = np.random.default_rng(2)
     rows, dual, rank = rng.standard_normal((9, 5)), np.zeros(9), min(len(subset), 3)
@@ -132,21 +132,21 @@ def test_several_outputs_have_a_bound_that_is_near(n, d, k, n_rounds, most):
     """The lifted form of 1797 × 64 rows with ten outputs took minutes and 4.7 GB."""
     rows, dual, starts = normal(0, (n, d), (n, k), (50, d))
     found = climb_outputs(rows, dual, starts / np.linalg.norm(starts, axis=1, keepdims=True))[1].max()
-    bound = gauge_bound(rows, dual, n_rounds=n_rounds)
+    bound = relaxed_dual_norm(rows, dual, n_rounds=n_rounds)
     assert found <= bound <= most * found
     assert bound < 0.8 * np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1)
-    each = [gauge_bound(rows, column, n_rounds=15) for column in dual.T]
+    each = [relaxed_dual_norm(rows, column, n_rounds=15) for column in dual.T]
     assert bound <= np.linalg.norm(each) * (1 + 1e-9)
 
 
 def test_a_bound_that_is_given_no_time_holds():
     rows, dual, directions = normal(0, (300, 4), 300, (2000, 4))
     met = np.abs(np.maximum(directions @ rows.T, 0.0) @ dual / np.linalg.norm(directions, axis=1)).max()
-    best, hurried = gauge_bound(rows, dual), gauge_bound(rows, dual, seconds=0.0)
+    best, hurried = relaxed_dual_norm(rows, dual), relaxed_dual_norm(rows, dual, seconds=0.0)
     assert met < best <= hurried < np.inf
-    assert hurried == gauge_bound(rows, dual, n_rounds=1)
+    assert hurried == relaxed_dual_norm(rows, dual, n_rounds=1)
     # two outputs of one row: h = √2, of each alone 1
-    assert gauge_bound(np.ones((400, 1)), np.full((400, 2), 1.0 / 400)) >= np.sqrt(2.0)
+    assert relaxed_dual_norm(np.ones((400, 1)), np.full((400, 2), 1.0 / 400)) >= np.sqrt(2.0)
 
 
 def labelled(n, d, k, seed=0):
@@ -162,7 +162,7 @@ def test_no_neuron_serves_all_classes():
     rows, dual = labelled(120, 12, 8)
     best = climb_outputs(rows, dual, np.eye(12))[1].max()
     relaxation = Relaxation(rows)
-    apart = np.linalg.norm([gauge_bound(rows, column) for column in dual.T])
+    apart = np.linalg.norm([relaxed_dual_norm(rows, column) for column in dual.T])
     found = relaxation.bound(dual)
     assert best <= found.value <= found.proved() < 1.1 * best < 0.7 * apart
     assert_allclose(
@@ -174,8 +174,8 @@ def test_no_neuron_serves_all_classes():
 
 @pytest.mark.parametrize("rows, dual", [labelled(120, 8, 5), normal(0, (300, 6), 300)])
 def test_updates_go_on_until_they_show_what_a_solve_has_shown(rows, dual):
-    once, goal = gauge_bound(rows, dual, n_rounds=10), gauge_bound(rows, dual, n_rounds=25)
-    assert gauge_bound(rows, dual, n_rounds=10, goal=goal) <= goal < once
+    once, goal = relaxed_dual_norm(rows, dual, n_rounds=10), relaxed_dual_norm(rows, dual, n_rounds=25)
+    assert relaxed_dual_norm(rows, dual, n_rounds=10, goal=goal) <= goal < once
 
 
 # ---- branch and bound against the exact oracle, brute force and closed forms; its limits leave valid bounds.

@@ -324,7 +324,7 @@ def test_a_dual_is_drawn_as_its_bound_uses_it(kind):
     solution = plane() if kind == "interpolation" else classified(3, 3)
     ax = plot_dual(solution)
     drawn = ax.lines[-1].get_ydata()
-    halved = covopt.Solution.from_dict(solution.to_dict())  # a gauge is met up to a power of two
+    halved = covopt.Solution.from_dict(solution.to_dict())  # a dual norm is met up to a power of two
     halved.dual, halved.certificate = solution.dual / 2, solution.certificate.of_scaled_dual(1)
     np.testing.assert_allclose(plot_dual(halved).lines[-1].get_ydata(), drawn, atol=1e-12)
     assert kind == "interpolation" or drawn.min() < 1e-5

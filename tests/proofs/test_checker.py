@@ -108,13 +108,13 @@ def test_the_checker_imports_no_solver_and_is_short():
 def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
     """At x = 0 with β = 1 the constant b alone meets y = 1 at cost 1: no multiple of λ = 1 may be worth more."""
     problem = make_problem([[0.0]], [1.0], output_bias="penalized")
-    for gauge in (Fraction(1, 4), Fraction(1), Fraction(4)):
-        assert dual_value(problem, [Fraction(1)], gauge) <= 1
+    for dual_norm in (Fraction(1, 4), Fraction(1), Fraction(4)):
+        assert dual_value(problem, [Fraction(1)], dual_norm) <= 1
     assert dual_value(problem, [Fraction(1)], Fraction(1)) == 1
 
 
 # ---------------------------------------------------------------------------------------------- faces
-def gauge(rows: np.ndarray, dual: np.ndarray) -> float:
+def dual_norm(rows: np.ndarray, dual: np.ndarray) -> float:
     return math.sqrt(square_above(np.asarray(rows, dtype=float), np.asarray(dual, dtype=float)))
 
 
@@ -131,4 +131,6 @@ def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
 def test_one_circle_is_as_good_as_all_faces(d):
     rng = np.random.default_rng(d)
     rows, dual = rng.standard_normal((7, d)), rng.integers(-2, 3, (7, 2)).astype(float)
-    assert gauge(rows, dual) == pytest.approx(gauge(np.pad(rows, ((0, 0), (0, 3 - d))), dual), rel=1e-11)
+    assert dual_norm(rows, dual) == pytest.approx(
+        dual_norm(np.pad(rows, ((0, 0), (0, 3 - d))), dual), rel=1e-11
+    )

@@ -22,7 +22,7 @@ from covopt.certificates.prove import prove, prove_in_time
 from covopt.datasets import make_smooth
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
-from covopt.oracles.cones import box_gauge
+from covopt.oracles.boxes import box_dual_norm
 from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import (
     MAGNITUDE,
@@ -108,7 +108,7 @@ def test_what_a_theorem_asks_of_its_numbers(tmp_path):
 def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.integers(-9, 10, (18, 8)) / 10, rng.integers(-9, 10, 18) / 10
-    found = box_gauge(np.column_stack([X, np.ones(18)]), y, max_nodes=1000)
+    found = box_dual_norm(np.column_stack([X, np.ones(18)]), y, max_nodes=1000)
     assert found.upper_bound > 1.2 * abs(found.best_value)
     proof, chords = prove(Problem(X, y[:, None], 1.0), y, max_boxes=1000), []
     assert proof.lower_bound > 0.999 * 2.0 * (y @ y) / abs(found.best_value)

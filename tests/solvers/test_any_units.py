@@ -9,12 +9,12 @@ import pytest
 import covopt
 from covopt.certificates.rechecks import exact_checks
 from covopt.exact.far_rows import FarRows, coordinates, frame, whole, without_middle
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.certified import certified_dual_norm
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import reduce_rows
-from covopt.solvers.finish import with_few_neurons
 from covopt.solvers.one_input import solve_one_input
+from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
 from tests.cases import drawn
 from tests.oracles.table import exact_value, objects
@@ -241,7 +241,7 @@ def test_no_neuron_exceeds_the_bound_of_rows_brought_closer(n_outputs):
     rng = np.random.default_rng(n_outputs)
     rows = np.column_stack([1.6e9 + rng.uniform(0.0, 1e6, 9).round(), rng.standard_normal(9), np.ones(9)])
     dual, _ = without_middle(rows, rng.standard_normal((9, n_outputs)))
-    bound = bound_gauge(rows, dual[:, 0] if n_outputs == 1 else dual).value
+    bound = certified_dual_norm(rows, dual[:, 0] if n_outputs == 1 else dual).value
     far = FarRows.of(rows)
     assert far is not None
     best = 0.0

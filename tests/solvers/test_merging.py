@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.problems.problem import Problem
-from covopt.solvers.finish import finish_network, sparsified
 from covopt.solvers.merging import merge_in_cells, polish
+from covopt.solvers.postprocess import finish_network, sparsified
 from covopt.solvers.quick import quick_network
 
 SEEDS = st.integers(0, 10_000)

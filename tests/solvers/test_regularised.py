@@ -11,7 +11,7 @@ from covopt.exact.rank import FOUND
 from covopt.losses import Huber, make_loss
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
-from covopt.solvers import following
+from covopt.solvers import path_follower
 from covopt.solvers.active_set import solve_sparse
 from tests.cases import drawn
 
@@ -158,7 +158,7 @@ def test_every_point_of_a_path_is_the_optimum_found_from_scratch(points, options
 def test_when_the_rounds_do_not_help_the_interior_points_go_on(monkeypatch):
     X, y = table("squared")
     first = covopt.fit(X, y, lam=1e-2)
-    monkeypatch.setattr(following.Following, "run", lambda self: False)
+    monkeypatch.setattr(path_follower.PathFollower, "run", lambda self: False)
     found = covopt.fit(X, y, lam=5e-3, start=first)
     assert found.status.code == "certified"
 
@@ -167,7 +167,7 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     """Without it neurons in the interior of a face are approached by ever more columns."""
     X, y = table("squared", n=60, seed=5)
     curved = covopt.path(X, y, n_lams=8)
-    monkeypatch.setattr(following.Following, "_curvature", lambda *_: None)
+    monkeypatch.setattr(path_follower.PathFollower, "_curvature", lambda *_: None)
     plain = covopt.path(X, y, n_lams=8)
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
 

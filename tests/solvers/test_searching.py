@@ -12,14 +12,14 @@ from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp
 from covopt.losses import make_loss
+from covopt.oracles import certified
 from covopt.oracles import searched as box_pricing
-from covopt.oracles import support
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import relaxed_dual_norm
+from covopt.oracles.boxes import box_dual_norm
 from covopt.oracles.cascade import exact_oracle
-from covopt.oracles.cones import box_gauge
+from covopt.oracles.certified import DualNormBound, certified_dual_norm
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.searched import SearchedThenProved
-from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
@@ -29,7 +29,7 @@ from covopt.solvers.descent import Descent
 from covopt.solvers.generation import generate
 from covopt.solvers.improve import Improvement
 from covopt.solvers.relaxed import relaxed_duals
-from covopt.solvers.searching import Believing, search, searching
+from covopt.solvers.searching import HeuristicGeneration, search, searching
 from covopt.status import Status
 from tests.cases import drawn, normal
 from tests.oracles.table import face_oracle
@@ -53,7 +53,7 @@ def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
         return type(found)(found.neurons[worst], found.values[worst], abs(float(found.values[-1])), False)
 
     monkeypatch.setattr(oracle.local, "search", blind)
-    point = Believing(problem, oracle, tol=1e-6, max_rounds=20).solve()
+    point = HeuristicGeneration(problem, oracle, tol=1e-6, max_rounds=20).solve()
     assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
     assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
 
@@ -62,13 +62,13 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     problem = instance(30, 6, 3)
     by_signs = search(problem, tol=1e-6, max_nodes=1)
     assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
-    proved = box_gauge(problem.rows, by_signs.dual[:, 0], rtol=1e-7).upper_bound
+    proved = box_dual_norm(problem.rows, by_signs.dual[:, 0], rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
     monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
     point = search(problem, tol=1e-6, max_nodes=1)
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound
-    assert gauge_bound(problem.rows, point.dual) <= 1 + 1e-9
+    assert relaxed_dual_norm(problem.rows, point.dual) <= 1 + 1e-9
 
 
 def test_the_time_may_be_up_during_a_proof(monkeypatch):
@@ -78,7 +78,7 @@ def test_the_time_may_be_up_during_a_proof(monkeypatch):
     def late(self):
         raise TimeUp
 
-    monkeypatch.setattr(Believing, "_is_decided", late)
+    monkeypatch.setattr(HeuristicGeneration, "_is_decided", late)
     point = search(problem, tol=1e-6, max_nodes=1)
     assert point.status is not Status.CERTIFIED
     assert point.gap > 1e-6
@@ -212,7 +212,9 @@ def of_classes(loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, *
 def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkeypatch):
     monkeypatch.setattr(box_pricing, "suits_signs", lambda *size: False)
     monkeypatch.setattr(
-        bounds, "bound_gauge", lambda rows, dual, **_: GaugeBound(gauge_bound(rows, dual), False, "")
+        bounds,
+        "certified_dual_norm",
+        lambda rows, dual, **_: DualNormBound(relaxed_dual_norm(rows, dual), False, ""),
     )
     problem = lifted(k, 7, 2, offset_cost)
     if k > 1:
@@ -237,20 +239,20 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
     rng = np.random.default_rng(1)
     for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
         rows = rng.standard_normal((15, 3))
-        exact, was_exact, _ = bound_gauge(rows, dual)
-        signs, was_found, _ = bound_gauge(rows, dual, effort=2e-08)
+        exact, was_exact, _ = certified_dual_norm(rows, dual)
+        signs, was_found, _ = certified_dual_norm(rows, dual, effort=2e-08)
         assert was_exact
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
-            patch.setattr(support, "sign_nodes", lambda *size, **effort: 1)
-            patch.setattr(support, "STARTS", 1)
-            relaxed = bound_gauge(rows, dual, effort=2e-08).value
+            patch.setattr(certified, "sign_nodes", lambda *size, **effort: 1)
+            patch.setattr(certified, "STARTS", 1)
+            relaxed = certified_dual_norm(rows, dual, effort=2e-08).value
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
         few = np.where((np.arange(15) < 2).reshape(-1, *[1] * (dual.ndim - 1)), dual, 0.0)
-        supported, flag, _ = bound_gauge(rows, few, effort=2e-08)
+        supported, flag, _ = certified_dual_norm(rows, few, effort=2e-08)
         assert flag
-        assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
+        assert supported == pytest.approx(certified_dual_norm(rows, few)[0], rel=1e-9)
 
 
 def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
@@ -273,7 +275,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
     """Else rounds go on from a dual that their own columns exclude."""
     problem = of_classes("squared", 12, 3)
     oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1, proves=False)
-    generation = Believing(problem, oracle, tol=1e-6)
+    generation = HeuristicGeneration(problem, oracle, tol=1e-6)
     dual = problem.project_dual(problem.constant_dual())
     found = oracle.price(dual[:, 0])
     generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
@@ -287,7 +289,9 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
 def test_a_belief_above_a_network_is_refuted_by_it():
     """Of four classes of 56 rows rounds went on for minutes from a dual that was worth more than the network."""
     problem = of_classes("squared", 12, 3)
-    generation = Believing(problem, SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1), tol=1e-6)
+    generation = HeuristicGeneration(
+        problem, SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1), tol=1e-6
+    )
     dual = problem.project_dual(problem.constant_dual())
     found = generation.price(dual, 0.0)
     too_high, right = (
@@ -320,7 +324,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
     def late(*_, **options):
         raise TimeUp
 
-    monkeypatch.setattr(bounds, "bound_gauge", late)
+    monkeypatch.setattr(bounds, "certified_dual_norm", late)
     monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
     problem = of_classes("squared", 56, 9, lam=0.03)
     point = bracketed(problem, tol=1e-3)
@@ -353,7 +357,7 @@ def test_bounds_after_a_search_that_are_stopped_leave_its_network(monkeypatch, s
         self.point.dual, self.point.upper_bound = np.zeros_like(self.point.dual), np.inf  # half done
         raise stop
 
-    monkeypatch.setattr(Believing, "_is_decided", given_up)
+    monkeypatch.setattr(HeuristicGeneration, "_is_decided", given_up)
     monkeypatch.setattr(bounds.Bounds, "raise_all", stopped)
     X, y = normal(1, (12, 4), 12)
     solution = covopt.min_norm(X, y)
@@ -371,10 +375,10 @@ def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
     problem = replace(of_classes(loss, 24, 9, classes, lam=0.02), offset_cost=offset_cost)
     *_, point = Descent(problem, 0).run(1, 1)
     values = []
-    for dual, gauge in islice(relaxed_duals(problem, Network(*point.network), point.dual), 8):
+    for dual, dual_norm in islice(relaxed_duals(problem, Network(*point.network), point.dual), 8):
         met = LocalSearchOracle(problem.rows, random_state=0, n_starts=64).search(problem.asked(dual))
-        assert met.upper_bound <= gauge
-        values.append(problem.scale_dual(dual, gauge)[1])
+        assert met.upper_bound <= dual_norm
+        values.append(problem.scale_dual(dual, dual_norm)[1])
     assert values[0] < max(values) <= point.upper_bound
 
 

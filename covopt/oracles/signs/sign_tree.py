@@ -29,8 +29,8 @@ from numba import njit
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
 from covopt.oracles.ascent import MOST_STEPS, height, inner, least_norm, put
-from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS
-from covopt.oracles.cones.narrowing import Sign
+from covopt.oracles.boxes.narrowing import Sign
+from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, ROUNDS
 
 SPREAD = 0.02
 SWEEPS = 3

@@ -115,19 +115,19 @@ def domain(problem: Problem) -> list[tuple[Bound, Bound]]:
     return bounds
 
 
-def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
-    """Return a lower bound on the problem, the value of the best multiple t λ with t · gauge ≤ 1.
+def dual_value(problem: Problem, dual: Sequence[Fraction], dual_norm: Fraction) -> Fraction:
+    """Return a lower bound on the problem, the value of the best multiple t λ with t · h ≤ 1.
 
     2t⟨λ, y⟩ − t²β²(Σλ)² without a loss, else −C*(−2 lam t λ) − lam t²β²(Σλ)²; the squares belong to a penalised
-    output bias; ``dual`` comes from :func:`move_into_domain`, ``gauge`` bounds its h.
+    output bias; ``dual`` comes from :func:`move_into_domain`, ``dual_norm`` bounds its h.
     """
-    t, (slope, bend) = multiple(problem, dual, gauge), _parabola(problem, dual)
+    t, (slope, bend) = multiple(problem, dual, dual_norm), _parabola(problem, dual)
     return max(ZERO, t * slope - t * t * bend)
 
 
-def multiple(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> Fraction:
-    """Return the t with t · gauge ≤ 1 for which tλ, in its domain, is worth most, if any is worth something."""
-    longest, (slope, bend) = 1 / gauge if gauge > 0 else Fraction(1), _parabola(problem, dual)
+def multiple(problem: Problem, dual: Sequence[Fraction], dual_norm: Fraction) -> Fraction:
+    """Return the t with t · h ≤ 1 for which tλ, in its domain, is worth most, if any is worth something."""
+    longest, (slope, bend) = 1 / dual_norm if dual_norm > 0 else Fraction(1), _parabola(problem, dual)
     for u, (low, high) in zip(dual, domain(problem), strict=True):  # multiples end with the domain
         end = high if u > 0 else low
         longest = longest if not u or end is None else min(longest, end / u)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.speaking import stage
+from covopt.checks.log import stage
 from covopt.exact.rank import NEAR, ROUGH
 from covopt.limits import HALF
 from covopt.problems.problem import Problem

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from covopt.exact.rank import merge_lines
 from covopt.oracles.ascent import make_room
-from covopt.oracles.cones import box_gauge, scalar
-from covopt.oracles.cones.gauge import search
-from covopt.oracles.cones.leaf import affine_bound, relax, tighten, touch
-from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
-from covopt.oracles.cones.narrowing import Sign
-from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
-from covopt.oracles.cones.scalar import NEGLIGIBLE, Scalar, merge
-from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.boxes import box_dual_norm, scalar
+from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
+from covopt.oracles.boxes.narrowing import Sign
+from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
+from covopt.oracles.boxes.quadratic_search import MomentSearch, quadratic_dual_norm
+from covopt.oracles.boxes.scalar import NEGLIGIBLE, Scalar, merge
+from covopt.oracles.boxes.search import search
+from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.certified import BY_BOXES, VALID, certified_dual_norm
 from covopt.oracles.coordinates import to_size_one
-from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
 from tests.cases import normal
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, is_above, objects, question
 
@@ -109,7 +109,7 @@ def test_parallel_rows_are_found_whatever_rounding_does():
 def test_every_budget_gives_a_bound_that_another_search_shows(budget):
     rows, dual = normal(5, (30, 4), 30)
     h = face_oracle(rows).price(dual).upper_bound
-    found = box_gauge(rows, dual, max_nodes=budget)
+    found = box_dual_norm(rows, dual, max_nodes=budget)
     assert found.upper_bound >= h * (1 - 1e-12)
     assert found.nodes <= budget + 7 * 16
     if budget == 10**6:
@@ -125,7 +125,7 @@ def test_threads_and_powers_of_two_change_nothing_but_the_scale(of_rows, of_dual
     other = np.ldexp(rows, of_rows), np.ldexp(dual, of_dual)
     for budget in (2000, 10**6):
         one, two = (
-            box_gauge(*each, max_nodes=budget, n_threads=k) for k, each in ((1, (rows, dual)), (2, other))
+            box_dual_norm(*each, max_nodes=budget, n_threads=k) for k, each in ((1, (rows, dual)), (2, other))
         )
         assert np.ldexp(one.upper_bound, of_rows + of_dual) == two.upper_bound
         assert np.ldexp(one.best_value, of_rows + of_dual) == two.best_value
@@ -133,12 +133,12 @@ def test_threads_and_powers_of_two_change_nothing_but_the_scale(of_rows, of_dual
 
 
 def test_values_far_below_the_rows_are_met_to_rounding():
-    # rows of size 1e6, a gauge of size 1: kinks must be met to 1e-12, boxes that rounding blurs be left alone
+    # rows of size 1e6, a dual norm of size 1: kinks must be met to 1e-12, boxes that rounding blurs be left alone
     points = [[-0.1970229623361811, 0.7399110786525998], [-2.0411761408649456, -0.6315607466908089]]
     points += [[-0.6030525528173114, -0.06956958967234413]]
     rows = np.c_[points, np.full(3, 659284.0166278677)]
     dual = np.array([1.1674480943522596, 0.04566519010189851, -1.2131132844541581])
-    found = box_gauge(rows, dual, max_nodes=20_000)
+    found = box_dual_norm(rows, dual, max_nodes=20_000)
     assert found.nodes < 2000
     assert abs(found.best_value) <= found.upper_bound <= abs(found.best_value) * (1 + 1e-7)
 
@@ -221,10 +221,10 @@ def test_many_dimensions_where_boxes_with_chords_do_not_end():
     random = np.random.default_rng(2)
     rows = np.column_stack([random.standard_normal((80, 11)), np.ones(80)])
     dual = rows @ random.standard_normal(12) + 0.3 * random.standard_normal(80)
-    one = quadratic_gauge(rows, dual, rtol=1e-3, max_nodes=2000)
-    two = quadratic_gauge(rows, dual, rtol=1e-3, max_nodes=2000, n_threads=2)
+    one = quadratic_dual_norm(rows, dual, rtol=1e-3, max_nodes=2000)
+    two = quadratic_dual_norm(rows, dual, rtol=1e-3, max_nodes=2000, n_threads=2)
     assert one.closed and one.upper_bound == two.upper_bound and one.nodes == two.nodes
-    found = bound_gauge(rows, dual)
+    found = certified_dual_norm(rows, dual)
     assert found.value <= one.upper_bound * (1 + 1e-9) and found.value >= abs(one.best_value)
     assert found.exact or found.method in (VALID, BY_BOXES)
 
@@ -236,7 +236,7 @@ def test_the_bound_falls_with_every_box():
     assert all(later <= earlier for earlier, later in pairwise(bounds))
     assert bounds[-1] < 0.97 * bounds[0] and search.scalar.best <= bounds[-1]
     # cut along axes alone, not along signs, the same bound takes nine thousand boxes
-    found = quadratic_gauge(rows, dual, max_nodes=1000)
+    found = quadratic_dual_norm(rows, dual, max_nodes=1000)
     assert found.closed and is_above(rows, dual, found.best_neuron, found.upper_bound)
 
 
@@ -247,7 +247,7 @@ def test_a_column_far_from_zero():
         [2005 + 9 * random.standard_normal(60), 20 * random.standard_normal((60, 2)), np.ones(60)]
     )
     dual = question(random, rows, "cancels", 1)
-    found = quadratic_gauge(rows, dual, max_nodes=3000)
+    found = quadratic_dual_norm(rows, dual, max_nodes=3000)
     assert found.upper_bound < 1.05 * abs(found.best_value)
     assert is_above(rows, dual, found.best_neuron, found.upper_bound)
 

@@ -24,7 +24,7 @@ TIGHT = 0.9  # heights of columns that stay, in these rounds and for the next so
 INHERITED = 0.03  # distance of a neuron from the local maximum that inherits its weight
 
 
-class Following:
+class PathFollower:
     """The rounds of a :class:`~covopt.solvers.generation.Generation` from a warm start.
 
     Parameters

@@ -1,6 +1,6 @@
-"""What a potential contributes to a certificate: the cost of a network, and a bound on the gauge of a dual point.
+"""What a potential contributes to a certificate: the cost of a network, and a bound on the dual norm of a dual point.
 
-The gauge is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and duals are the user's, as they are.
+The dual norm is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and duals are the user's, as they are.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from covopt.exact.rank import FOUND
 from covopt.exact.rounding import allowance, gamma, lengths_up, total_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
+from covopt.oracles.certified import DualNormBound, certified_dual_norm
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import Whitening, reduce_label_noise
 from covopt.problems.problem import Problem
@@ -29,7 +29,7 @@ BY_LENGTH = (
 )
 
 
-class VariationGauge:
+class VariationDualNorm:
     """ω(w) = ‖w‖ on a table.
 
     Parameters
@@ -62,12 +62,12 @@ class VariationGauge:
 
     def bound(
         self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
-    ) -> GaugeBound:
+    ) -> DualNormBound:
         """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
-        return bound_gauge(self.rows, point, effort=effort, goal=goal, low=low)
+        return certified_dual_norm(self.rows, point, effort=effort, goal=goal, low=low)
 
 
-class LabelNoiseGauge:
+class LabelNoiseDualNorm:
     """ω of a label-noise potential on a table.
 
     Parameters
@@ -120,14 +120,14 @@ class LabelNoiseGauge:
         effort: float,
         goal: float | None = None,
         low: np.ndarray | None = None,
-    ) -> GaugeBound:
+    ) -> DualNormBound:
         """By all faces where they are decided, else by length."""
         if low is not None:
             paid = total_up(lengths_up(low), self.reach())
-            return GaugeBound(up(self.bound(point, effort=effort).value + paid), False, OVER_FACES)
+            return DualNormBound(up(self.bound(point, effort=effort).value + paid), False, OVER_FACES)
         task, dual = self.task, point[self.task.asked, 0]
         if not dual.any():
-            return GaugeBound(0.0, True, BY_FACES)
+            return DualNormBound(0.0, True, BY_FACES)
         asked = dual * task.row_scale ** (1 - task.potential.degree)
         roundings = len(dual) + task.data.lifted.shape[1] + 16
         lengths = task.distances[task.kept] if task.potential.exact else None
@@ -142,14 +142,14 @@ class LabelNoiseGauge:
                 answer.upper_bound + allowance(roundings, float(np.abs(dual) @ self._reach[task.kept]))
             )
             if exact or found <= by_length:
-                return GaugeBound(min(found, by_length), exact, BY_FACES if exact else OVER_FACES)
-        return GaugeBound(by_length, False, BY_LENGTH)
+                return DualNormBound(min(found, by_length), exact, BY_FACES if exact else OVER_FACES)
+        return DualNormBound(by_length, False, BY_LENGTH)
 
 
-Gauge = VariationGauge | LabelNoiseGauge
+DualNorm = VariationDualNorm | LabelNoiseDualNorm
 
 
-def make_gauge(
+def make_dual_norm(
     data: Data,
     *,
     output_bias: str,
@@ -157,7 +157,7 @@ def make_gauge(
     lam: float,
     potential: Potential,
     reduced: tuple[Problem, Reduction] | None = None,
-) -> Gauge:
+) -> DualNorm:
     """Bind a potential to a table.
 
     Parameters
@@ -180,10 +180,10 @@ def make_gauge(
     through = isinstance(loss, Interpolation)
     if isinstance(potential, LabelNoise):
         known = None if through else loss
-        return LabelNoiseGauge(
+        return LabelNoiseDualNorm(
             reduce_label_noise(data, output_bias, potential, known, lam, reduced=reduced)[1]
         )
     if through:
         _, reduction = reduced or reduce_data(data, output_bias)
-        return VariationGauge(data, reduction.keep)
-    return VariationGauge(data, np.flatnonzero(loss.weights[:, 0] > 0))
+        return VariationDualNorm(data, reduction.keep)
+    return VariationDualNorm(data, np.flatnonzero(loss.weights[:, 0] > 0))

@@ -18,14 +18,14 @@ from functools import partial
 
 import numpy as np
 
-from covopt.checks.speaking import tell
+from covopt.checks.log import log_event
 from covopt.exact.rank import ASCENT_DIGITS, COMPUTED
 from covopt.exact.rounding import EPS, SLIP
 from covopt.oracles.base import MOST_KEPT, WORK, Pricing, heights, kept, ranked
-from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
-from covopt.oracles.cones.moments import MOST_QUADRATIC_DIMENSIONS
-from covopt.oracles.cones.narrowing import SURE
-from covopt.oracles.cones.scalar import TYPICAL, GaugeBound, Scalar
+from covopt.oracles.boxes.kernel import LEVELS, Stack, explore, plant
+from covopt.oracles.boxes.narrowing import SURE
+from covopt.oracles.boxes.quadratic_search import MOST_QUADRATIC_DIMENSIONS
+from covopt.oracles.boxes.scalar import TYPICAL, DualNormBound, Scalar
 
 SLICE = 4096  # boxes of a root between two checks of interrupts, deadlines and the other roots
 LISTS = ("rows", "centre", "radius", "theta")  # lists of a stack: one entry per undecided row and level
@@ -161,7 +161,7 @@ def search(
     Examples
     --------
     >>> import numpy as np
-    >>> from covopt.oracles.cones.scalar import Scalar
+    >>> from covopt.oracles.boxes.scalar import Scalar
     >>> plane = Scalar(np.eye(2), np.ones(2))
     >>> top = float(np.linalg.norm(plane.y))
     >>> answer = search(plane, 0.9 * top, max_nodes=1000)
@@ -191,7 +191,7 @@ def search(
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             rounds += 1
             text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} roots"
-            tell(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
+            log_event(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
             if growth > 0.0:
                 H = max(root.stack.level[0] for root in roots)
                 for root in alive:
@@ -219,7 +219,7 @@ def box_limit(rank: int, effort: float = 1.0) -> int:
     return int(effort * WORK / (50.0 * TYPICAL * max(rank, 1)))
 
 
-def box_gauge(
+def box_dual_norm(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
@@ -229,11 +229,11 @@ def box_gauge(
     n_threads: int = 1,
     random_state: int = 0,
     goal: float = 0.0,
-) -> GaugeBound:
+) -> DualNormBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above.
 
     The bound holds in exact arithmetic for the rows and the dual as given: the error of the coordinates and all
-    rounding are added (:mod:`covopt.oracles.cones.scalar`, :mod:`covopt.oracles.cones.kernel`), about 10⁻¹⁴
+    rounding are added (:mod:`covopt.oracles.boxes.scalar`, :mod:`covopt.oracles.boxes.kernel`), about 10⁻¹⁴
     Σ|λ_i|‖x_i‖ in all. It is valid for any number of boxes; more boxes, at 1–2 µs each, make it tighter.
 
     Parameters
@@ -264,7 +264,7 @@ def box_gauge(
     Examples
     --------
     >>> import numpy as np
-    >>> answer = box_gauge(np.eye(2), np.array([3.0, 4.0]))
+    >>> answer = box_dual_norm(np.eye(2), np.array([3.0, 4.0]))
     >>> answer.closed, 5.0 <= answer.upper_bound <= 5.00000001
     (True, True)
     >>> answer.best_neuron.round(9), round(answer.best_value, 9)
@@ -304,7 +304,7 @@ class BoxOracle:
     """Pricing by boxes, for scalar outputs in any dimension.
 
     With a threshold H the answer contains the maxima that climbs from boxes above H reach. If there are none it is a
-    proved bound of about H. Without a threshold it is that of :func:`box_gauge`.
+    proved bound of about H. Without a threshold it is that of :func:`box_dual_norm`.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ class BoxOracle:
         most = self.max_nodes if max_nodes is None else min(max_nodes, self.max_nodes)
         scalar = Scalar(self.rows, dual)
         if not threshold > 0.0 or not 0 < scalar.V.shape[1] <= MOST_QUADRATIC_DIMENSIONS:
-            found = box_gauge(self.rows, dual, rtol=self.rtol, max_nodes=most, n_threads=self.n_threads)
+            found = box_dual_norm(self.rows, dual, rtol=self.rtol, max_nodes=most, n_threads=self.n_threads)
             exact = found.upper_bound <= abs(found.best_value) * (1.0 + 2.0 * self.rtol)
             return Pricing(found.best_neuron[None], np.array([found.best_value]), found.upper_bound, exact)
         answer = search(

@@ -46,9 +46,9 @@ from numba import njit
 
 from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner, put
-from covopt.oracles.cones.kernel import PRECISE, SMALLEST
-from covopt.oracles.cones.narrowing import Sign, narrow
-from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.boxes.kernel import PRECISE, SMALLEST
+from covopt.oracles.boxes.narrowing import Sign, narrow
+from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
 
 DELAY = 4.0  # delay of the averages of multipliers, in rounds
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
@@ -81,7 +81,7 @@ def bound_box(
     shares : ndarray of shape (n, 4), uint8
         Initial share of each option in the response of each row, of 254; all UNSET at the roots.
     fixed : ndarray of shape (n,), uint8
-        :class:`~covopt.oracles.cones.narrowing.Sign`: the bound is over directions of the box with these signs.
+        :class:`~covopt.oracles.boxes.narrowing.Sign`: the bound is over directions of the box with these signs.
     rounds : int
     first : float
         Weight of the given moments and shares, in rounds.

@@ -41,7 +41,7 @@ from covopt.exact.rounding import (
     up,
 )
 from covopt.oracles.base import heights
-from covopt.oracles.cones.kernel import margin
+from covopt.oracles.boxes.kernel import margin
 from covopt.oracles.coordinates import NOISE, to_size_one
 from covopt.oracles.local_search import STARTS, climb
 from covopt.oracles.remembered import remember
@@ -51,7 +51,7 @@ TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that ro
 
 
 @dataclass(frozen=True)
-class GaugeBound:
+class DualNormBound:
     """What was proved about h(λ).
 
     Attributes
@@ -219,7 +219,7 @@ class Scalar:
             if values[top] > self.best:
                 self.best, self.point = float(values[top]), points[top]
 
-    def answer(self, bound: float, nodes: int, rtol: float) -> GaugeBound:
+    def answer(self, bound: float, nodes: int, rtol: float) -> DualNormBound:
         """Return a bound on |G(u)|/‖u‖ and the best point in the user's coordinates and units."""
         upper, neuron, value = self.lift(bound), np.zeros(len(self.V)), 0.0
         if self.point is not None:
@@ -229,7 +229,7 @@ class Scalar:
                 value = float(heights(self.rows, self.dual, neuron[None])[0])
                 if not np.isfinite(value):
                     value = float(np.ldexp(self(self.point[None])[0], self.exponent))
-        return GaugeBound(upper, neuron, value, nodes, upper <= (1.0 + rtol) * abs(value), self.V)
+        return DualNormBound(upper, neuron, value, nodes, upper <= (1.0 + rtol) * abs(value), self.V)
 
 
 def principal_axes(rows: np.ndarray) -> np.ndarray:

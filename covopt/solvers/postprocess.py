@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from covopt.checks.speaking import stage
+from covopt.checks.log import stage
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.master.columns import ON_PLANE

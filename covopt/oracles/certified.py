@@ -7,14 +7,14 @@ one, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the
 
 - one coordinate or two: the arcs, in integers (:mod:`covopt.proofs.checker.faces`);
 - several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has proved it right,
-  else a fan of output directions (:mod:`covopt.oracles.cones.fan`), each of which is bounded like one output;
+  else a fan of output directions (:mod:`covopt.oracles.boxes.fan`), each of which is bounded like one output;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.sphere` has the proof;
 - faces in three dimensions in integers, for rows far from the origin and where nothing else ends, if they are not too
   many;
-- signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
-- where neither ends, quadratics on boxes (:mod:`covopt.oracles.cones.moments`), for several outputs products of
-  activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
-  :func:`~covopt.oracles.bounds.gauge_bound`: valid, but not exact.
+- signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.boxes`) up to eight dimensions;
+- where neither ends, quadratics on boxes (:mod:`covopt.oracles.boxes.quadratic_search`), for several outputs products
+  of activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
+  :func:`~covopt.oracles.bounds.relaxed_dual_norm`: valid, but not exact.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import HALF, PIECE, now, seconds_left
 from covopt.oracles.base import MOST_DIMENSIONS, affords
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import relaxed_dual_norm
+from covopt.oracles.boxes.fan import fan_dual_norm
+from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, quadratic_dual_norm, quadratic_limit
+from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import exact_oracle, sign_nodes, suits_signs
-from covopt.oracles.cones.fan import fan_gauge
-from covopt.oracles.cones.gauge import box_gauge, box_limit
-from covopt.oracles.cones.moments import ROOT_ROUNDS, quadratic_gauge, quadratic_limit
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
@@ -56,7 +56,7 @@ BY_FAN = VALID + ", by a fan of output directions"
 BY_CHORDS, BY_BOXES = VALID + ", by boxes of directions", VALID + ", by quadratics on boxes of directions"
 
 
-class GaugeBound(NamedTuple):
+class DualNormBound(NamedTuple):
     """An upper bound on h(Λ).
 
     Attributes
@@ -74,10 +74,10 @@ class GaugeBound(NamedTuple):
     method: str
 
 
-def bound_gauge(
+def certified_dual_norm(
     rows: np.ndarray, dual: np.ndarray, *, effort: float = 1.0, goal: float | None = None,
     low: np.ndarray | None = None,
-) -> GaugeBound:  # fmt: skip
+) -> DualNormBound:  # fmt: skip
     """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
 
     Parameters
@@ -96,33 +96,33 @@ def bound_gauge(
 
     Returns
     -------
-    GaugeBound
+    DualNormBound
         Valid in exact arithmetic for the floats given.
 
     Examples
     --------
-    >>> bound, exact, _ = bound_gauge(np.eye(3), np.array([3.0, 4.0, 0.0]))
+    >>> bound, exact, _ = certified_dual_norm(np.eye(3), np.array([3.0, 4.0, 0.0]))
     >>> round(float(bound), 9), exact
     (5.0, True)
-    >>> bound, exact, _ = bound_gauge(np.eye(2), np.array([3.0, 1.0]), low=np.array([0.0, 3.0]))
+    >>> bound, exact, _ = certified_dual_norm(np.eye(2), np.array([3.0, 1.0]), low=np.array([0.0, 3.0]))
     >>> round(float(bound), 9), exact
     (5.0, True)
-    >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
+    >>> certified_dual_norm(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
     True
     """
-    found = searched_gauge(rows, dual, effort, goal, low)
+    found = searched_dual_norm(rows, dual, effort, goal, low)
     if found.exact or effort >= 1.0 or low is not None:
         return found
     # too little time to prove it again: use the bound proved in the solve, with room for a later full check
     proved = up(recall(rows, dual) * (1.0 + ATTAINED))
     by = BY_BOXES if rows.shape[1] > MOST_DIMENSIONS else BY_CHORDS
-    return found if found.value <= proved else GaugeBound(proved, False, by)
+    return found if found.value <= proved else DualNormBound(proved, False, by)
 
 
-def searched_gauge(
+def searched_dual_norm(
     rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None, low: np.ndarray | None = None
-) -> GaugeBound:
-    """Bound h as :func:`bound_gauge` does, without bounds from earlier proofs."""
+) -> DualNormBound:
+    """Bound h as :func:`certified_dual_norm` does, without bounds from earlier proofs."""
     outputs = dual.reshape(len(dual), -1)
     rest = np.zeros_like(outputs) if low is None else low.reshape(outputs.shape)
     live = rows.any(axis=1) & (outputs.any(axis=1) | rest.any(axis=1))
@@ -137,13 +137,15 @@ def searched_gauge(
             return in_integers(rows[live], exactly)
         return bound_far(far, rows[live], outputs[live], rest[live], effort, goal)
     if low is not None:
-        found = bound_gauge(rows, dual, effort=effort, goal=goal)
+        found = certified_dual_norm(rows, dual, effort=effort, goal=goal)
         paid = total_up(lengths_up(rest), lengths_up(rows))
         exact = found.exact and paid <= 1e-9 * found.value
-        return GaugeBound(up(found.value + paid), exact, found.method if exact or not found.exact else VALID)
+        return DualNormBound(
+            up(found.value + paid), exact, found.method if exact or not found.exact else VALID
+        )
     scaled = to_size_one(rows, dual)
     if scaled is None:
-        return GaugeBound(0.0, True, EXACT)
+        return DualNormBound(0.0, True, EXACT)
     units, weights, top, _ = scaled
     # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and so are rows with no other entries
     lost = 4.0 * dual.size * rows.shape[1] * TINY
@@ -165,28 +167,30 @@ def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
     return rows.shape[1] <= DIMENSION and arcs <= affords(0.0)
 
 
-def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
+def in_integers(rows: np.ndarray, dual: np.ndarray) -> DualNormBound:
     """Visit all faces in integers: neither units nor nearly dependent rows can spoil the result."""
-    return GaugeBound(root_up(square_above(rows, dual), 2), True, EXACT)
+    return DualNormBound(root_up(square_above(rows, dual), 2), True, EXACT)
 
 
 def bound_far(
     far: FarRows, rows: np.ndarray, dual: np.ndarray, low: np.ndarray, effort: float, goal: float | None
-) -> GaugeBound:
+) -> DualNormBound:
     """Bound h of rows far from the origin by that of shifted rows near it, and by the sum of all rows.
 
     The second doubles ``low`` of the multipliers enter the sum exactly, and the bound of shifted rows by their sizes.
     """
-    closer = bound_gauge(far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch)
+    closer = certified_dual_norm(
+        far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch
+    )
     sizes = lengths_up(low)
     paid = up(far.stretch * total_up(sizes, lengths_up(far.rows)))
     paid = up(paid + far.paid(np.nextafter(lengths_up(dual) + sizes, np.inf)))
     value, linear = up(up(far.stretch * closer.value) + paid), far.linear_up(rows, dual, low)
     exact = closer.exact and linear <= value <= (1.0 + ATTAINED) * closer.value
-    return GaugeBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)
+    return DualNormBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)
 
 
-def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
+def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> DualNormBound:
     """Bound h for rows and duals of size one: drop what is not needed, and add the error."""
     sizes, lengths = lengths_up(dual), lengths_up(rows)
     turn, outputs = narrow(dual, lengths)
@@ -201,24 +205,26 @@ def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float 
     )  # fmt: skip
     exact = found.exact and paid <= 1e-9 * found.value
     method = found.method if exact or not found.exact else VALID
-    return GaugeBound(up(up(stretch * found.value) + paid), exact, method)
+    return DualNormBound(up(up(stretch * found.value) + paid), exact, method)
 
 
-def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
+def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> DualNormBound:
     """Bound h for rows and outputs of full rank."""
     if len(rows) == 0:
-        return GaugeBound(0.0, True, EXACT)
+        return DualNormBound(0.0, True, EXACT)
     if rows.shape[1] < DIMENSION and suits_integers(rows, dual):
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
         # one round takes some forty operations per number; all rounds together a twentieth of a check
         rounds = min(ROOT_ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
-        return GaugeBound(_relaxed(rows, one, rounds), False, VALID)
+        return DualNormBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
 
-def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None) -> GaugeBound:
+def _bound_scalar(
+    rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None
+) -> DualNormBound:
     """Bound h of one output by faces, signs, boxes or quadratics, depending on the size of the table."""
     r, near = rows.shape[1], None
     goal = max(goal or 0.0, 0.0)
@@ -229,18 +235,18 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
             best = oracle.bound(dual)
             proved = oracle.proved_bound(dual, (1.0 + FOUND) * best)
             if proved is not None:
-                return GaugeBound(proved, True, EXACT)
+                return DualNormBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons
-    known = GaugeBound(_relaxed(rows, dual, ROOT_ROUNDS, met), False, VALID)
+    known = DualNormBound(_relaxed(rows, dual, ROOT_ROUNDS, met), False, VALID)
     if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):
-        known = _least(sign_gauge(rows, dual, effort), known)
+        known = _least(sign_dual_norm(rows, dual, effort), known)
     if r <= MOST_DIMENSIONS and not known.exact:
         limit = more * box_limit(r, effort)
-        boxes = box_gauge(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=goal)
+        boxes = box_dual_norm(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=goal)
         exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
-        known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
+        known = _least(known, DualNormBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
     if known.exact or known.value <= met:
         return known
     if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several seconds
@@ -248,39 +254,39 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float
     limit = more * quadratic_limit(len(rows), r, effort)
     if limit == 0:
         return known
-    quadratics = quadratic_gauge(rows, dual, rtol=CLOSE, max_nodes=limit, goal=goal, n_threads=2)
+    quadratics = quadratic_dual_norm(rows, dual, rtol=CLOSE, max_nodes=limit, goal=goal, n_threads=2)
     exact = quadratics.upper_bound <= (1.0 + ATTAINED) * abs(quadratics.best_value)
-    return _least(known, GaugeBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
+    return _least(known, DualNormBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
 
 
-def _least(one: GaugeBound, other: GaugeBound) -> GaugeBound:
+def _least(one: DualNormBound, other: DualNormBound) -> DualNormBound:
     return min(one, other, key=lambda found: found.value)
 
 
-def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
+def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> DualNormBound:
     """Bound h of several outputs by faces if proved, by integers if there are few, else by a fan of directions."""
     with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, dual.shape[1], effort)
         oracle.forget()  # a bound that is not the maximum depends on the starting points
         if oracle.proved:
             pricing = oracle.price(dual, threshold=np.inf)
-            return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
+            return DualNormBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
     return in_integers(rows, dual) if suits_integers(rows, dual) else fan_bound(rows, dual, effort, goal)
 
 
 def fan_bound(
     rows: np.ndarray, dual: np.ndarray, effort: float = 1.0, goal: float | None = None
-) -> GaugeBound:
+) -> DualNormBound:
     """Bound h of several outputs by the duals along a fan of output directions, each bounded like one output.
 
     A direction whose search ends uses less than its share of the effort; :data:`FAN_SHARE` that do not end use it up.
     """
     more = 1 if goal is None else SHOWN
-    # where time is short, :func:`bound_gauge` recalls bounds proved in the solve
+    # where time is short, :func:`certified_dual_norm` recalls bounds proved in the solve
     relaxed = _relaxed(rows, dual, max(int(ROOT_ROUNDS * min(effort, 1.0)), 1), goal or 0.0)
     calls = fan_limit(len(rows), rows.shape[1], more * effort)
     if calls < dual.shape[1] or relaxed <= (1.0 + CLOSE) * (goal or 0.0):
-        return GaugeBound(relaxed, False, VALID)
+        return DualNormBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
     shares, deadline = more * FAN_SHARE, now() + HALF * seconds_left()
 
@@ -290,13 +296,13 @@ def fan_bound(
         shares -= not found.exact
         return found.value
 
-    found = fan_gauge(
+    found = fan_dual_norm(
         rows, dual, ask, best=best, rtol=CLOSE, goal=goal or 0.0, max_calls=calls,
         goes_on=lambda: shares > 0 and now() < deadline,
     )  # fmt: skip
     value = min(found, relaxed)
     exact = value <= (1.0 + ATTAINED) * best
-    return GaugeBound(value, exact, EXACT if exact else BY_FAN if value < relaxed else VALID)
+    return DualNormBound(value, exact, EXACT if exact else BY_FAN if value < relaxed else VALID)
 
 
 def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
@@ -315,7 +321,7 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     return min(calls, int(FAN_SHARE * effort)) if has_boxes else 0
 
 
-def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
+def sign_dual_norm(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> DualNormBound:
     """Bound h of one output by branch and bound over the signs of the rows."""
     most = HALF * seconds_left()
     tree = BranchAndBoundOracle(
@@ -325,13 +331,13 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> Gauge
         time_limit_s=most if most < math.inf else None,
     )
     found = tree.price(dual, max_neurons=1)
-    return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
+    return DualNormBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
 def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROOT_ROUNDS, goal: float = 0.0) -> float:
     """Return the best bound that needs no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
-    return min(gauge_bound(rows, dual, n_rounds=n_rounds, goal=goal), total_up(sizes, lengths_up(rows)))
+    return min(relaxed_dual_norm(rows, dual, n_rounds=n_rounds, goal=goal), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:

@@ -35,7 +35,7 @@ from numba import njit
 
 from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import height, inner, make_room, settle
-from covopt.oracles.cones.leaf import affine_bound, gather, relax, tighten, touch
+from covopt.oracles.boxes.leaf import affine_bound, gather, relax, tighten, touch
 
 LEVELS = 100  # most halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS

@@ -19,7 +19,7 @@ from numba import njit
 
 from covopt.exact.rank import COMPUTED
 from covopt.oracles.ascent import inner
-from covopt.oracles.cones.sphere_form import factor, forward, proved_on_sphere, shift
+from covopt.oracles.boxes.sphere_form import factor, forward, proved_on_sphere, shift
 
 SURE = 1.02  # factor by which the ellipsoid must be missed before a proof is tried, or a value exceeded for a search
 

@@ -19,9 +19,9 @@ import numpy as np
 from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import MOST_DIMENSIONS, OBJECT_BYTES, affords
-from covopt.oracles.cones.narrowing import SURE, Sign
-from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
-from covopt.oracles.cones.scalar import GaugeBound, Scalar
+from covopt.oracles.boxes.narrowing import SURE, Sign
+from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
+from covopt.oracles.boxes.scalar import DualNormBound, Scalar
 
 ROOT_ROUNDS = 60
 BATCH = 16  # boxes cut at a time, for any number of threads
@@ -246,7 +246,7 @@ class MomentSearch:
         self._made += 1
 
 
-def quadratic_gauge(
+def quadratic_dual_norm(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
@@ -257,7 +257,7 @@ def quadratic_gauge(
     by_signs: bool = False,
     n_threads: int = 1,
     goes_on: Callable[[MomentSearch], bool] = lambda _: True,
-) -> GaugeBound:
+) -> DualNormBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above by quadratics on boxes.
 
     The bound is valid in exact arithmetic for the rows and the dual as given, for any number of boxes.
@@ -291,7 +291,7 @@ def quadratic_gauge(
     Examples
     --------
     >>> import numpy as np
-    >>> answer = quadratic_gauge(np.eye(12), np.full(12, 2.0))
+    >>> answer = quadratic_dual_norm(np.eye(12), np.full(12, 2.0))
     >>> answer.closed, round(answer.upper_bound**2, 3)
     (True, 48.0)
     """

@@ -1,4 +1,4 @@
-r"""A certified upper bound on the gauge of a dual point with several outputs, by a fan of output directions.
+r"""A certified upper bound on the dual norm of a dual point with several outputs, by a fan of output directions.
 
 .. math::
     h(Λ) = \max_{\|w\| \le 1} \|Λ^⊤σ(Zw)\| = \max_{\|v\| = 1} h_+(Λv), \qquad h_+(λ) = \max_{\|w\| \le 1} λ·σ(Zw).
@@ -36,7 +36,7 @@ class _Cone:
     edge: tuple[int, int]
 
 
-def fan_gauge(
+def fan_dual_norm(
     rows: np.ndarray,
     dual: np.ndarray,
     ask: Callable[[np.ndarray], float],
@@ -68,10 +68,10 @@ def fan_gauge(
 
     Examples
     --------
-    >>> from covopt.oracles.cones import box_gauge
+    >>> from covopt.oracles.boxes import box_dual_norm
     >>> rows = np.eye(3)
     >>> dual = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
-    >>> found = fan_gauge(rows, dual, lambda one: box_gauge(rows, one).upper_bound, best=4.1401, rtol=1e-4)
+    >>> found = fan_dual_norm(rows, dual, lambda one: box_dual_norm(rows, one).upper_bound, best=4.1401, rtol=1e-4)
     >>> bool(4.1401 <= found <= 4.1401 * 1.0001)
     True
     """

@@ -40,7 +40,7 @@ def round_line(state: Any) -> str:
     )
 
 
-def tell(level: int, text: str, event: str, **values: Any) -> None:
+def log_event(level: int, text: str, event: str, **values: Any) -> None:
     """Log a text for people and an event for programs.
 
     Parameters
@@ -58,31 +58,31 @@ def tell(level: int, text: str, event: str, **values: Any) -> None:
         logger.log(level, "%s", text, extra={"event": {"event": event, **values}})
 
 
-def tell_timings(solution: Any) -> None:
+def log_timings(solution: Any) -> None:
     """Log where the time of a solve went.
 
     Parameters
     ----------
     solution : Solution or DeepSolution
     """
-    tell(logging.DEBUG, described(solution.timings), "timings", seconds=solution.timings)
+    log_event(logging.DEBUG, described(solution.timings), "timings", seconds=solution.timings)
 
 
-def tell_result(solution: Any) -> None:
+def log_result(solution: Any) -> None:
     """Log what a solve found and where its time went.
 
     Parameters
     ----------
     solution : Solution
     """
-    tell_timings(solution)
-    tell_found(
+    log_timings(solution)
+    log_found(
         solution, repr(solution), objective=solution.objective, lower_bound=solution.lower_bound, gap=solution.gap,
         n_neurons=len(solution.network), lam=solution.lam, solver=solution.solver, rounds=len(solution.history),
     )  # fmt: skip
 
 
-def tell_bound(depth: int, entry: dict[str, Any]) -> None:
+def log_bound(depth: int, entry: dict[str, Any]) -> None:
     """Log a bound on the norm or the objective of a deep network.
 
     Parameters
@@ -92,10 +92,10 @@ def tell_bound(depth: int, entry: dict[str, Any]) -> None:
         Of its history: side, value, source, time_s.
     """
     text = f"depth {depth}: {entry['side']} bound {entry['value']:.8g} by {entry['source']}"
-    tell(logging.DEBUG, text, "bound", depth=depth, **entry)
+    log_event(logging.DEBUG, text, "bound", depth=depth, **entry)
 
 
-def tell_found(found: Any, text: str, **values: Any) -> None:
+def log_found(found: Any, text: str, **values: Any) -> None:
     """Log a result with its status and time.
 
     Parameters
@@ -105,7 +105,7 @@ def tell_found(found: Any, text: str, **values: Any) -> None:
     **values
         Numbers of the event.
     """
-    tell(logging.INFO, text, "result", status=found.status.code, **values, time_s=found.time_s)
+    log_event(logging.INFO, text, "result", status=found.status.code, **values, time_s=found.time_s)
 
 
 class JsonLines(logging.Formatter):
@@ -196,15 +196,15 @@ def _heard(handler: logging.Handler, level: int) -> logging.Handler:
     return handler
 
 
-def silence(handler: logging.Handler) -> None:
-    """Take back what :func:`listen` or :func:`write_events` began."""
+def stop_log(handler: logging.Handler) -> None:
+    """Take back what :func:`start_log` or :func:`write_events` began."""
     logger.removeHandler(handler)
     logger.setLevel(_levels.pop(handler, logging.NOTSET))
     handler.close()
 
 
 @contextmanager
-def speaking(verbose: int = 0) -> Iterator[None]:
+def logged(verbose: int = 0) -> Iterator[None]:
     """Show what is logged on standard error while the block runs.
 
     Parameters
@@ -214,26 +214,26 @@ def speaking(verbose: int = 0) -> Iterator[None]:
 
     Examples
     --------
-    >>> with speaking(0):
+    >>> with logged(0):
     ...     logger.info("nobody hears this")
     """
     if not verbose:
         yield
         return
-    handler = listen(verbose)
+    handler = start_log(verbose)
     try:
         yield
     finally:
-        silence(handler)
+        stop_log(handler)
 
 
-def listen(verbose: int) -> logging.Handler:
+def start_log(verbose: int) -> logging.Handler:
     """Show what is logged on standard error from now on.
 
     Parameters
     ----------
     verbose : int
-        1 or 2, as in :func:`speaking`.
+        1 or 2, as in :func:`logged`.
 
     Returns
     -------
