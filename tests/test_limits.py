@@ -347,7 +347,7 @@ def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(mon
         return list(iter(int, 1))
 
     certify_solution = run.certify_solution
-    monkeypatch.setattr(run, "conclude", twice)
+    monkeypatch.setattr(run, "certify_solution", twice)
     options = {"callback": interrupting, "tol": 1e-12}
     found = covopt.min_norm(X, y, **options) if question == "solve" else covopt.fit(X, y, lam=0.01, **options)
     assert [effort > 0.0 for effort in asked] == [False, True]

@@ -14,7 +14,7 @@ from covopt.exact.rank import COMPUTED, NEAR
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 WORSE = 10.0  # growth of what is missed that says that the factor is no use
 # steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
-REFINEMENTS = 8
+REFINEMENTS = 12
 
 
 def conjugate_gradients(

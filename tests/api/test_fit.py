@@ -107,7 +107,7 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
             raise KeyboardInterrupt
         return certify_solution(*arguments, **problem)
 
-    monkeypatch.setattr("covopt.api.run.conclude", interrupted)
+    monkeypatch.setattr("covopt.api.run.certify_solution", interrupted)
     for at, done in ((3, 2), (1, 0)):
         stop = [at]
         calls.clear()

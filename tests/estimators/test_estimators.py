@@ -126,7 +126,7 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
         point = next(iter(Descent(self.problem).run()))
         return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
 
-    monkeypatch.setattr(run, "conclude", asked)
+    monkeypatch.setattr(run, "certify_solution", asked)
     monkeypatch.setattr(run.Run, "_point", found_by_search)
     model = ReLURegressor(lam=0.05).fit(X, y)
     assert model.solution_.status is covopt.Status.HEURISTIC
