@@ -94,7 +94,7 @@ class InterpolatingDescent:
             more = self._descended(rest, seed + number)
             neurons, weights = (np.concatenate(pair) for pair in zip(network[:2], more[:2], strict=True))
             network = Network(neurons, weights, network.offset + more.offset)
-            self._stands(network)
+            self._move_to(network)
         else:
             self.rescue()
 
@@ -112,9 +112,9 @@ class InterpolatingDescent:
 
     def _keep(self, fit: Problem, network: Network) -> None:
         self.point.dual = self.problem.project_dual(fit.dual_of(fit.fitted(*network)))
-        self._stands(network)
+        self._move_to(network)
 
-    def _stands(self, network: Network) -> None:
+    def _move_to(self, network: Network) -> None:
         self.network = network
         self.point.warm = WarmStart(*network, self.point.dual)  # columns need not pass through the points
 
