@@ -23,6 +23,7 @@ _PUBLIC: dict[str, str] = {
         "conic.cell_lp": "cell_lp",
         "data": "Data",
         "depth.cost": "representation_cost",
+        "errors": "Status",
         "estimators": "MinNormReLURegressor ReLUClassifier ReLUClassifierCV ReLURegressor ReLURegressorCV",
         "experiments.covariance": "covariance",
         "experiments.membership": "cone_membership",
@@ -32,7 +33,6 @@ _PUBLIC: dict[str, str] = {
         "oracles.pricing": "price",
         "proofs.proof": "Proof",
         "solution": "Solution load",
-        "status": "Status",
         "training.crosscheck": "cross_check",
         "training.sweep": "plateau",
         "verification": "Verification verify",
@@ -70,17 +70,17 @@ if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr_
     from covopt.data import Data
     from covopt.depth.cost import representation_cost
     from covopt.estimators import MinNormReLURegressor, ReLUClassifier, ReLUClassifierCV  # isort: split
+    from covopt.errors import Status
     from covopt.estimators import ReLURegressor, ReLURegressorCV
     from covopt.experiments.covariance import covariance
     from covopt.experiments.membership import cone_membership
     from covopt.experiments.tight_instance import tight_instance
-    from covopt.meter.gap import gap
+    from covopt.meter import gap
     from covopt.meter.report import Gap
     from covopt.network import DeepReLUNetwork, ReLUNetwork
     from covopt.oracles.pricing import price
     from covopt.proofs.proof import Proof
     from covopt.solution import Solution, load
-    from covopt.status import Status
     from covopt.training.crosscheck import cross_check
     from covopt.training.sweep import plateau
     from covopt.verification import Verification, verify

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.checks.validation import check_choice, check_count, is_whole
 from covopt.data import Data
 from covopt.data.table_files import load_table

@@ -21,8 +21,8 @@ from covopt.certificates.rechecks import (
     standardised,
 )
 from covopt.certificates.stated import ReadProblem, expected, same_table
+from covopt.checks import required
 from covopt.checks.messages import NOT_EXACT, Check, counted, html_table, listed
-from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import covopt
-from covopt.errors import InputError
+from covopt.errors import InputError, Status
 from covopt.solution import Solution
-from covopt.status import Status
 from tests.bank.problems import CLOSED_FORMS, Problem
 from tests.cases import drawn, normal, unit
 
@@ -57,9 +56,7 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-@pytest.mark.parametrize(
-    "step", ["files.formats.json.dumps", "files.formats.os.fsync", "files.formats.os.replace"]
-)
+@pytest.mark.parametrize("step", ["files.json.dumps", "files.os.fsync", "files.os.replace"])
 def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     path = tmp_path / "s.json"
     solution = example()

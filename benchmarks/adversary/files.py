@@ -18,7 +18,7 @@ from benchmarks.adversary.forged import holds, honest
 from benchmarks.adversary.mutate import mutated_table, mutations
 from benchmarks.adversary.outcome import CRASHED, HELD, Outcome, held, refuted
 from benchmarks.adversary.solves import quiet
-from covopt.cli.commands import app
+from covopt.cli import app
 from covopt.errors import CovoptError
 
 SECONDS = 5.0  # processor time within which a file must be refused; a second on an idle machine

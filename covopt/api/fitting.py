@@ -16,12 +16,11 @@ from covopt.api.solution_path import SolutionPath
 from covopt.api.task import Task
 from covopt.checks.log import logged
 from covopt.checks.validation import as_doubles, check_time_limit
-from covopt.errors import InputError, PathStoppedWarning
+from covopt.errors import InputError, PathStoppedWarning, Status
 from covopt.limits import HALF, now
 from covopt.losses import Loss
 from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
-from covopt.status import Status
 
 
 def fit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.tight import sharpen
 from covopt.checks.memory import NoRoom
-from covopt.errors import BudgetError, InputError, SolverError
+from covopt.errors import BudgetError, InputError, SolverError, Status
 from covopt.limits import TimeUp
 from covopt.oracles.cascade import exact_oracle
 from covopt.potentials import LabelNoise
@@ -20,7 +20,6 @@ from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.loop import Point
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.quick import has_no_room, is_out_of_reach
-from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.api.task import Task

@@ -16,7 +16,7 @@ from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, certify_solution, outputs_of
 from covopt.certificates.dual_norms import DualNorm, LabelNoiseDualNorm, VariationDualNorm
 from covopt.checks.log import log_event, log_result, round_line, timing
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError, InputError, Status
 from covopt.exact.far_rows import without_middle
 from covopt.exact.rank import FOUND
 from covopt.limits import HALF, now
@@ -30,7 +30,6 @@ from covopt.solution import Solution
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.loop import Point, RoundState, WarmStart
 from covopt.solvers.postprocess import Network, finish_network, with_few_neurons
-from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.api.task import Task

@@ -17,7 +17,7 @@ import numpy as np
 from covopt.checks.messages import counted
 from covopt.checks.validation import check_count
 from covopt.data.scaling import standardise
-from covopt.errors import InputError, NotCertifiedWarning
+from covopt.errors import InputError, NotCertifiedWarning, Status
 from covopt.exact.rank import ROUGH
 from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
@@ -26,7 +26,6 @@ from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
 from covopt.solution.summary import judged
 from covopt.solvers.descent import Descent
-from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.api.task import Task

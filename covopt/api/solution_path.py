@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.selection import HeldOut
+from covopt.checks import required
 from covopt.checks.messages import counted, html_table
-from covopt.checks.optional import required
 from covopt.errors import SolutionFileError
-from covopt.files.formats import Saved, check_format
+from covopt.files import Saved, check_format
 from covopt.files.schema import check_content, each, finite, maybe
 from covopt.solution import Solution
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from covopt.arrangement.enumeration import iter_cells
 from covopt.arrangement.reduction import lift, reduce
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
 from covopt.limits import PIECE

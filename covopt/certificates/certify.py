@@ -26,6 +26,7 @@ from covopt.certificates.dual_norms import DualNorm, make_dual_norm
 from covopt.checks.log import stage
 from covopt.checks.messages import counted
 from covopt.data import Data
+from covopt.errors import Status
 from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import below, relative_gap, two_sum, up
@@ -34,7 +35,6 @@ from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.certified import DualNormBound
 from covopt.potentials import Potential, VariationNorm
-from covopt.status import Status
 
 VARIATION = VariationNorm()
 

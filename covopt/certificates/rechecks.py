@@ -23,7 +23,7 @@ from covopt.certificates.stated import ReadProblem
 from covopt.checks.messages import NOT_EXACT, Check, counted
 from covopt.data import Data
 from covopt.data.scaling import misses
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import InputError, SolutionFileError, Status
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import above, allowance, below, gamma, relative_gap
@@ -34,7 +34,6 @@ from covopt.potentials import POTENTIALS
 from covopt.proofs import FirstProof, Proof
 from covopt.proofs.checker.dual import CheckedBound, CheckedNetwork, Problem, check_by_faces, check_network
 from covopt.proofs.proof import differs, exactly
-from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
+from covopt.checks import is_installed
 from covopt.checks.messages import counted
-from covopt.checks.optional import is_installed
 from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import (
     Answer,

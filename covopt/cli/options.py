@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
+from covopt.checks import required
 from covopt.checks.messages import counted, listed
-from covopt.checks.optional import required
 from covopt.cli.options import check_suffix, options_of, reading, save_table, signature
 from covopt.cli.report import (
     Exit,

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
+from covopt.checks import required
 from covopt.checks.messages import counted
-from covopt.checks.optional import required
 from covopt.cli.options import reading, save_table
 from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import Answer, progress, read_for_loss, strength_in
@@ -116,7 +116,7 @@ def gap(given: SimpleNamespace) -> Answer:
 def explore(given: SimpleNamespace) -> Answer:
     """Write one interactive HTML page that shows a solution or a path."""
     import covopt
-    from covopt.explore.page import write_page
+    from covopt.explore import write_page
 
     given.out = given.out or given.solution.with_suffix(".html")
     with progress(given, "drawing"):

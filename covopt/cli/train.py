@@ -37,8 +37,8 @@ SAID = {  # entries of --json for a cross-check, and the attributes that hold th
 
 def train(given: SimpleNamespace) -> Answer:
     """Train networks by gradient descent, beside the certified optimum."""
+    from covopt.checks import required
     from covopt.checks.log import log_event
-    from covopt.checks.optional import required
 
     with progress(given, "loading PyTorch"):  # takes seconds, which the time limit does not count
         required("torch", "covopt train", "train")

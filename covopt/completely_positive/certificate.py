@@ -16,7 +16,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern, 
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
 from covopt.exact.rank import NEAR
-from covopt.files.formats import Saved, check_format, damaged, read_any
+from covopt.files import Saved, check_format, damaged, read_any
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"

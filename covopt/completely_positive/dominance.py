@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import LinAlgWarning, eigh, eigvalsh, lu_factor, lu_solve
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix, support_pattern
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import FOUND, NEAR

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import least_squares, nnls
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, Matrix
 from covopt.exact.elimination import integer_table, row_reduce
 from covopt.exact.rank import FOUND, NEAR, ROUGH

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.sparse import csr_array
 
+from covopt.checks import required
 from covopt.checks.log import log_event
-from covopt.checks.optional import required
 from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
 from covopt.completely_positive.matrix import Pattern, support_pattern
 from covopt.exact.rank import FOUND

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.messages import one_line
-from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_random_state
 from covopt.errors import InputError
 

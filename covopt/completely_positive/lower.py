@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.reasons import Known, Reason, register

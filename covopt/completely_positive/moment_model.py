@@ -19,7 +19,7 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 from scipy import sparse
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.completely_positive.lower import CLIQUE_BUDGET
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import gamma

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from covopt.checks import required
 from covopt.checks.memory import memory_left, plan
-from covopt.checks.optional import required
 from covopt.checks.validation import check_choice, check_time_limit
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.moment_model import METHODS, MomentModel, moment_model

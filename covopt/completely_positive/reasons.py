@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.errors import MessageEnum
 from covopt.files.schema import numbers
-from covopt.status import MessageEnum
 
 if TYPE_CHECKING:
     from covopt.completely_positive.matrix import SymmetricMatrix

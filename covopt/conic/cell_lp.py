@@ -14,8 +14,7 @@ from covopt.checks.messages import Brief
 from covopt.checks.validation import check_choice, check_tol
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
-from covopt.errors import InputError, SolverError
-from covopt.status import Status
+from covopt.errors import InputError, SolverError, Status
 
 
 @dataclass(frozen=True, repr=False)

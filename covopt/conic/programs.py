@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.errors import InputError, SolverError, SolverFallbackWarning
 from covopt.problems.problem import Problem
 

@@ -18,14 +18,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.memory import SMALL, memory_left, plan
 from covopt.checks.messages import counted, one_line
-from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.data.tabular import check_unique
 from covopt.errors import InputError
-from covopt.files import check_archive
-from covopt.files.formats import MOST_INFLATED
+from covopt.files import MOST_INFLATED, check_archive
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covopt.checks.messages import one_line
-from covopt.data.samples import Data
+from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import FOUND
 

@@ -23,14 +23,13 @@ from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import Found, UpperSearch
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError, InputError, Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.files.schema import shown
 from covopt.limits import HALF, HURRY_S, TimeUp, limited, now
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.solution import Solution
-from covopt.status import Status
 
 Solved = TypeVar("Solved", bound=DeepSolution)
 

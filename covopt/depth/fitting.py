@@ -22,12 +22,11 @@ from covopt.depth.layers import Layout, as_chain, stationarity
 from covopt.depth.linear import check_depth
 from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import DESCENT, KEPT, Found, UpperSearch, random_start
-from covopt.errors import InputError
+from covopt.errors import InputError, Status
 from covopt.exact.rank import FOUND
 from covopt.files.schema import DEEP_FIT
 from covopt.limits import HALF, now, seconds_left
 from covopt.losses import Loss
-from covopt.status import Status
 
 FORMAT = "covopt-deep-fit"
 

@@ -15,17 +15,16 @@ from covopt.depth.bottleneck import balance
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound, too_large
 from covopt.depth.layers import from_content, stationarity, to_content
 from covopt.depth.linear import check_depth
-from covopt.errors import CovoptError
+from covopt.errors import CovoptError, Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
-from covopt.files.formats import check_format, damaged
+from covopt.files import check_format, damaged
 from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
 from covopt.losses.regression import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.summary import Predicts
-from covopt.status import Status
 
 FORMAT = "covopt-deep-solution"
 SCHEMA = 1

@@ -1,6 +1,6 @@
 """scikit-learn estimators; each fitted estimator has a certificate of optimality."""
 
-from covopt.checks.optional import required
+from covopt.checks import required
 
 required("sklearn", "covopt.estimators", "sklearn")
 

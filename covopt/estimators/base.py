@@ -15,11 +15,10 @@ from covopt.api.lambdas import is_chosen, parse_lam
 from covopt.api.task import Task
 from covopt.checks.validation import check_time_limit
 from covopt.data.tabular import Named
-from covopt.errors import InputError, NotCertifiedWarning
+from covopt.errors import InputError, NotCertifiedWarning, Status
 from covopt.limits import now
 from covopt.losses import Loss
 from covopt.solution import Solution
-from covopt.status import Status
 
 BRIEF = 0.002  # reduced effort for lower bounds, since grid searches fit many times
 

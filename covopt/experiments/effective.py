@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.checks.validation import check_positive
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork, check_inputs

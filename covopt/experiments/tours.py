@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.checks.validation import check_random_state
 from covopt.data import Data
 from covopt.depth.linear import check_depth

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import KDTree
 
+from covopt.checks import required
 from covopt.checks.messages import counted, listed
-from covopt.checks.optional import required
 from covopt.exact.rank import ROUGH
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.messages import counted, one_line
-from covopt.checks.optional import required
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, ReLUNetwork

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.messages import Check, Rows, counted
-from covopt.checks.optional import required
 from covopt.depth.layers import from_content, to_content
+from covopt.errors import Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS, relative_gap
-from covopt.files.formats import Saved, check_format, damaged, find_reader
+from covopt.files import Saved, check_format, damaged, find_reader
 from covopt.files.schema import GAP, check_content
 from covopt.limits import seconds_left
 from covopt.losses import Interpolation, Loss
@@ -24,7 +25,6 @@ from covopt.meter.ladder import balanced, objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
 from covopt.problems.problem import Problem
 from covopt.sparsify.layer import HiddenLayer
-from covopt.status import Status
 from covopt.verification import verify
 
 if TYPE_CHECKING:

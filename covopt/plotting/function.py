@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.messages import counted
-from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,

@@ -21,8 +21,7 @@ import numpy as np
 from covopt.errors import SolutionFileError
 from covopt.exact.elimination import integer_array
 from covopt.exact.rounding import below
-from covopt.files import parse_json, read_json, write_atomically
-from covopt.files.formats import check_format
+from covopt.files import check_format, parse_json, read_json, write_atomically
 from covopt.proofs.checker.covopt_check import (
     LARGEST,
     LONGEST,

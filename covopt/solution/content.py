@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
-from covopt.files.formats import check_format, damaged, read_any
+from covopt.errors import Status
+from covopt.files import check_format, damaged, read_any
 from covopt.files.schema import NETWORK, SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
-from covopt.status import Status
 
 if TYPE_CHECKING:
-    from covopt.solution.solution import Solution
+    from covopt.solution import Solution
 
 FORMAT = "covopt-solution"
 BRACKET = ("cost", "lower_bound", "gap")

@@ -9,12 +9,12 @@ import numpy as np
 
 from covopt.checks.messages import Rows, counted, listed
 from covopt.data.scaling import differing_units, paid_offset
-from covopt.files.formats import Saved
+from covopt.errors import Status
+from covopt.files import Saved
 from covopt.losses.classification import codes_of
-from covopt.status import Status
 
 if TYPE_CHECKING:
-    from covopt.solution.solution import Solution
+    from covopt.solution import Solution
 
 POOR = 0.1  # R² below which a network says hardly more than a constant
 STOPPED = ("time_limit", "interrupted")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from covopt.conic.programs import relaxed_dual
-from covopt.errors import BudgetError, SolverError
+from covopt.errors import BudgetError, SolverError, Status
 from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HALF, TimeUp, limited, now
@@ -42,7 +42,6 @@ from covopt.solvers.interpolating import squared_fits
 from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import search
-from covopt.status import Status
 
 SUBSET_TOL = ROUGH  # of duals of fewer points, and of columns through points that nothing will prove
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from covopt.errors import Status
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import approach, climb, climb_outputs
@@ -20,7 +21,6 @@ from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import ANNEALED, PIECE, STEPS, Network, descend
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.merging import merge_alike
-from covopt.status import Status
 
 NEURONS = 60  # of the first network
 SAMPLE = 20_000  # rows of the first descent, and of merging

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.log import stage
+from covopt.errors import Status
 from covopt.exact.rank import ROUGH
 from covopt.limits import HALF
 from covopt.oracles.base import Oracle, Pricing, heights
@@ -30,7 +31,6 @@ from covopt.problems.problem import Problem
 from covopt.solvers.loop import GenerationLoop, Point
 from covopt.solvers.master.newton import Master, Step
 from covopt.solvers.merging import Unit
-from covopt.status import Status
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.log import stage
+from covopt.errors import Status
 from covopt.exact.rank import FOUND, NEAR
 from covopt.limits import HALF, PIECE
 from covopt.oracles.base import Oracle
@@ -29,7 +30,6 @@ from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.path_follower import TIGHT, PathFollower
 from covopt.solvers.quick import COLUMNS_PER_ROW
-from covopt.status import Status
 
 MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
 

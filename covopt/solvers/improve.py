@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.memory import NoRoom
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, Status
 from covopt.limits import TimeUp, defer_interrupts, limited, now
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.certified import suits_integers
@@ -28,7 +28,6 @@ from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.solvers.searching import searching
-from covopt.status import Status
 
 SOON_S, SOON_SHARE = (
     0.25,

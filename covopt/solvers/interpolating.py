@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve
 
 from covopt.checks.memory import memory_left
+from covopt.errors import Status
 from covopt.limits import HURRY_S, checkpoint, unlimited
 from covopt.losses import make_loss
 from covopt.problems.problem import PASSES, Problem
@@ -27,7 +28,6 @@ from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.postprocess import ROUNDING, with_few_neurons
 from covopt.solvers.quick import quick_network
-from covopt.status import Status
 
 SHARES = 0.1, 0.01, 0.001  # of the λ at which one point alone would count
 PER_UNKNOWN = 8  # parameters of the first network for each target

@@ -15,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 
 from covopt.checks.memory import NoRoom
+from covopt.errors import Status
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.problems.problem import Problem
-from covopt.status import Status
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
+from covopt.errors import Status
 from covopt.exact.rank import ATOMS, COMPUTED, FOUND
 from covopt.exact.rounding import UNIT
 from covopt.limits import HALF, now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop, Point
-from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units
 SMALL = 400  # targets up to which the gap is closed

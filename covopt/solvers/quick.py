@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from covopt.checks.memory import gives_way, memory_left
+from covopt.errors import Status
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import SQUARE
-from covopt.status import Status
 
 DIRECTIONS = 8
 DENSE_BYTES = 48.0

@@ -8,12 +8,12 @@ from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.programs import solve_conic
+from covopt.errors import Status
 from covopt.exact.rank import NEAR, ROUGH
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.loop import Point
 from covopt.solvers.postprocess import finish_network, interpolating
-from covopt.status import Status
 
 # of a cell in the program and its factors, for each row and each dimension
 ROW_BYTES, AXIS_BYTES = 2500.0, 7500.0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.log import stage
+from covopt.errors import Status
 from covopt.limits import TimeUp
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import relaxed_dual_norm
@@ -21,7 +22,6 @@ from covopt.oracles.searched import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point
-from covopt.status import Status
 
 NODES = 5_000_000  # boxes per proof: those of iris do not end at a million, and are asked for once more (22 s for 14)
 LOOK_EVERY = 4  # rounds

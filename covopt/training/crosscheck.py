@@ -19,10 +19,10 @@ from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS
-from covopt.files.formats import read_any
+from covopt.files import read_any
 from covopt.losses import Interpolation, make_loss
 from covopt.losses.regression import INTERPOLATES
-from covopt.meter.gap import against
+from covopt.meter import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.depth.layers import Layout
 from covopt.limits import HALF, PIECE, defer_interrupts
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from covopt.checks.optional import required
+from covopt.checks import required
 from covopt.depth.layers import Layout
 from covopt.errors import InputError
 from covopt.losses import Loss

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.task import Task
+from covopt.checks import required
 from covopt.checks.messages import Brief
-from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_tol
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks import required
 from covopt.checks.messages import counted, html_table
-from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias
 from covopt.completely_positive.lower import clique_cover_bound
 from covopt.data import Data

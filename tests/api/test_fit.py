@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.certificates.certify import certify_solution
-from covopt.errors import PathStoppedWarning
+from covopt.errors import PathStoppedWarning, Status
 from covopt.limits import TimeUp
 from covopt.solvers.improve import Improvement
 from covopt.solvers.loop import Point
-from covopt.status import Status
 from tests.cases import normal
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.errors import InputError
-from covopt.status import Status
+from covopt.errors import InputError, Status
 from tests.cases import cases, normal
 
 

@@ -9,11 +9,10 @@ import covopt
 from covopt.api.lambdas import largest_lambda
 from covopt.api.task import Task
 from covopt.datasets import make_random_plane
-from covopt.errors import NotCertifiedWarning
+from covopt.errors import NotCertifiedWarning, Status
 from covopt.limits import now
 from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
-from covopt.status import Status
 from covopt.training import Phase
 from tests.cases import drawn, normal
 

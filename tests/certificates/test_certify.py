@@ -13,9 +13,9 @@ import covopt
 from covopt.certificates.certify import certify, certify_solution, residual_of
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
+from covopt.errors import Status
 from covopt.losses import Interpolation, make_loss
 from covopt.network import ReLUNetwork
-from covopt.status import Status
 from tests.bank.arrangement import Arrangement
 
 KINDS = st.sampled_from(["none", "penalized", "free"])

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import commands
+from covopt import cli
 from tests.cases import drawn
 from tests.commands import refused, run
 
@@ -168,15 +168,15 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
 def test_the_command_hands_on_to_benchopt_and_is_there_in_a_checkout_only(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
+        cli.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
     )
     assert run("bench", "--solver", "covopt", "--timeout", "5").exit_code == 3
     assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
     said = refused("bench", "--benchmark", tmp_path)
     assert "is no benchmark: run covopt bench in a checkout" in said
     assert "bench" in run("--help").output
-    elsewhere = tmp_path / "covopt/cli/commands.py"
+    elsewhere = tmp_path / "covopt/cli/__init__.py"
     elsewhere.parent.mkdir(parents=True)
-    shutil.copy(commands.__file__, elsewhere)
+    shutil.copy(cli.__file__, elsewhere)
     listed = CliRunner().invoke(load(elsewhere).app, ["--help"]).output
     assert "cp-rank" in listed and "bench" not in listed

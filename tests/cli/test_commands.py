@@ -64,7 +64,7 @@ def test_outputs_are_tried_before_anything_is_computed_and_a_picture_loses_no_so
         )
         assert "Permission denied" in refused(*SOLVE, "--out", "s.json")
     full = Mock(side_effect=OSError(28, "No space left on device", "f.png"))
-    monkeypatch.setattr("covopt.plotting.figures.save_figure", full)
+    monkeypatch.setattr("covopt.plotting.save_figure", full)
     message = refused(*SOLVE, "--out", "s.json", "--plot", "f.png")
     assert message == "error: f.png: No space left on device\n"
     assert covopt.load("s.json").status is covopt.Status.CERTIFIED

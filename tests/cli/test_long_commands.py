@@ -173,7 +173,7 @@ def test_a_disk_that_fails_loses_nothing(name, fault, folder, monkeypatch):
         return original(*given, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("covopt.files.formats.tempfile.mkstemp", mkstemp)
+        patched.setattr("covopt.files.tempfile.mkstemp", mkstemp)
         done = run(*words)
     assert done.exit_code == 1, done.output
     other = Path(re.search(rf"error: cannot write {out}: {reason}; it is in (\S+)\.\n", done.output)[1])
@@ -188,7 +188,7 @@ def test_a_disk_that_fails_loses_nothing(name, fault, folder, monkeypatch):
 
 def test_where_nothing_can_be_written_that_is_said(monkeypatch):
     full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr("covopt.files.formats.os.replace", full)
+    monkeypatch.setattr("covopt.files.os.replace", full)
     message = json.loads(run(*words_of("cp-rank", "--out", "o.json"), "--json").stdout)["error"]
     assert message.endswith(
         "No space left on device; nor can anything be written elsewhere; what was kept is left."

@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 import covopt
 from covopt.conic.cell_lp import cell_lp
 from covopt.conic.programs import relaxed_dual
+from covopt.errors import Status
 from covopt.oracles.certified import certified_dual_norm
 from covopt.problems.problem import Problem
-from covopt.status import Status
 from tests.cases import drawn, normal
 
 

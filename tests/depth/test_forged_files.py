@@ -22,11 +22,10 @@ from covopt.depth.bounds import (
 )
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.pairs import PairBound
-from covopt.errors import CovoptError, SolutionFileError
+from covopt.errors import CovoptError, SolutionFileError, Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import above
 from covopt.network import DeepReLUNetwork
-from covopt.status import Status
 from tests.cases import cases
 from tests.depth.bank.tables import BY_NAME, known, squared, tree_bound, tree_of
 

@@ -17,10 +17,9 @@ from covopt.depth.families import Recursion
 from covopt.depth.layers import Layout, stationarity
 from covopt.depth.tree_search import TreeSearch
 from covopt.depth.upper import UpperSearch
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, Status
 from covopt.limits import HURRY_S, TimeUp, seconds_left
 from covopt.network import DeepReLUNetwork
-from covopt.status import Status
 from tests.cases import cases, drawn
 from tests.depth.bank.tables import POINTS, SIGNS, DeepTable, squared, two_rows
 

@@ -15,8 +15,7 @@ import covopt
 from covopt.cli import app
 from covopt.data.table_files import read_table
 from covopt.errors import InputError, SolutionFileError
-from covopt.files import read_json, write_json
-from covopt.files.formats import FORMATS, check_format
+from covopt.files import FORMATS, check_format, read_json, write_json
 from covopt.limits import TimeUp, limited
 from tests.commands import refused, run
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.errors import SolutionFileError
+from covopt.errors import SolutionFileError, Status
 from covopt.limits import HURRY_S, TimeUp
 from covopt.losses import LOSSES
 from covopt.meter.report import RUNGS
-from covopt.status import Status
 from tests.bank.problems import Problem
 from tests.cases import values, with_value
 
@@ -133,7 +132,7 @@ def test_findings_are_words_to_act_on():
 @pytest.mark.parametrize("signals", [0, 1, 2])
 def test_ctrl_c_leaves_a_report_and_little_time(monkeypatch, signals):
     """In the ladder it lost the report."""
-    measuring = importlib.import_module("covopt.meter.gap")
+    measuring = importlib.import_module("covopt.meter")
     left, climb, solve = [], measuring.rungs, measuring.fit
 
     def climbing(*words):

@@ -10,6 +10,7 @@ import covopt
 from benchmarks.adversary.neurons import best_neuron
 from covopt.certificates.certify import certify, certify_solution
 from covopt.data import Data
+from covopt.errors import Status
 from covopt.limits import TimeUp
 from covopt.network import ReLUNetwork
 from covopt.oracles import certified
@@ -30,7 +31,6 @@ from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
 from covopt.solvers.loop import Point
-from covopt.status import Status
 from tests.cases import drawn, normal
 from tests.oracles.table import fan
 

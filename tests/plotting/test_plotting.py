@@ -12,19 +12,19 @@ import pytest
 import covopt
 from covopt.data import Data
 from covopt.datasets import make_random_plane, make_smooth
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, Status
 from covopt.losses.classification import codes_of
 from covopt.network import ReLUNetwork
 from covopt.plotting import (
     draw,
     dual_values,
+    function_pictures,
     plot_dual,
     plot_function_1d,
     plot_history,
     plot_solution,
     plot_surface_2d,
 )
-from covopt.plotting.figures import function_pictures
 from covopt.plotting.function import MOST_KINKS
 from covopt.plotting.history import history_pictures
 from covopt.plotting.predictions import (
@@ -34,7 +34,6 @@ from covopt.plotting.predictions import (
     predicted,
     scores,
 )
-from covopt.status import Status
 from tests.cases import drawn
 
 mpl.use("Agg")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.errors import Status
 from covopt.solution.summary import hint
-from covopt.status import Status
 from tests.cases import cases
 
 X = np.linspace(-1.0, 1.0, 20)[:, None]

@@ -5,6 +5,7 @@ import pytest
 
 import covopt
 from covopt.api.task import Task
+from covopt.errors import Status
 from covopt.limits import TimeUp, limited
 from covopt.losses import make_loss
 from covopt.oracles.base import heights
@@ -14,7 +15,6 @@ from covopt.solvers import descent as room
 from covopt.solvers.both_layers import Network, balanced, descend, value_and_slope
 from covopt.solvers.descent import Descent
 from covopt.solvers.improve import Improvement
-from covopt.status import Status
 from tests.cases import drawn, normal
 
 LOSSES = [

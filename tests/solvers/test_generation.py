@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.errors import Status
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.frank_wolfe import FrankWolfe
 from covopt.solvers.generation import Generation
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
-from covopt.status import Status
 from tests.cases import drawn
 from tests.oracles.table import face_oracle
 

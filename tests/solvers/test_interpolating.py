@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from covopt.errors import Status
 from covopt.limits import TimeUp
 from covopt.oracles.base import heights
 from covopt.problems.problem import Problem
@@ -15,7 +16,6 @@ from covopt.solvers.bounds import Bounds
 from covopt.solvers.improve import Improvement
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.searching import search
-from covopt.status import Status
 from tests.cases import drawn, normal
 
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris, load_linnerud
 
 import covopt
 from covopt.data import Data
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, Status
 from covopt.limits import TimeUp
 from covopt.losses import make_loss
 from covopt.oracles import certified
@@ -30,7 +30,6 @@ from covopt.solvers.generation import generate
 from covopt.solvers.improve import Improvement
 from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import HeuristicGeneration, search, searching
-from covopt.status import Status
 from tests.cases import drawn, normal
 from tests.oracles.table import face_oracle
 

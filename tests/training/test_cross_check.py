@@ -11,7 +11,7 @@ import covopt
 from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.losses.regression import INTERPOLATES
-from covopt.meter.gap import against
+from covopt.meter import against
 from covopt.plotting.history import plot_losses
 from covopt.training import Phase, loop, plateau, recheck
 from covopt.training.crosscheck import cross_check
