@@ -1,4 +1,4 @@
-"""The checker: recompute everything from the file and the table, with an oracle run of its own."""
+"""The checker: recompute every claim from the file and the table, with a new bound on the dual norm."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from covopt.certificates.rechecks import (
     RECHECKS,
     exact_checks,
     exact_of_cp_rank,
-    misshapen,
-    not_finite,
-    standardised,
+    unusable,
 )
 from covopt.certificates.stated import ReadProblem, expected, same_table
 from covopt.checks import required
@@ -27,6 +25,7 @@ from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now, seconds_left
+from covopt.oracles.certified import WHOLE_CHECK_S
 from covopt.parallel import one_blas_thread
 from covopt.proofs import FirstProof, Proof
 from covopt.solution import Solution, load
@@ -34,22 +33,21 @@ from covopt.solution import Solution, load
 if TYPE_CHECKING:
     import pandas as pd
 
-PROVED = "proved exactly"  # of a point of a path
-LATE = "time limit"  # the check that says what there was no time for
+PROVED = "proved exactly"  # in the check of a point of a path
+LATE = "time limit"  # name of the check for an exceeded limit
 
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """Outcome of :func:`verify`; it is true where every check held, as ``ok`` is.
+    """Outcome of :func:`verify`; true if every check held, like ``ok``.
 
     Attributes
     ----------
     checks : tuple of Check
     certificate : Certificate or None
-        As recomputed; None when the data could not even be read, and for a CP-rank.
+        The recomputed certificate; None if the data could not be read, and for a CP-rank.
     in_time : bool
-        False where a time limit came before the last check: then the last entry says what was checked before, and
-        nothing has failed that is not among the others.
+        False if a time limit ended the checks: the last entry then lists those that were made.
     """
 
     checks: tuple[Check, ...]
@@ -74,13 +72,13 @@ class Verification:
 
     @property
     def exact(self) -> bool | None:
-        """Whether exact arithmetic confirms every link; None where nobody asked, or something did not hold."""
+        """Whether exact arithmetic confirms every step; None if it was not asked for, or a check failed."""
         asked = [c for c in self.checks if c.name.startswith("exact ") or c.floating or PROVED in c.detail]
         return None if not self.ok or not asked else not any(check.floating for check in asked)
 
     @property
     def failed(self) -> list[str]:
-        """The names of the checks that failed; one that the time did not suffice for is none of them."""
+        """The names of the checks that failed, without those that the time limit prevented."""
         return [check.name for check in self.checks if not check.ok and check.name != LATE]
 
     def __repr__(self) -> str:
@@ -125,7 +123,7 @@ class Verification:
 
 
 def _mark(check: Check) -> str:
-    """``FLOAT`` holds in floating point, where exact arithmetic was asked for and there is none."""
+    """Return the mark of a check; ``FLOAT`` if exact arithmetic was asked for but not available."""
     if check.ok:
         return "FLOAT " if check.floating else "ok    "
     return "LATE  " if check.name == LATE else "FAILED"
@@ -141,7 +139,7 @@ def verify(
     expect: Mapping[str, Any] | None = None,
     time_limit_s: float | None = None,
 ) -> Verification:
-    """Check a solution, the solutions of a path, a CP-rank certificate or a gap: nothing is believed.
+    """Check a solution, the solutions of a path, a CP-rank certificate or a gap by recomputing every claim.
 
     Parameters
     ----------
@@ -152,16 +150,16 @@ def verify(
     exact : bool
         Check residual, norm, objective and the lower bound in exact arithmetic as well, by :mod:`covopt.proofs`:
         seconds for 60 points in the plane, a minute or two for 400. Where there is no exact proof (several outputs,
-        label noise, softmax) the check names the link that is floating point: it is marked ``FLOAT``, not
+        label noise, softmax) the check names the step in floating point: it is marked ``FLOAT``, not
         ``ok``, and :attr:`Verification.exact` is False.
     proof : Proof or path-like, optional
-        Of the lower bound (:meth:`Solution.prove`); implies ``exact``. Without it one is searched for.
+        Of the lower bound (:meth:`Solution.prove`); implies ``exact``. By default a proof is made.
     expect : mapping, optional
         What the problem should be: any of ``lam``, ``loss``, ``bias``, ``output_bias``, ``potential``, ``weights``
-        ("none" or "given"), ``standardise``, ``tol``. The checks print what the solution states in any case.
+        ("none" or "given"), ``standardise``, ``tol``. The problem that the solution states is printed in any case.
     time_limit_s : float, optional
-        Seconds. Residual, norm and objective are checked first; what there was no time for is said and not verified:
-        ``in_time`` is then False, and so is ``ok``.
+        Seconds. Residual, norm and objective are checked first. If time does not suffice for the rest, ``in_time``
+        and ``ok`` are False.
 
     Returns
     -------
@@ -198,18 +196,11 @@ def verify(
         with limited(time_limit_s):
             if not isinstance(solution, Solution):
                 return _verify_other(solution, X, Y, checks, exact=exact)
-            left = seconds_left()  # of the limit, or of a caller's
-            with one_blas_thread():
+            with one_blas_thread():  # the nearest deadline may be the caller's
                 return _verify(
-                    solution,
-                    X,
-                    Y,
-                    checks,
-                    exact=exact or given is not None,
-                    proof=given,
-                    expect=expect,
-                    limit=left if left < float("inf") else None,
-                )
+                    solution, X, Y, checks, exact=exact or given is not None, proof=given, expect=expect,
+                    limit=seconds_left(),
+                )  # fmt: skip
     except TimeUp:
         if time_limit_s is None:  # the deadline is one around this call
             raise
@@ -267,9 +258,8 @@ def verify_path(
     Returns
     -------
     Verification
-        One check for each λ, which lists what failed there or, with ``exact``, which links are floating point, one
-        for their order, and one that all of them solve the same problem: a path whose points come from several tables
-        proves nothing about any of them.
+        One check for each λ, which lists what failed there or, with ``exact``, which steps are in floating point; one
+        for the order of λ; and one that all points solve the same problem.
 
     Examples
     --------
@@ -323,10 +313,9 @@ def _same_problem(one: Solution, other: Solution) -> bool:
 
 def _verify(
     solution: Solution, X: Any, Y: Any, checks: list[Check], *, exact: bool, proof: Proof | FirstProof | None,
-    expect: Mapping[str, Any] | None = None, limit: float | None = None,
+    expect: Mapping[str, Any] | None, limit: float,
 ) -> Verification:  # fmt: skip
-    """Fill in ``checks`` as they are made, so that they are there when the time is up."""
-    fit = solution.loss is not None
+    """Append to ``checks`` as they are made, so that they remain when the time is up."""
     try:
         if solution.data.bias == 0:
             check_output_bias(solution.output_bias, 0.0)
@@ -338,23 +327,24 @@ def _verify(
         checks.extend(same)
         if given is not solution:
             solution, problem = given, ReadProblem.of(given)
-    checks.extend((*expected(solution, expect), *standardised(solution, problem)))
-    for before in BEFORE:
-        made = list(before(solution, problem))
-        checks.extend(made)
-        if made and not made[-1].ok and (fit or before in (not_finite, misshapen)):
-            return Verification(tuple(checks), None)
-    rechecks = list(RECHECKS)
+    checks.extend(expected(solution, expect))
+    if broken := list(unusable(solution, problem)):
+        return Verification((*checks, *broken), None)
+    checks.extend(check for before in BEFORE for check in before(solution, problem))
+    share = min(1.0, limit / WHOLE_CHECK_S)
+    first, *rechecks = RECHECKS
     try:
-        if limit is not None:  # without the dual point there is nothing to search for
-            first, *rechecks = RECHECKS
-            checks.extend(first(solution, problem.certify(solution, np.zeros_like(solution.dual))))
-        found = problem.certify(solution, solution.dual, limit)
-    except CovoptError as error:  # a proof of something else, a potential of another problem
+        certifier = problem.certifier(solution)
+        # before the search for a bound on the dual norm
+        checks.extend(first(solution, certifier.certify(np.zeros_like(solution.dual))))
+        found = certifier.certify(
+            solution.dual, effort=share, goal=solution.certificate.gauge, low=solution.dual_low
+        )
+    except CovoptError as error:  # a potential that does not suit the problem
         return Verification((*checks, Check("problem", False, str(error))), None)
     more = [check for recheck in rechecks for check in recheck(solution, found)]
-    if problem.share(limit) < 1.0 and not found.exact and not all(check.ok for check in more):
-        # fewer boxes than the claim rests on
+    if share < 1.0 and not found.exact and not all(check.ok for check in more):
+        # the search was smaller than that of the claim
         return Verification((*checks, _late(checks, limit)), found, False)
     checks.extend(more)
     if exact and all(check.ok for check in checks if check.name == "network"):

@@ -342,12 +342,12 @@ def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(mon
     def twice(*args, effort=1.0, **options):
         asked.append(effort)
         if effort == 0.0:
-            return certify_solution(*args, effort=effort, **options)
+            return conclude(*args, effort=effort, **options)
         signal.raise_signal(signal.SIGINT)
         return list(iter(int, 1))
 
-    certify_solution = run.certify_solution
-    monkeypatch.setattr(run, "certify_solution", twice)
+    conclude = run.Certifier.conclude
+    monkeypatch.setattr(run.Certifier, "conclude", twice)
     options = {"callback": interrupting, "tol": 1e-12}
     found = covopt.min_norm(X, y, **options) if question == "solve" else covopt.fit(X, y, lam=0.01, **options)
     assert [effort > 0.0 for effort in asked] == [False, True]

@@ -125,7 +125,7 @@ def test_a_bound_that_is_not_exact_is_not_called_exact(solution, monkeypatch, wo
             found, bound="dual point divided by a valid upper bound on the maximum over all neurons"
         )
 
-    monkeypatch.setattr(checker, "certify", weaker)
+    monkeypatch.setattr(checker.Certifier, "certify", weaker)
     changes = {"exact": exact, "bound": f"dual point {words} over all neurons"}
     stated = copy.copy(solution)
     stated.certificate = replace(solution.certificate, **changes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from covopt.api.generation import GENERATION, other_solvers, sharpened
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
-from covopt.certificates.certify import Conclusion, certify_solution, outputs_of
+from covopt.certificates.certify import Certifier, Conclusion
 from covopt.certificates.dual_norms import DualNorm, LabelNoiseDualNorm, VariationDualNorm
 from covopt.checks.log import log_event, log_result, round_line, timing
 from covopt.errors import BudgetError, InputError, Status
@@ -228,16 +228,15 @@ class Run:
         return self.task.network(self.reduction, neurons, weights, offset)
 
     # ------------------------------------------------------------------ the certificate
-    def _options(self, stopped: Status) -> dict[str, Any]:
+    def _certifier(self, network: ReLUNetwork) -> Certifier:
         task = self.task
         dual_norm: DualNorm = VariationDualNorm(task.data, self.reduction.keep)
         if isinstance(self.reduction, Whitening):
             dual_norm = LabelNoiseDualNorm(self.reduction)
-        return {
-            "stopped": stopped, "tol": task.tol, "output_bias": task.output_bias, "loss": task.named_loss,
-            "lam": 1.0 if task.interpolates else self.lam, "dual_norm": dual_norm,
-            "settled": self.problem.offset_cost == 0,
-        }  # fmt: skip
+        return Certifier(
+            task.data, network, output_bias=task.output_bias, loss=task.named_loss, lam=self.lam,
+            dual_norm=dual_norm,
+        )  # fmt: skip
 
     def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
         """Certify: briefly in any case where there is a limit, and by a search in what is left."""
@@ -250,7 +249,8 @@ class Run:
             hoped = None if hoped is None else hoped[:, 0]
         if task.interpolates and self.is_norm and low is None:
             dual = dual * (1.0 - ROOM)
-        options, hold = self._options(point.status), None
+        options: dict[str, Any] = {"stopped": point.status, "tol": task.tol}
+        hold = None
         if (
             reduction.is_far
         ):  # the sum along the middle is taken out of the dual, where rows were brought closer
@@ -260,16 +260,16 @@ class Run:
                 return without_middle(data.lifted, dual, keep_sums=free)
 
         goal = 1.0 if point.claimed else None
-        options["outputs"] = noting(clock, lambda: outputs_of(data, network))
+        certifier = noting(clock, lambda: self._certifier(network))
         if not self.is_norm:
-            return certify_solution(data, network, dual, **options)
+            return certifier.conclude(dual, **options)
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
             # what is known of the dual itself takes no search
             asked = [(dual, effort)] if hoped is None else [(dual, 0.0), (hoped, effort)]
             found = [
-                certify_solution(data, network, each, low=low, hold=hold, goal=goal, effort=work, **options)
+                certifier.conclude(each, low=low, hold=hold, goal=goal, effort=work, **options)
                 for each, work in asked
             ]
             return max(found, key=lambda made: made.certificate.lower_bound)
@@ -291,12 +291,8 @@ class Run:
         if not cheaper and tighter is solution:
             return solution
         network = (earlier if cheaper else solution).network
-        found = certify_solution(
-            self.task.data,
-            network.bare(),
-            tighter.dual,
-            low=tighter.dual_low,
-            **self._options(solution.status),
+        found = self._certifier(network.bare()).conclude(
+            tighter.dual, low=tighter.dual_low, stopped=solution.status, tol=self.task.tol
         )
         if found.certificate.gap >= solution.gap:
             return solution

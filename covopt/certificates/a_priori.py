@@ -8,9 +8,9 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
   multiple of an isometry);
 - the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.relaxed_dual_norm`.
 
-The first is the root of a fraction. The values of the others are those of dual points in doubles, enclosed as in all
-certificates (:mod:`covopt.certificates.conjugate`): targets far from zero, whose products with a centred Λ cancel,
-cost what they lose.
+The first is the root of a fraction. The others are values of dual points in doubles, rounded down as in all
+certificates (:mod:`covopt.certificates.conjugate`): if targets are far from zero, their products with a centred Λ
+cancel and the bound loses what rounding may have added.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class APrioriBound:
     ----------
     name : str
     value : float
-        In the user's units, rounding taken off.
+        In the user's units, rounded down.
     source : str
-        The statement behind it, with the rows that it is attained at.
+        The argument, with the rows that attain the maximum.
     """
 
     name: str
@@ -163,7 +163,7 @@ def _squared_apart(one: np.ndarray, other: np.ndarray) -> Fraction:
 
 
 def _dearest(rows: np.ndarray, targets: np.ndarray, bias: float) -> int:
-    """Return the row that costs most alone, in doubles."""
+    """Return the row with the largest bound of its own, in doubles."""
     lengths, sizes = (np.linalg.norm(table, axis=1) for table in (rows, targets))
     with np.errstate(all="ignore"):
         steps = np.minimum(1.0 / lengths, sizes / bias**2) if bias else 1.0 / lengths

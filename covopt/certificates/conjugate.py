@@ -1,15 +1,16 @@
 r"""The lower bound that a dual point proves, given a bound on its dual norm, and the conjugate of a loss in it.
 
-The dual of C(F) + λ‖W‖² is −C*(U) at U = −2λΛ, and −∞ outside of the domain of C*: a point that misses it by one unit
-in the last place proves nothing. With a free output bias Uᵀ1 = 0 is needed as well, in exact arithmetic.
-:func:`into_domain` finds doubles that satisfy both exactly: they are multiples of one power of two (so their sums are
-exact), inside the domain by comparison, and what their sum still differs from zero by is moved to rows with room.
-:func:`conjugate_above` bounds C* at such a point or a multiple of it from above.
+The dual of C(F) + λ‖W‖² is −C*(U) at U = −2λΛ, and −∞ outside of the domain of C*: a point outside by one unit in the
+last place proves nothing. With a free output bias Uᵀ1 = 0 must hold as well, in exact arithmetic. :func:`into_domain`
+returns doubles that satisfy both exactly: multiples of one power of two, so that sums are exact, inside the domain by
+comparison; the remaining sum is moved to rows with room. :func:`conjugate_above` bounds C* at such a point or a
+multiple of it from above.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -28,13 +29,12 @@ from covopt.exact.rounding import (
 )  # fmt: skip
 from covopt.losses import Interpolation, Loss
 
-GRID_BITS = 50  # of the largest entry: a few of them add up exactly
 Pair = tuple[np.ndarray, np.ndarray | None]  # two doubles for each number
 FUNCTION = 64  # units in the last place that a logarithm and the operations around it may lose
 
 
-def into_domain(loss: Loss, slope: np.ndarray, *, balanced: bool) -> np.ndarray:
-    """Return a point of the domain of C* near ``slope``; in exact arithmetic it is one.
+def into_domain(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
+    """Return a point near ``slope`` that is in the domain of C*, in exact arithmetic.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def into_domain(loss: Loss, slope: np.ndarray, *, balanced: bool) -> np.ndarray:
         Bound to its targets; all weights positive.
     slope : ndarray of shape (N, k)
         U = −2λΛ.
-    balanced : bool
-        Whether every column has to sum to zero.
+    free : bool
+        Whether every column has to sum to zero; with interpolation rows of zeros stay zero.
 
     Returns
     -------
@@ -54,15 +54,17 @@ def into_domain(loss: Loss, slope: np.ndarray, *, balanced: bool) -> np.ndarray:
     >>> from covopt.losses import make_loss
     >>> loss = make_loss("hinge")
     >>> _ = loss.encode_targets([0, 1, 1])
-    >>> inside = into_domain(loss, np.array([[1.0], [-0.3], [-1.0]]), balanced=True)
+    >>> inside = into_domain(loss, np.array([[1.0], [-0.3], [-1.0]]), free=True)
     >>> bool(loss.contains(inside)), float(inside.sum())
     (True, 0.0)
     """
+    if loss.interpolates:
+        return balanced(slope) if free else slope
     if loss.is_level:
-        return _into_simplices(loss, slope, balanced)
+        return _into_simplices(loss, slope, free)
     low, high = loss.domain_box()
     inside = np.clip(slope, low, high)
-    if not balanced or not inside.any():
+    if not free or not inside.any():
         return inside
     for column in range(slope.shape[1]):
         inside[:, column] = _balanced(slope[:, column], low[:, column], high[:, column])
@@ -92,7 +94,7 @@ def balanced(dual: np.ndarray) -> np.ndarray:
     support = np.flatnonzero(found.any(axis=1))
     for column in found.T:
         values = column[support]
-        if math.fsum(values):  # zero is not rounded again
+        if math.fsum(values):  # a sum of zero needs no rounding
             free = np.full(len(values), np.inf)
             column[support] = _balanced(values, -free, free)
     return found.reshape(dual.shape)
@@ -116,14 +118,14 @@ def _balanced(slope: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
 
 
 def _on_grid(values: np.ndarray, terms: int = 1) -> tuple[np.ndarray, float]:
-    """Round towards zero to multiples of a power of two, so that sums of ``terms`` are exact; return that, too."""
-    bits = GRID_BITS - terms.bit_length()
+    """Round towards zero to multiples of a power of two, so that sums of ``terms`` are exact; return both."""
+    bits = sys.float_info.mant_dig - 1 - terms.bit_length()  # one bit for a move
     power = max(int(np.frexp(np.abs(values).max(initial=0.0))[1]) - bits, -1000)
     return np.ldexp(np.trunc(np.ldexp(values, -power)), power), math.ldexp(1.0, power)
 
 
-def _into_simplices(loss: Loss, slope: np.ndarray, balanced: bool) -> np.ndarray:
-    """Of the softmax: e_y + U/s is a vector of chances in every row."""
+def _into_simplices(loss: Loss, slope: np.ndarray, free: bool) -> np.ndarray:
+    """Return a point near ``slope`` in the domain of the softmax: e_y + U/s is a probability vector in every row."""
     inside = loss.project(slope)
     own = loss.targets.argmax(axis=1)[:, None]
     k = slope.shape[1]
@@ -132,29 +134,30 @@ def _into_simplices(loss: Loss, slope: np.ndarray, balanced: bool) -> np.ndarray
     lost, most = gains.sum(axis=1, keepdims=True), loss.weights[:, :1]
     share = np.where(lost > most, most / np.where(lost > 0.0, lost, 1.0) * (1.0 - 8.0 * UNIT), 1.0)
     found = np.floor(gains * share / grid) * grid
-    found[found.sum(axis=1) > most[:, 0]] = 0.0  # what the own class loses does not exceed its weight
+    found[found.sum(axis=1) > most[:, 0]] = 0.0  # the entry of the own class is at least minus its weight
     np.put_along_axis(found, own, -found.sum(axis=1, keepdims=True), axis=1)
-    return _transported(loss, found, grid) if balanced else found
+    return _transported(loss, found, grid) if free else found
 
 
 def _transported(loss: Loss, found: np.ndarray, grid: float) -> np.ndarray:
-    """Move what the columns sum to from column to column within rows that have room: exactly zero, rows as before."""
-    sums = np.array([math.fsum(column) for column in found.T])
-    weights = loss.weights[:, 0]
-    while sums.any():
-        source, sink = int(sums.argmax()), int(sums.argmin())
-        if not sums[source] > 0.0 > sums[sink]:
-            return np.zeros_like(found)
-        room = np.where(loss.targets[:, source] > 0, weights + found[:, source], found[:, source])
-        i = int(room.argmax())
-        step = min(sums[source], -sums[sink], math.floor(room[i] / grid) * grid)
-        if not step > 0.0:
-            return np.zeros_like(found)
-        found[i, source] -= step
-        found[i, sink] += step
-        sums[source] -= step
-        sums[sink] += step
-    return found
+    """Move column sums to zero exactly, between columns of rows that have room; row sums do not change."""
+    weights, moved = loss.weights[:, 0], True
+    while moved and (sums := np.array([math.fsum(column) for column in found.T])).any():
+        moved = False
+        # sums far from zero were themselves rounded: they may end unequal
+        while sums.max() > 0.0 > sums.min():
+            source, sink = int(sums.argmax()), int(sums.argmin())
+            room = np.where(loss.targets[:, source] > 0, weights + found[:, source], found[:, source])
+            i = int(room.argmax())
+            step = min(sums[source], -sums[sink], math.floor(room[i] / grid) * grid)
+            if not step > 0.0:
+                return np.zeros_like(found)
+            found[i, source] -= step
+            found[i, sink] += step
+            sums[source] -= step
+            sums[sink] += step
+            moved = True
+    return found if moved else np.zeros_like(found)
 
 
 def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> float:
@@ -169,7 +172,7 @@ def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> flo
     loss : Loss
     slope : ndarray of shape (N, k)
     roundings : int
-        Relative errors of a unit that an entry of ``slope`` may have gone through (a rounded multiple of a dual: 2).
+        Roundings, each of relative size u, that an entry of ``slope`` may have (a rounded multiple of a dual: 2).
 
     Returns
     -------
@@ -182,66 +185,13 @@ def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> flo
     return up(value + up(allowance(slope.size + FUNCTION, size) + roundings * FUNCTION * UNIT * moved))
 
 
-def dual_point(
-    loss: Loss, slope: np.ndarray, *, free: bool, low: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return a point near U = ``slope`` (+ ``low``) that the bound may be read from.
-
-    It is in the domain of C*, and with a free output bias Uᵀ1 = 0, exactly; with interpolation no row of zeros
-    becomes another one then.
-
-    Parameters
-    ----------
-    loss : Loss
-        Bound to its targets; all weights positive.
-    slope : ndarray of shape (n, k)
-    free : bool
-    low : ndarray of shape (n, k), optional
-        What the multipliers are beside their doubles, for interpolation.
-    """
-    if not isinstance(loss, Interpolation):
-        return into_domain(loss, slope, balanced=free), None
-    if not free:
-        return slope, low
-    found = balanced(slope)
-    return found, None if low is None else balanced(low + (slope - found))
-
-
-def settled_dual(loss: Loss, dual: np.ndarray, keep: np.ndarray, allowed: float, *, free: bool) -> np.ndarray:
-    """Move a dual to where its certificate moves it, so that the point that is stored is the one that is certified.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the rows that count, as for :func:`dual_point`.
-    dual : ndarray of shape (N,) or (N, k)
-        Λ.
-    keep : ndarray of int
-        The rows that count.
-    allowed : float
-        κλ: U = −κλΛ.
-    free : bool
-
-    Examples
-    --------
-    >>> from covopt.losses import make_loss
-    >>> loss = make_loss("hinge")
-    >>> _ = loss.encode_targets([0, 1])
-    >>> settled_dual(loss, np.array([-3.0, 0.5]), np.arange(2), 1.0, free=False)  # C* is finite up to a half
-    array([-0.5,  0.5])
-    """
-    found = np.zeros((len(dual), dual.size // max(len(dual), 1)))
-    found[keep] = dual_point(loss, -allowed * dual.reshape(found.shape)[keep], free=free)[0] / -allowed
-    return found.reshape(dual.shape)
-
-
 def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach: np.ndarray) -> float:
-    """Bound h(cΛ) − h(U) from above, U the point that a bound is about: what a stated dual norm of Λ has to add.
+    """Bound h(cΛ) − h(U) from above: what is added to a bound on h(U) to bound the dual norm of Λ.
 
     Parameters
     ----------
     before : pair of ndarrays of shape (N, k)
-        Λ as it is given, the second may be None; where it is not zero on rows that do not count, there is no bound.
+        Λ as given; the second may be None. Infinite if Λ is not zero on rows that do not count.
     factor : float
         c.
     after : pair of ndarrays of shape (n, k)
@@ -262,14 +212,12 @@ def moving_up(before: Pair, factor: float, after: Pair, keep: np.ndarray, reach:
     lengths[keep] = reach
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for here, there in zip(before, after, strict=True):
-            if here is not None and there is not None:
+            if here is not None:
                 product, end = factor * here, np.zeros(here.shape)
-                end[keep] = there
+                end[keep] = 0.0 if there is None else there
                 part = np.abs(product - end)
                 exact = abs(math.frexp(factor)[0]) == 0.5
-                if not (
-                    exact and np.abs(product[here != 0.0]).min(initial=1.0) >= TINY
-                ):  # off by u, or 2⁻¹⁰⁷⁵
+                if not exact or np.abs(product[here != 0.0]).min(initial=1.0) < TINY:  # off by u, or 2⁻¹⁰⁷⁵
                     part = np.where(here != 0.0, part + (2.0 * UNIT * np.abs(product) + 2.0**-1074), part)
                 change += np.where(part > 0.0, part * (1.0 + 4.0 * UNIT) + 2.0**-1074, 0.0)
     live = change.any(axis=1)
@@ -282,7 +230,7 @@ def dual_bound(
     loss: Loss, point: np.ndarray, allowed: float, dual_norm: float, *, bias: float = 0.0,
     low: np.ndarray | None = None,
 ) -> Fraction:  # fmt: skip
-    r"""Return the largest dual value over the multiples tU with t·h ≤ allowed; every rounding makes it smaller.
+    r"""Return the largest dual value over the multiples tU with t·h ≤ allowed, rounded down.
 
     .. math::
         -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / (2 \cdot \text{allowed})
@@ -292,7 +240,7 @@ def dual_bound(
     loss : Loss
         Bound to its targets; all weights positive.
     point : ndarray of shape (n, k)
-        U, of :func:`dual_point`. Interpolation takes −U where it is better: it is as good.
+        U, of :func:`into_domain`. Interpolation also tries −U, which has the same dual norm.
     allowed : float
         What h(U) may be: κλ where networks cost λκ Σ‖v_j‖ω(w_j).
     dual_norm : float
@@ -300,7 +248,7 @@ def dual_bound(
     bias : float
         β of a penalised output bias, 0 without one.
     low : ndarray of shape (n, k), optional
-        What the multipliers are beside their doubles, for interpolation.
+        Second doubles of the multipliers, for interpolation.
     """
     bend = Fraction(0)
     parts = point if low is None else np.concatenate([point, low])
@@ -316,7 +264,7 @@ def dual_bound(
 
 
 def _of_linear(ends: tuple[float, float], allowed: float, dual_norm: float, bend: Fraction) -> Fraction:
-    """C* is linear: ⟨U, Y⟩ is between two ends, and the best multiple is a rational number."""
+    """Return the bound for a linear C*: ⟨U, Y⟩ is enclosed, and the best multiple is a rational number."""
     low, high = ends
     linear = Fraction(max(low, -high))
     if linear <= 0 or not 0.0 < dual_norm < np.inf:
@@ -328,11 +276,11 @@ def _of_linear(ends: tuple[float, float], allowed: float, dual_norm: float, bend
 
 
 def _of_convex(loss: Loss, point: np.ndarray, allowed: float, dual_norm: float, bend: Fraction) -> Fraction:
-    """Find a good multiple by bisection; its value is bounded, so any will do."""
+    """Return the bound for a convex C*: a good multiple is found in doubles, and its value is bounded."""
     step = loss.best_multiple(point, down(allowed / dual_norm) if dual_norm > 0 else 2.0, 2.0 * float(bend))
     value = conjugate_above(loss, step * point)
     if not np.isfinite(value):
         return Fraction(0)
-    # the weights sum to one up to rounding: the objective of the exact ones is as close
+    # the weights sum to one up to rounding, and so does the objective differ from that of exact weights
     share = 1 - Fraction(2 * len(point) + 16) * Fraction(UNIT)
     return (Fraction(-value) - Fraction(step) ** 2 * bend) * share

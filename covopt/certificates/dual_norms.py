@@ -1,6 +1,6 @@
-"""What a potential contributes to a certificate: the cost of a network, and a bound on the dual norm of a dual point.
+"""The part of a certificate that depends on the potential: the cost of a network and a bound on the dual norm.
 
-The dual norm is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and duals are the user's, as they are.
+The dual norm is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w), for rows and duals in the user's units.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ BY_LENGTH = (
 
 
 class VariationDualNorm:
-    """ω(w) = ‖w‖ on a table.
+    """The dual norm of the variation norm, ω(w) = ‖w‖, on a table.
 
     Parameters
     ----------
     data : Data
     keep : ndarray of int
-        Rows of the table that a dual is asked about.
+        Rows of the table that the dual belongs to.
 
     Attributes
     ----------
     per_cost : float
         κ: networks cost κ Σ‖v_j‖ω(w_j).
     suffix : str
-        What the words for a bound end in.
+        End of the description of a bound.
     """
 
     per_cost: ClassVar[float] = 2.0
@@ -63,12 +63,12 @@ class VariationDualNorm:
     def bound(
         self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
     ) -> DualNormBound:
-        """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
+        """Bound h of a dual point of shape (n, k), given by one double or two, from above."""
         return certified_dual_norm(self.rows, point, effort=effort, goal=goal, low=low)
 
 
 class LabelNoiseDualNorm:
-    """ω of a label-noise potential on a table.
+    """The dual norm of a label-noise potential on a table.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ class LabelNoiseDualNorm:
         return self.task.cost(network)
 
     def reach(self) -> np.ndarray:
-        """ω² ≥ q_i a_i², times q_i|x̃_i|² in the exact potential."""
+        """Bound σ(x̃_i·w)/ω(w) by ω² ≥ q_i a_i², times q_i|x̃_i|² in the exact potential."""
         found = np.zeros(len(self.keep))
         found[self.task.asked] = self._reach[self.task.kept]
         return found
 
     @property
     def _reach(self) -> np.ndarray:
-        """The same for all rows of positive weight."""
+        """Return the same bounds for all rows of positive weight."""
         task, weights = self.task, self.task.shares
         with np.errstate(divide="ignore"):
             each = 1.0 / np.sqrt(weights)
@@ -103,13 +103,13 @@ class LabelNoiseDualNorm:
         return each * (1.0 + gamma(4 * (task.data.lifted.shape[1] + 8)))
 
     def _oracle(self, effort: float) -> LabelNoiseOracle | None:
-        """Return the oracle of all faces, None where they are not proved to be those of the table."""
+        """Return the oracle over all faces, or None if they are not proved to be those of the table."""
         task = self.task
         if not task.decided:
             return None
         try:
             oracle = task.oracle(budget=effort * DEFAULT_FACE_BUDGET)
-        except ArithmeticError:  # ranks that cannot be told from rounding
+        except ArithmeticError:  # ranks that rounding leaves open
             return None
         return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
 
@@ -121,7 +121,7 @@ class LabelNoiseDualNorm:
         goal: float | None = None,
         low: np.ndarray | None = None,
     ) -> DualNormBound:
-        """By all faces where they are decided, else by length."""
+        """Bound h over all faces if they are decided, else by length."""
         if low is not None:
             paid = total_up(lengths_up(low), self.reach())
             return DualNormBound(up(self.bound(point, effort=effort).value + paid), False, OVER_FACES)

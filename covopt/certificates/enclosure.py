@@ -1,9 +1,9 @@
-r"""Where all minimisers are, and whether there is one: the error of a dual, every neuron that a minimiser may use.
+r"""Enclose all minimisers and decide uniqueness: the error of a dual, and every neuron that a minimiser may use.
 
-The claim rests on four steps, for one output; rows Z, y and costs are those of :mod:`covopt.problems.problem`.
+The proof has four steps, for one output; rows Z, targets y and costs are those of :mod:`covopt.problems.problem`.
 
 **1. A neuron of mass m fixes its dual value to G/m.** Let the computed network have masses m_j > 0 on unit neurons
-w_j with signs s_j and an offset B, let r be what it misses, and let λ be feasible with value D. For each feasible λ°
+w_j with signs s_j, an offset B and residual r, and let λ be feasible with value D. For each feasible λ°
 of value at least D (λ itself and every optimal dual are such)
 
     Σ_j m_j (1 − s_j F°(w_j)) + (ρB − 1ᵀλ°)²/2ρ  ≤  G = Σ_j m_j + ½ρB² − D + ⟨λ°, r⟩,       F°(w) = ⟨λ°, σ(Zw)⟩,
@@ -43,17 +43,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog, nnls
 
-from covopt.certificates.tight import NEAR, Face, TightSet, tight_set
+from covopt.certificates.tight import Face, TightSet, tight_set
 from covopt.checks.messages import counted
-from covopt.exact.rank import FOUND, ROUGH, exact_rank, null_space, numerical_rank
+from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank, null_space, numerical_rank
 from covopt.exact.rounding import dot_bounds, gamma
-from covopt.oracles.base import Oracle
+from covopt.limits import HALF
+from covopt.oracles.base import Oracle, affords
 from covopt.problems.problem import Problem
 
-MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
-LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
-INWARD = 0.1  # share of a step off the boundary of the optimal duals
-SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
+LARGEST_SLACK = 1e-2  # largest slack of an enclosure: a dual with a larger error decides nothing
+SAFETY = 4.0  # factor on bounds for rounding errors
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Enclosure:
     independent : bool
         Whether the columns of ``tight`` (and of a free offset) are independent by more than that.
     needed : int
-        How many of them every minimiser uses, where they are independent: their masses are beyond doubt.
+        If they are independent, the number whose mass is certainly positive: every minimiser uses them.
     """
 
     tight: TightSet
@@ -84,7 +83,7 @@ def enclose(
     network: tuple[np.ndarray, np.ndarray, np.ndarray],
     given: tuple[np.ndarray, np.ndarray],
 ) -> Enclosure | str:
-    """Return the neurons that minimisers may use, or why they are not known.
+    """Return the neurons that minimisers may use, or the reason why they cannot be enclosed.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def enclose(
     network : (ndarray of shape (m, r), ndarray of shape (m, 1), ndarray of shape (1,))
         Unit neurons, weights and offset of a network through the points, nearly of least norm.
     given : (ndarray of shape (N, D), ndarray of shape (N,))
-        The same rows and targets as the user gave them, for what is decided in fractions.
+        Rows and targets in the user's units, for decisions in fractions.
     """
     rows, neurons, weights, offset = problem.rows, network[0], network[1][:, 0], float(network[2][0])
     reach = float(np.linalg.norm(rows, 2))
@@ -149,12 +148,9 @@ def enclose(
 def _masses(
     problem: Problem, tight: TightSet, offset: float, cost: float, excess: float, moved: float
 ) -> tuple[bool, int]:
-    """Whether columns that each move by so much stay independent, and how many of the masses are then positive."""
-    columns, targets, doubt = tight.columns(problem), problem.targets[:, 0], 0.0
-    if problem.offset_cost == 0:
-        columns = np.column_stack([columns, np.ones(len(targets))])
-    elif problem.has_offset:
-        targets = targets - offset
+    """Return whether columns that each move by ``moved`` stay independent, and how many masses are then positive."""
+    (columns, targets), doubt = tight.system(problem, np.array([offset])), 0.0
+    if problem.has_offset and problem.offset_cost > 0:
         doubt = math.sqrt(2.0 * excess * len(targets) / problem.offset_cost)
     if not 0 < columns.shape[1] <= len(targets):
         return not columns.size, 0
@@ -170,7 +166,7 @@ def _masses(
 
 @dataclass(frozen=True)
 class _Known:
-    """Step 2: the error e, whether R is everything, the faces that R is made of, and M."""
+    """Result of step 2: the error e, whether R is the whole space, the faces that span R, and M."""
 
     error: float
     everything: bool
@@ -181,9 +177,9 @@ class _Known:
 def _inside(
     problem: Problem, given: np.ndarray, oracle: Oracle, dual: np.ndarray, known: _Known
 ) -> np.ndarray:
-    """Move a dual orthogonally to R, where neither its value nor the faces change, to where all ways descend.
+    """Move a dual orthogonally to R, which keeps its value and the faces, until F descends on all ways out of them.
 
-    What is tight elsewhere, as at a vertex of the optimal duals, must become less.
+    Neurons that are tight elsewhere, as at a vertex of the optimal duals, must become slack.
     """
     rows, n = problem.rows, len(problem.rows)
     ways = [found for face in known.faces if (found := face.ways_out(rows, given)) is not None]
@@ -207,7 +203,7 @@ def _inside(
     )
     if answer.status != 0:
         return dual
-    inner = dual + INWARD * (free @ answer.x[:-1]) / math.sqrt(n)
+    inner = dual + HALF * (free @ answer.x[:-1]) / math.sqrt(n)
     return inner if oracle.price(inner, threshold=np.inf).upper_bound <= 1.0 + 1e-12 else dual
 
 
@@ -219,11 +215,11 @@ def _error(
     short: float,
     given: tuple[np.ndarray, np.ndarray],
 ) -> _Known | str:
-    """Return e of step 2, or why there is none."""
+    """Return e of step 2, or the reason why there is none."""
     n = len(problem.rows)
     room = np.array([1.0 - math.cos(min(face.angle, 1.0)) if face.angle > 0 else 0.0 for face in faces])
     missing, use = excess, np.arange(len(faces))
-    while missing < np.inf:  # it grows with e until it holds
+    while missing < np.inf:  # enlarged with e until the inequality holds
         use = use[masses[use] * room[use] > missing]
         if not len(use) and not problem.offset_cost < np.inf:
             return "no neuron has enough mass to fix the dual"
@@ -234,7 +230,7 @@ def _error(
         floor = SAFETY * gamma(max(stack.shape)) * sizes[0]
         if len(sizes) < n or sizes[-1] <= floor:
             everything = False
-            dimension = _dimension(problem, own, *given) if n <= MOST_EXACT else None
+            dimension = _dimension(problem, own, *given) if affords(float(n) ** 5, 0.1) else None
             if dimension is None:
                 return "the dual is not determined by the neurons with mass"
             rank = dimension
@@ -256,7 +252,7 @@ def _stack(problem: Problem, faces: list[Face], masses: np.ndarray, excess: floa
         across = gradient - face.neuron[:, None] * along
         blocks += [mass / excess * along[None, :], math.sqrt(mass / (8.0 * excess)) * across]
     if problem.has_offset:
-        # a free offset: the sum is zero but for rounding
+        # with a free offset the sum is zero up to rounding
         free = problem.offset_cost == 0
         scale = max(masses.max(initial=1.0), 1.0) if free else math.sqrt(excess / (8.0 * problem.offset_cost))
         blocks.append(np.full((1, len(problem.rows)), scale / excess))
@@ -264,7 +260,7 @@ def _stack(problem: Problem, faces: list[Face], masses: np.ndarray, excess: floa
 
 
 def _dimension(problem: Problem, faces: list[Face], rows: np.ndarray, targets: np.ndarray) -> int | None:
-    """Return the dimension of R in exact arithmetic, None where y is not in it.
+    """Return the dimension of R in exact arithmetic, or None if y is not in R.
 
     R is the image of all (w_j) with x_i·w_j = 0 for the silent rows i of face j under Σ_j diag(active_j) Z w_j.
     """
@@ -312,13 +308,13 @@ def analyse_uniqueness(
     """Decide uniqueness from the neurons that minimisers may use.
 
     Every minimiser is supported on the tight (cell, sign) pairs of an optimal dual, each at the cell's one maximiser.
-    The computed dual is not that one: a neuron of mass m fixes its value there only to gap · cost / m, so a loose
-    neuron may be tight for a minimiser that uses it with a small mass. The answer is True only where
-    :func:`enclose` bounds that error: where all neurons that any minimiser may use are
-    known, and their columns are independent by more than the error, which leaves one vector of masses.
+    The computed dual is not optimal: a neuron of mass m fixes its value only up to gap · cost / m, so a neuron with
+    slack may be tight for a minimiser that uses it with a small mass. The answer is True only if :func:`enclose`
+    bounds that error: all neurons that a minimiser may use are known, and their columns are independent by more than
+    the error, so that one vector of masses is left.
 
-    It is False where columns that are tight to rounding are dependent and masses can move visibly at equal outputs
-    (and then at equal cost, as ⟨λ, a⟩ = ±1 on every column): a linear program looks for that. All else is None.
+    The answer is False if columns that are tight up to rounding are dependent and a linear program finds masses that
+    move visibly at equal outputs (and then at equal cost, as ⟨λ, a⟩ = ±1 on every column). Otherwise it is None.
 
     Parameters
     ----------
@@ -327,7 +323,7 @@ def analyse_uniqueness(
     offset : ndarray of shape (k,)
         B of a minimiser; a penalised offset is itself unique.
     enclosed : Enclosure or str
-        Or why there is none.
+        The reason, where there is no enclosure.
     """
     if isinstance(enclosed, Enclosure) and enclosed.independent:
         return Uniqueness(
@@ -337,7 +333,8 @@ def analyse_uniqueness(
             len(enclosed.tight),
         )
     near = tight.within(NEAR)
-    spread = None if not len(near) or _independent(problem, near) else _largest_move(problem, near, offset)
+    columns, targets = near.system(problem, offset)
+    spread = None if _independent(columns) else _largest_move(columns, targets, len(near))
     if spread is not None and spread > ROUGH:
         return Uniqueness(
             False,
@@ -351,29 +348,17 @@ def analyse_uniqueness(
     return Uniqueness(None, f"the dual is not accurate enough to tell: {why}", len(near))
 
 
-def _columns(problem: Problem, tight: TightSet) -> tuple[np.ndarray, int]:
-    """Columns of the masses and of a free offset, and how many the latter has."""
-    columns = tight.columns(problem)
-    if problem.offset_cost > 0:
-        return columns, 0
-    k = problem.n_outputs
-    return np.column_stack([columns, np.tile(np.eye(k), (len(problem.rows), 1))]), k
-
-
-def _independent(problem: Problem, tight: TightSet) -> bool:
-    columns, _ = _columns(problem, tight)
+def _independent(columns: np.ndarray) -> bool:
     if columns.shape[1] > columns.shape[0]:
         return False
     values = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
     return numerical_rank(values, FOUND) == len(values)
 
 
-def _largest_move(problem: Problem, tight: TightSet, offset: np.ndarray) -> float | None:
-    """Return how much of the cost can move to columns outside of a basic solution, at equal outputs."""
-    columns, free = _columns(problem, tight)
-    m = columns.shape[1] - free
-    targets = (problem.targets if free or not problem.has_offset else problem.targets - offset).ravel()
-    # positions carry the dual's error, so the outputs are matched to a tolerance
+def _largest_move(columns: np.ndarray, targets: np.ndarray, m: int) -> float | None:
+    """Return how much of the cost of m masses can move to columns outside of a basic solution, at equal outputs."""
+    free = columns.shape[1] - m
+    # neurons have the error of the dual, so outputs are matched up to a tolerance
     signed = np.column_stack([columns, -columns[:, m:]])
     try:
         basic, _ = nnls(signed, targets)

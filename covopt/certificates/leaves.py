@@ -1,17 +1,17 @@
 """Numbers for the leaves of a closed proof, chosen in doubles: lines for small boxes, quadratics for few large ones.
 
-All of it is advice, for :mod:`covopt.proofs.closing`: what is chosen here only decides how many boxes a file needs.
+The choices decide how many boxes a file needs, not its validity: :mod:`covopt.proofs.closing` checks every leaf.
 
 **Lines** (:class:`Advisor`). The reader accepts any slope a in [0, 1] and any |p| ≤ 1. On a box the best lines meet
-the concave rest at the maximiser of the sum (:mod:`covopt.oracles.boxes.leaf`): of slopes that answer one maximiser
-after the other the best are kept, rounded, and p is chosen for what they are then.
+the concave rest at the maximiser of the sum (:mod:`covopt.oracles.boxes.leaf`): slopes are updated for one maximiser
+after the other, the best are kept and rounded, and p is chosen for the rounded slopes.
 
 **Quadratics** (:class:`Curves`), the worst box cut first: the game of :mod:`covopt.oracles.boxes.quadratic` with the
 moves alone that a file has leaves for, σ(t) ≤ t/2 + t²/4τ + τ/4 for rows that count positively, σ(t) ≥ (c + k·w) t,
 |k| ≤ min(c, 1 − c), for those that count negatively, and multiples of (z_j − l_j m)(h_j m − z_j) ≥ 0 and of
-m (1 − ℓ·w) ≥ 0, |ℓ| ≤ 1: without the last, smaller boxes have larger bounds. They are for few large boxes where
-hundreds of rows change sign on each. :func:`curve` rounds them; what that makes holds by the reader's rule or with a
-larger H.
+m (1 − ℓ·w) ≥ 0, |ℓ| ≤ 1: without the last, smaller boxes have larger bounds. Quadratics serve tables where few large
+boxes suffice and hundreds of rows change sign on each. :func:`curve` rounds the multipliers and raises H until every
+leaf closes by the reader's rule.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ from covopt.oracles.boxes.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
 from covopt.proofs.closing import Choice, Node, packed, planted, raise_until
 
-TURNS = 60  # answers to maximisers, of which the best is kept
-
 
 class Advisor:
-    """Slopes, normals and cuts for boxes that are to be closed with the H of ``own``.
+    """Choose slopes, normals and cuts of boxes for the H of ``own``.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ class Advisor:
         self.unit, self.basis = largest * length, basis / length
 
     def __call__(self, nodes: list[Node]) -> tuple[list[Choice], float]:
-        """Return what is chosen for each box, and the largest value met of σG/(H|u|): above 1 H is too small."""
+        """Return the choice for each box and the largest value found of σG/(H|u|): above 1, H is too small."""
         own, D, unit = self.own, len(self.basis), self.unit
         states = [node.state for node in nodes]
         count = np.array([len(rows) for _, rows, _ in states])
@@ -90,7 +88,7 @@ class Advisor:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _advise(real, count, weight, middle, reach, linear, centres, half, one, slopes, points, axes, bounds):
-    """Set a for every undecided row, and where p points, a coordinate to cut, a bound of σG(u) − |u| for every box.
+    """Set the slope of every undecided row; of every box the direction of p, the cut and a bound on σG(u) − |u|.
 
     Parameters
     ----------
@@ -99,19 +97,19 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
     count : ndarray of shape (boxes,)
         How many of them belong to each box.
     weight, middle, reach : ndarray of shape (entries,)
-        Their σ s_i, about which numbers they are on the box, and how far from these.
+        Their signs σ s_i, and centre and half-width of their range on the box.
     linear, centres, half : ndarray of shape (boxes, r)
         Of each box: the sum of the rows that are decided, its centre and half-widths.
     one : float
-        Slopes are to be multiples of its inverse.
+        Slopes are rounded to multiples of its inverse.
     slopes : ndarray of shape (entries,)
-        Set here, as all that follow.
+        Output, as all that follow.
     points : ndarray of shape (boxes, r)
-        In the direction of p.
+        Direction of p.
     axes : ndarray of shape (boxes,) of int
-        Left at −1 for a box that is too small to be cut.
+        The cut; unchanged (−1) for a box that is too small.
     bounds : ndarray of shape (boxes,)
-        But for rounding.
+        The bound, up to rounding.
 
     Returns
     -------
@@ -130,7 +128,7 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
         theta, index, least = every_theta[: count[box]], every_index[: count[box]], np.inf
         for k in range(len(index)):
             theta[k], index[k] = 0.5, k
-        for turn in range(TURNS):
+        for turn in range(ROOT_ROUNDS):
             f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
             bound = affine_bound(f, q, u0, s, H, u, touch(q, u0, s, H, u))
             if bound < least:
@@ -163,7 +161,7 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
 
 
 class Moves(NamedTuple):
-    """Multipliers of a leaf, in units of the value that is to be shown: ν, d, that of m and ℓ; of rows τ, c and k."""
+    """Multipliers of a leaf, in units of the bound: ν, d, those of m and ℓ; of rows τ, c and k."""
 
     nu: float
     d: np.ndarray
@@ -175,7 +173,7 @@ class Moves(NamedTuple):
 
 
 class Box:
-    """A box in doubles; the moments and multipliers that the game on it begins and ends with, and its best moves."""
+    """A box in doubles, with the moments and multipliers at start and end of its game, and its best moves."""
 
     __slots__ = ("after", "before", "bound", "chart", "cut", "high", "low", "moves", "parts", "side", "sign")
 
@@ -190,7 +188,7 @@ class Box:
         middle = 0.5 * (self.low[self.cut] + self.high[self.cut])
         low, high = self.low.copy(), self.high.copy()
         low[self.cut] = high[self.cut] = middle
-        self.after[2][self.cut] *= 2.0  # that of a half says what that of the whole does
+        self.after[2][self.cut] *= 2.0  # the multiplier of a half has twice the size
         ends = (self.low, high), (low, self.high)
         self.parts = [Box(self.sign, self.chart, self.side, *pair, self.after) for pair in ends]
         return self.parts
@@ -202,19 +200,19 @@ class Curves:
     Parameters
     ----------
     rows : ndarray of shape (n, D)
-        y_i, in units of the largest value of |G(u)|/|u| that is known.
+        y_i, in units of the largest known value of |G(u)|/|u|.
     signs : ndarray of shape (n,)
     basis : ndarray of shape (D, D)
-        Its rows are the vectors that the coordinates belong to.
+        Its rows are the basis vectors of the coordinates.
     most : int
-        Cuts.
+        Most cuts.
     wanted : float
-        The bound with which to end.
+        A bound at which to stop.
 
     Attributes
     ----------
     bound : float
-        Of |G(u)|/|u|, in doubles.
+        On |G(u)|/|u|, in doubles.
     roots : list of Box
         In the order of a file.
     """
@@ -255,7 +253,7 @@ class Curves:
         self.bound = max(box.bound for box in self.roots)
 
     def play(self, box: Box, end: float) -> None:
-        """Set the bound of a box, the moves that show it, where to cut it, and what its halves begin with."""
+        """Set the bound of a box, the moves that prove it, its cut and the start of its halves."""
         a, low, high, (D, B) = box.chart, box.low, box.high, (len(box.low), self.forms)
         centre, s, m = 0.5 * (low + high), 0.5 * (high - low), box.side * B[a]
         free = s > 0.0
@@ -319,16 +317,16 @@ class Curves:
 
 
 def curve(own: Any, curves: Any) -> bool:
-    """Give ``own`` the tree of a search with multipliers in integers, and an H that may have to be larger.
+    """Give ``own`` the tree of a search with integer multipliers, and raise its H where a leaf needs it.
 
-    False, and no tree, where a leaf does not close with twice that H: its multipliers have too few bits.
+    Return False, without a tree, if a leaf does not close with twice that H: its multipliers have too few bits.
 
     Parameters
     ----------
     own : namespace
         As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set.
     curves : Curves
-        What was searched; H is its bound.
+        The search; H is its bound.
     """
     unit, stack, narrowest = own.H / curves.bound, list(curves.roots), 2.0
     while stack:
@@ -336,7 +334,7 @@ def curve(own: Any, curves: Any) -> bool:
         width = box.high - box.low
         narrowest = min(narrowest, float(width[width > 0.0].min()))
         stack += box.parts
-    own.corner = 1 << round(2.0 - math.log2(narrowest))  # none is rounded, multipliers of m have room
+    own.corner = 1 << round(2.0 - math.log2(narrowest))  # corners are exact, and multipliers of m have room
     rows = rows_of(own)
     place = {id(r): i for i, (_, r) in enumerate(rows)}
     roots, leaves = planted(own, rows), []
@@ -363,12 +361,12 @@ def curve(own: Any, curves: Any) -> bool:
 def closes(
     own: Any, node: Node, moves: Any, chart: int, place: dict[int, int], unit: float, size: float
 ) -> bool:
-    """Whether a leaf is closed with these multipliers, rounded; then it keeps them. H is H/unit of theirs."""
+    """Return whether a leaf closes with these multipliers, rounded, and store them. In their units H is H/unit."""
     box, rows, linear = node.state
     A, D = own.one, len(box)
     whole = 2 * A * own.H
     pulls = moves.d * size**2
-    pulls[chart] = 2.0**MAGNITUDE * size**2  # there it holds with equality
+    pulls[chart] = 2.0**MAGNITUDE * size**2  # the constraint is an equality there
     lead = moves.lead * size * own.corner / (A // 2)
     numbers = [(field(whole, unit * x), MAGNITUDE) for x in (moves.nu, *pulls.tolist(), lead)]
     arm = np.trunc(moves.arm * (0.5 * A - 2.0)).astype(int).tolist()
@@ -384,15 +382,13 @@ def closes(
         numbers += [(x, own.slope_bits) for x in (first, *(x + A // 2 for x in vector))]
     if not curved(box, rows, linear, [number for number, _ in numbers], own):
         return False
-    value = 0
-    for number, bits in numbers:
-        value = value << bits | number
-    node.axis, node.leaf = D, (f"0{sum(bits for _, bits in numbers)}b", value)
+    node.axis = D
+    node.keep(numbers)
     return True
 
 
 def field(whole: int, share: float) -> int:
-    """Write ``whole`` times a positive double as a multiplier, the nearest below that has room in its bits."""
+    """Encode ``whole`` times a positive double as a multiplier, rounded down to its bits."""
     top, bottom = share.as_integer_ratio()
     value = whole * top // bottom
     places = max(value.bit_length() - 16, 0)

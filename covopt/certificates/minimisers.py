@@ -12,10 +12,10 @@ import numpy as np
 from covopt.arrangement.highs import linear_program
 from covopt.certificates.certify import residual_of
 from covopt.certificates.enclosure import Enclosure, Uniqueness, analyse_uniqueness, enclose
-from covopt.certificates.tight import NEAR, TightSet, sharpen, tight_set
+from covopt.certificates.tight import TightSet, sharpen, tight_set
 from covopt.data import Data
 from covopt.errors import BudgetError
-from covopt.exact.rank import ATOMS, COMPUTED, FOUND
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR
 from covopt.exact.rounding import relative_gap
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
@@ -30,7 +30,7 @@ from covopt.solvers.generation import generate
 from covopt.solvers.loop import WarmStart
 from covopt.solvers.postprocess import finish_network
 
-REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
+REFINE_TIME_S = 60.0  # most seconds for refining a solution
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Sparsest:
     proven : bool
         Whether the two agree.
     agrees : bool
-        Whether the solution itself, a minimiser of the ℓ1 problem, is already that sparse. Where minimisers are not
-        unique it need not be a vertex of their set.
+        Whether the solution itself is already that sparse. If minimisers are not unique it need not be a vertex of
+        their set.
     message : str
     """
 
@@ -64,7 +64,7 @@ class Sparsest:
 
 
 class Minimisers:
-    """What is known about all minimal-norm networks, from one of them and its dual.
+    """The set of minimal-norm networks, from one of them and its dual.
 
     Parameters
     ----------
@@ -98,20 +98,19 @@ class Minimisers:
         return exact_oracle(problem.rows, problem.vector_outputs)
 
     def _misses(self) -> bool:
-        """Whether the network does not pass through the points, as where a limit ended a solve without any."""
+        """Whether the network misses the points, as when a limit ended the solve before any network interpolated."""
         return residual_of(self.data, self.network) > INTERPOLATES
 
     @cached_property
     def _refined(self) -> tuple[Oracle, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Oracle, dual and network, solved on to a gap of 1e-9 when this solution is coarser."""
+        """Oracle, dual and network, refined to a gap of 1e-9."""
         problem, reduction = self._reduced
         oracle = self._oracle()
         neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
         dual = reduction.apply_dual(self.dual)
         gap, is_scalar = self.gap, problem.is_scalar
-        for wanted in (
-            (FOUND, ATOMS) if is_scalar else (FOUND,)
-        ):  # the second where Newton's method did not converge
+        # the second target only if Newton's method failed after the first
+        for wanted in (FOUND, ATOMS) if is_scalar else (FOUND,):
             if gap > wanted:
                 point = generate(
                     problem, oracle, tol=wanted, random_state=self.random_state, max_rounds=100,
@@ -145,7 +144,7 @@ class Minimisers:
 
     @cached_property
     def _enclosed(self) -> Enclosure | str:
-        """Every neuron that a minimiser may use, or why they are not known."""
+        """Every neuron that a minimiser may use, or the reason why they cannot be enclosed."""
         problem, reduction = self._reduced
         if not problem.is_scalar or self.data.Y.shape[1] > 1:
             return "with several outputs its error is not bounded"
@@ -193,7 +192,7 @@ class Minimisers:
             lower = min(enclosed.needed, count)
             return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
         known = not isinstance(enclosed, str)
-        tight = tight_set(problem, oracle, dual, slack=1e-6) if isinstance(enclosed, str) else enclosed.tight
+        tight = tight_set(problem, oracle, dual, slack=NEAR) if isinstance(enclosed, str) else enclosed.tight
         cost, value = problem.network_value(weights, 0.0 * offset), problem.network_value(weights, offset)
         excess = max(value - problem.dual_value(dual), COMPUTED * value)
         support = sparsest_support(problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s)
@@ -281,21 +280,21 @@ def sparsest_support(
     problem : Problem
     tight : TightSet
     offset : ndarray of shape (k,)
-        B of the minimiser. It moves when it is free, and a penalised one within its error.
+        B of the minimiser. A free offset may move, and a penalised one within its error.
     cost : float
         Primal value of the minimiser: no mass exceeds it.
     excess : float
-        How far the network's primal value may be above the optimum. A penalised offset is known up to
-        √(2 excess/ρ), as the primal value is ρ-strongly convex in it.
+        Largest distance of the network's primal value from the optimum. It determines a penalised offset up to
+        √(2 excess/ρ), as the primal value is ρ-strongly convex in the offset.
     time_limit_s : float
 
     Returns
     -------
     Support or None
-        None when the solver found no point in time.
+        None if the solver found no feasible point in time.
     """
-    columns = tight.columns(problem)
-    n, m = columns.shape
+    extended, targets = tight.system(problem, offset)
+    columns, n, m = extended[:, : len(tight)], len(targets), len(tight)
     shifts = np.zeros((n, 0))
     if problem.has_offset:
         shifts = np.tile(np.eye(problem.n_outputs), (len(problem.rows), 1))
@@ -303,8 +302,6 @@ def sparsest_support(
     error = 0.0
     if free:
         error = float(np.sqrt(2.0 * excess / problem.offset_cost)) if problem.offset_cost > 0 else np.inf
-    targets = (problem.targets - offset if free else problem.targets).ravel()
-    extended = np.column_stack([columns, shifts if np.isinf(error) else shifts[:, :0]])
     weights, *_ = np.linalg.lstsq(extended, targets, rcond=1e-12)
     slack = max(1e-8, 2 * float(np.abs(extended @ weights - targets).max()))
     ceiling = 1.001 * cost

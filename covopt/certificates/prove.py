@@ -13,12 +13,12 @@ import numpy as np
 from covopt.certificates.leaves import Advisor, Curves, curve
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.exact.elimination import row_reduce
-from covopt.exact.rank import FOUND, row_span
+from covopt.exact.rank import FOUND, ROUGH, row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.base import MOST_DIMENSIONS
-from covopt.oracles.boxes import box_dual_norm
 from covopt.oracles.boxes.quadratic_search import quadratic_limit
+from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import Refused, largest_bound, read
 from covopt.proofs.checker.dual import LOSSES, Problem, domain, move_into_domain, multiple, within
@@ -30,16 +30,12 @@ if TYPE_CHECKING:
     from covopt.data import Data
     from covopt.network import ReLUNetwork
 
-# where time is limited the first search is too small for quadratics, and each next one so many times as large
-FIRST_BOXES, MORE_BOXES = 80, 4
-NEAR = 1e-2  # how far apart bound and best value may be for leaves to close the distance
 TURNED = 10  # bits of a basis of quadratics
-INTEGERS = 1e-2  # of the boxes of a quadratic search in doubles, for their leaves are checked in integers
-MAX_BOXES = 2_000_000
+INTEGERS = 100  # a quadratic leaf checked in integers costs as much as this many boxes in doubles
 
 
 def problem_of(solution: Any, data: Data) -> Problem:
-    """Return what a solution is about, for the exact checker.
+    """Return the problem of a solution for the exact checker.
 
     Parameters
     ----------
@@ -52,7 +48,7 @@ def problem_of(solution: Any, data: Data) -> Problem:
         return Problem(data.X, data.Y, data.bias, solution.output_bias)
     delta = loss.delta if isinstance(loss, Huber) else 1.0
     lam, weights = float(solution.lam or 0.0), solution.sample_weight
-    # proofs are about means; a sum is none of the losses that they know
+    # the title tells a sum from a mean: proofs know means only
     return Problem(data.X, data.Y, data.bias, solution.output_bias, loss.title, lam, delta, weights)
 
 
@@ -64,7 +60,7 @@ def multipliers_of(solution: Any) -> np.ndarray:
 
 
 def float_link(problem: Problem, potential: str) -> str | None:
-    """Say which link of the bound is floating point where no exact proof exists, None where one does."""
+    """Say which step of the bound is in floating point if no exact proof exists; None if one does."""
     if potential != "variation":
         return f"the bound on the dual in the potential {potential!r} is the oracle's, in floating point"
     if problem.Y.shape[1] != 1:
@@ -82,11 +78,11 @@ def prove(
     dual: np.ndarray,
     *,
     network: ReLUNetwork | None = None,
-    max_boxes: int = MAX_BOXES,
+    max_boxes: int | None = None,
     n_threads: int = 1,
     tol: float = FOUND,
 ) -> Proof:
-    """Make a closed proof, and let the reader check it.
+    """Make a closed proof and check it with the reader.
 
     Parameters
     ----------
@@ -94,18 +90,18 @@ def prove(
     dual : ndarray of shape (N,) or (N, 2)
         λ in the user's units, of one double or two.
     network : ReLUNetwork, optional
-        For the upper half; the search may begin at its neurons.
-    max_boxes : int
-        Where they run out the proof proves less.
+        Stored for the upper bound; its neurons start the search.
+    max_boxes : int, optional
+        Most boxes, by default those of a whole check; if they run out, the proved bound is smaller.
     n_threads : int
         Of the search.
     tol : float
-        Half of it is given away for fewer and shorter numbers.
+        Relative tolerance; half of it is spent on fewer and shorter numbers.
 
     Raises
     ------
     InputError
-        When there is no proof of this kind, or the dual point has no value.
+        If no exact proof of this bound exists, or the dual point cannot be moved into its domain.
 
     Examples
     --------
@@ -156,14 +152,14 @@ def prove_in_time(
     n_threads: int,
     tol: float,
 ) -> Proof:
-    """Return the proof of :func:`prove`, or the best of smaller ones that end in time.
+    """Return the proof of :func:`prove`, or the best of smaller ones that finish in time.
 
     Parameters
     ----------
     problem, dual, network, max_boxes, n_threads, tol
         As for :func:`prove`.
     stated : float
-        The bound that is to be proved, but for ``tol`` of it: with that there is nothing more to do.
+        The bound to prove, up to a share ``tol``; a proof of it ends the search.
     time_limit_s : float, optional
 
     Raises
@@ -171,11 +167,12 @@ def prove_in_time(
     InputError
         As :func:`prove`.
     BudgetError
-        Where the time was up before there was any proof.
+        If time was up before any proof was found.
     """
     best: Proof | None = None
     start = now()
-    boxes = max_boxes if time_limit_s is None else min(FIRST_BOXES, max_boxes)
+    # with a time limit the first search is too small for quadratics, and each next one is twice as large
+    boxes = max_boxes if time_limit_s is None else min(INTEGERS - 1, max_boxes)
     with suppress(TimeUp), limited(time_limit_s):
         while True:
             began = now()
@@ -183,10 +180,10 @@ def prove_in_time(
             best = found if best is None or found.lower_bound > best.lower_bound else best
             if boxes == max_boxes or best.lower_bound >= stated - tol * abs(stated):
                 break
-            # the search hears no deadline: it is begun where it should end in time
-            if time_limit_s is not None and MORE_BOXES * (now() - began) > start + time_limit_s - now():
+            # an unfinished search is worthless: begin it only if it should finish in time
+            if time_limit_s is not None and 2.0 * (now() - began) > start + time_limit_s - now():
                 break
-            boxes = min(MORE_BOXES * boxes, max_boxes)
+            boxes = min(2 * boxes, max_boxes)
     if best is None:
         raise BudgetError(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
@@ -195,10 +192,10 @@ def prove_in_time(
 
 
 def cover(
-    problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int = MAX_BOXES,
+    problem: Problem, dual: np.ndarray, *, neurons: np.ndarray | None = None, max_boxes: int | None = None,
     n_threads: int = 1, rtol: float = 0.5 * FOUND,
 ) -> tuple[dict[str, Any], Any]:  # fmt: skip
-    """Round a dual point to few bits, and close a cover of all directions for it.
+    """Round a dual point to few bits and close a cover of all directions for it.
 
     Parameters
     ----------
@@ -207,28 +204,29 @@ def cover(
     dual : ndarray of shape (N,) or (N, 2)
         λ in the user's units, of one double or two.
     neurons : ndarray of shape (m, D), optional
-        Where the search may begin: those of the network.
-    max_boxes : int
-        Where they run out H is larger.
+        Starting points of the search: those of the network.
+    max_boxes : int, optional
+        Most boxes, by default those of a whole check; if they run out, H is larger.
     n_threads : int
         Of the search.
     rtol : float
-        Of H, above the best value found. No rounding costs more than a quarter of it.
+        Tolerance between H and the best value found. Each rounding costs at most a quarter of it.
 
     Returns
     -------
     content : dict
-        Of a file that has no bound and no network yet.
+        Content of a file without bound and network.
     own : namespace
         The same as :func:`covopt.proofs.checker.covopt_check.read` returns it.
 
     Raises
     ------
     InputError
-        When the dual point cannot be moved into its domain.
+        If the dual point cannot be moved into its domain.
     """
     rows = np.column_stack([problem.X, np.full(len(problem.X), float(problem.bias))])[counted(problem)]
     (N, D), theorem = rows.shape, theorem_of(problem)
+    max_boxes = max_boxes or box_limit(D)
     content: dict[str, Any] = {
         "digest": "", "format": "covopt-proof", "network": None, "theorem": theorem, "version": 2,
         "proof": _proof(np.zeros(N, dtype=int).tolist(), 1, np.eye(D, dtype=int).tolist(), (1, 1, 1)),
@@ -247,8 +245,8 @@ def cover(
     chords = min(max_boxes, most or max_boxes)
     found = box_dual_norm(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
-    curves, cuts = None, int(INTEGERS * min(max_boxes, most))
-    if cuts and best * (1.0 + max(NEAR, rtol)) <= upper:  # chords come nowhere near
+    curves, cuts = None, min(max_boxes, most) // INTEGERS
+    if cuts and best * (1.0 + max(ROUGH, rtol)) <= upper:  # chords leave a large gap
         basis = _turned(_whole(found.basis), TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
         curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
@@ -264,7 +262,7 @@ def cover(
     lengths = np.linalg.norm(rows @ V, axis=0)
     uneven = max(1.0, lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900))
     sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
-    # rounding a slope is felt in second order
+    # rounding a slope has an effect of second order
     slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
     normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
     basis = _turned(V, normal + math.ceil(math.log2(uneven)))
@@ -300,9 +298,9 @@ def _proof(multipliers: Sequence[int], H: int, basis: list[list[int]], bits: Seq
 def _shortened(
     problem: Problem, dual: np.ndarray, h: Fraction, theorem: dict[str, Any]
 ) -> tuple[list[int], int]:
-    """Return L and H, integers: the dual point in a unit that is as large as rounding allows, in its domain.
+    """Return integers L and H: the dual point in the largest unit that rounding allows, inside its domain.
 
-    Rounding by half a unit changes h by at most half of it times Σ|x̃_i|, mostly by the root of the sum of squares.
+    Rounding by half a unit changes h by at most ½ Σ|x̃_i| units, typically by ½ √(Σ|x̃_i|²).
     """
     targets = problem.Y[:, 0].tolist()
     linear = sum((u * y for u, y in zip(dual, targets, strict=True)), Fraction(0))
@@ -326,7 +324,7 @@ def _shortened(
 
 
 def _whole(V: np.ndarray) -> np.ndarray:
-    """Return orthonormal columns, and others for the directions that they leave out."""
+    """Complete orthonormal columns to an orthonormal basis."""
     return np.column_stack([V, np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]])
 
 

@@ -1,9 +1,7 @@
-"""What a solution states, claim by claim, against its table and a certificate computed anew: one list of checks.
+"""Checks of the claims of a solution against its table and a recomputed certificate.
 
-A stated number equals the recomputed one to nine digits.
-
-Whatever ``summary`` prints is among them, but for who solved it and how long it took. With :func:`exact_checks` the
-exact checker says it as well; where a link is floating point it says that.
+A stated number equals the recomputed one to nine digits. Everything that ``summary`` prints is checked, except the
+solver and its time. :func:`exact_checks` repeats the checks in exact arithmetic and names steps in floating point.
 """
 
 from __future__ import annotations
@@ -39,11 +37,20 @@ if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
 
 
-def not_finite(solution: Any, problem: ReadProblem) -> Iterator[Check]:
-    """Say where a network or dual has a number that is none."""
+def unusable(solution: Any, problem: ReadProblem) -> Iterator[Check]:
+    """Say where numbers are not finite, or the dual has not the shape of the targets: then nothing is computed."""
+    low = solution.dual if solution.dual_low is None else solution.dual_low
+    if not solution.dual.size == low.size == problem.data.Y.size:
+        rows, outputs = problem.data.Y.shape
+        of = f"{counted(rows, 'row')} and {counted(outputs, 'output')}"
+        yield Check("dual", False, f"has shape {solution.dual.shape} for {of}")
     network = solution.network
     of_network = network.hidden_weights, network.output_weights, network.output_bias
-    for name, array in (*(("network", array) for array in of_network), ("dual", _dual(solution))):
+    for name, array in (
+        *(("network", array) for array in of_network),
+        ("dual", solution.dual),
+        ("dual", low),
+    ):
         if not np.isfinite(array).all():
             yield Check(name, False, "has a number that is not finite")
             return
@@ -65,17 +72,8 @@ def structure(solution: Any, problem: ReadProblem) -> Iterator[Check]:
         yield Check("problem", False, said)
 
 
-def misshapen(solution: Any, problem: ReadProblem) -> Iterator[Check]:
-    """Say where the dual has another size than the targets."""
-    low = solution.dual if solution.dual_low is None else solution.dual_low
-    if not solution.dual.size == low.size == problem.data.Y.size:
-        rows, outputs = problem.data.Y.shape
-        of = f"{counted(rows, 'row')} and {counted(outputs, 'output')}"
-        yield Check("dual", False, f"has shape {solution.dual.shape} for {of}")
-
-
 def dual_rows(solution: Any, problem: ReadProblem) -> Iterator[Check]:
-    """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
+    """Check what the bound ignores: multipliers of rows that other rows imply, and 1ᵀλ = 0."""
     if problem.reduced is None:
         return
     dual = _dual(solution)
@@ -89,7 +87,7 @@ def dual_rows(solution: Any, problem: ReadProblem) -> Iterator[Check]:
 
 
 def standardised(solution: Any, problem: ReadProblem) -> Iterator[Check]:
-    """Check that the table in the solution is as standardising leaves one, where it says so."""
+    """Check that the columns of a standardised table have the stated moments."""
     scaling, loss = solution.network.scaling, solution.loss
     if scaling is not None:
         of_numbers = loss is None or not loss.is_classification
@@ -138,29 +136,29 @@ def _upper(solution: Any, found: Certificate) -> Iterator[Check]:
 
 def _lower(solution: Any, found: Certificate) -> Iterator[Check]:
     lower = solution.lower_bound
-    # a part of the bound itself: a share of what the network costs is any number, where that is no good network. A
-    # dual norm that comes out larger by 1e-9 takes no more off, since the dual value is concave in the multiple
+    # relative to the bound, not to the cost of the network, which may be large. A dual norm that is larger by 1e-9
+    # reduces the bound by no more than that share, since the dual value is concave in the multiple
     ok = lower <= found.lower_bound * (1.0 + FOUND)
     detail = f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}"
-    # an objective may come out smaller by a few roundings than on another processor
+    # the objective may differ from that of another processor by a few roundings
     if ok and lower > max(found.lower_bound, found.objective) * (1.0 + gamma(8)):
         ok, detail = False, f"{detail}; above the objective {found.objective:.17g} of its own network"
     yield Check("lower bound", ok, detail)
 
 
 def _feasible(solution: Any, found: Certificate) -> Iterator[Check]:
-    # a bound that is not the maximum need not come out alike twice; what it proves is in the lower bound
+    # a bound that is not the maximum may change when recomputed; the lower bound is checked for what it proves
     stated = solution.certificate
     close = abs(found.gauge - stated.gauge) <= 1e-6
     ok = (found.gauge <= 1 + 1e-6 and close) or not found.exact
-    ok |= not stated.exact and found.gauge <= stated.gauge + 1e-6  # more is known now than was
+    ok |= not stated.exact and found.gauge <= stated.gauge + 1e-6  # a sharper bound than stated
     ok &= _reached(solution) <= stated.gauge * (1.0 + FOUND) + 1e-6
     detail = f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}"
     yield Check("dual feasible", ok, detail)
 
 
 def _reached(solution: Any) -> float:
-    """Return what the network's own neurons reach of the dual's maximum at least: no bound on it is below that."""
+    """Return a lower bound on h(Λ) by the network's own neurons: no upper bound is below it."""
     network, rows = solution.network, solution.data.lifted
     if not _norm(solution) or not len(network) or network.hidden_weights.shape[1] != rows.shape[1]:
         return 0.0
@@ -174,7 +172,7 @@ def _reached(solution: Any) -> float:
 
 
 def _words(solution: Any, found: Certificate) -> Iterator[Check]:
-    """Check what the certificate says of its bound: as much as is found again, and in words that covopt has used."""
+    """Check the description of the bound: words that covopt uses, and exact only if that is found again."""
     stated = solution.certificate
     known = stated.bound == found.bound or any(words.fullmatch(stated.bound) for words in _KNOWN_WORDS)
     claims = stated.exact or "exact maximum" in stated.bound
@@ -186,7 +184,7 @@ def _words(solution: Any, found: Certificate) -> Iterator[Check]:
 def _gap(solution: Any, found: Certificate) -> Iterator[Check]:
     gap = relative_gap(found.objective, solution.lower_bound)
     if found.objective == solution.lower_bound == 0.0 and not found.interpolates:
-        gap = 1.0  # nothing is no network through the points
+        gap = 1.0  # the zero network misses the points
     detail = f"stated {solution.gap:.3e}, recomputed {gap:.3e}"
     yield Check("gap", abs(gap - solution.gap) <= FOUND, detail)
 
@@ -216,17 +214,10 @@ def _status(solution: Any, found: Certificate) -> Iterator[Check]:
     yield Check("status", ok, detail)
 
 
-BEFORE = (not_finite, structure, misshapen, dual_rows)  # a certificate, from the solution and its problem
-RECHECKS = (
-    _upper,
-    _lower,
-    _feasible,
-    _words,
-    _gap,
-    _classes,
-    _status,
-)  # with one; the first needs no dual point
-# what certificates have said of their bounds, in this version and before
+# checks without a certificate, and with one; the first of the latter needs no dual
+BEFORE = (standardised, structure, dual_rows)
+RECHECKS = (_upper, _lower, _feasible, _words, _gap, _classes, _status)
+# descriptions of bounds by this version and earlier ones
 _KNOWN_WORDS = tuple(
     re.compile(words)
     for words in (
@@ -250,11 +241,11 @@ def exact_checks(solution: Any, data: Data, proof: Proof | FirstProof | None = N
     data : Data
         Its table; with a loss the targets are those that the loss uses.
     proof : Proof, optional
-        Of the lower bound; one is searched for when it is not given, or is of version 1.
+        Of the lower bound; a new proof is made if it is missing or of version 1.
     """
     try:
         return list(_checks(solution, data, proof))
-    except OverflowError as error:  # a number stated as infinite
+    except OverflowError as error:  # a stated number is infinite
         return [Check("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
 
 
@@ -278,8 +269,7 @@ def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iter
     if bound is None:
         yield said
     else:
-        far = bound.boxes > 0 and FarRows.of(data.lifted) is not None
-        yield from _bound(solution, network, bound, far=far)
+        yield from _bound(solution, data, network, bound)
         if isinstance(proof, FirstProof) and Fraction(proof.lower_bound) > bound.lower_bound:
             claimed = f"claims {proof.lower_bound:.16g}, proves {below(bound.lower_bound):.16g}"
             yield Check("proof", False, claimed)
@@ -288,16 +278,15 @@ def _checks(solution: Any, data: Data, proof: Proof | FirstProof | None) -> Iter
 def _proved(
     problem: Problem, solution: Any, data: Data, proof: Proof | FirstProof | None
 ) -> tuple[Problem, CheckedBound]:
-    """Return what is proved, and of which numbers: the table's doubles, or the decimals next to them."""
+    """Return the proved problem and bound: of the table's doubles, or of the decimals next to them."""
     dual = multipliers_of(solution)
     if isinstance(proof, FirstProof):
         if not proof.is_about(problem, dual):
             raise InputError("the proof is about another table or another dual point: their digests differ")
         proof = None
     if proof is None and suits_integers(data.lifted, data.lifted[:, :1]):
-        with suppress(
-            ValueError
-        ):  # no sum of floats where the dual is moved; boxes lose what rows nearly alike need
+        # by faces where the moved dual is a sum of floats: boxes prove less for rows that nearly agree
+        with suppress(ValueError):
             return problem, check_by_faces(problem, dual)
     proof = proof or prove(problem, dual, network=solution.network)
     other = differs(proof.own, problem)
@@ -307,7 +296,7 @@ def _proved(
 
 
 def exact_of_cp_rank(certificate: CPRankCertificate) -> Check:
-    """Say which links of a CP-rank certificate are floating point; the others are integers and fractions."""
+    """Return a check that names the parts of a CP-rank certificate in floating point."""
     if certificate.matrix.exact is None:
         text = f"{NOT_EXACT}: the entries are floats, and ranks, factors and signs hold up to the tolerance"
     elif any(reason.method == "moment" for reason in certificate.reasons):
@@ -335,35 +324,30 @@ def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> 
     return Check("exact interpolation", size <= INTERPOLATES or solution.status is not Status.CERTIFIED, text)
 
 
+def _objective(solution: Any, network: CheckedNetwork) -> Fraction:
+    return (
+        network.cost if network.loss is None else network.loss + Fraction(solution.lam or 0.0) * network.cost
+    )
+
+
 def _loss(solution: Any, network: CheckedNetwork) -> Check:
     if network.loss is None or solution.potential != "variation":
-        return Check(
-            "exact objective",
-            True,
-            f"{NOT_EXACT}: the objective of the network is computed in floating point",
-        )
-    objective = network.loss + Fraction(solution.lam or 0.0) * network.cost
+        said = f"{NOT_EXACT}: the objective of the network is computed in floating point"
+        return Check("exact objective", True, said)
+    objective = _objective(solution, network)
     ok = abs(objective - Fraction(solution.objective)) <= Fraction(FOUND) * objective
     return Check("exact objective", ok, f"at most {above(objective):.16g}, stated {solution.objective:.16g}")
 
 
-def _bound(
-    solution: Any,
-    network: CheckedNetwork,
-    bound: CheckedBound,
-    *,
-    far: bool,
-) -> Iterator[Check]:
-    proved = bound.lower_bound
-    upper = network.cost if solution.loss is None else None
-    if network.loss is not None:
-        upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
+def _bound(solution: Any, data: Data, network: CheckedNetwork, bound: CheckedBound) -> Iterator[Check]:
+    proved, through = bound.lower_bound, solution.loss is None
     ok = Fraction(solution.lower_bound) <= proved * (1 + Fraction(FOUND))
     how = f"by {bound.boxes} boxes in integers" if bound.boxes else "by all faces in integers"
     text = f"{below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
-    repaired = upper if upper is None or network.repair is None else upper + network.repair
+    repaired = _objective(solution, network) + (network.repair or 0)
     gap = (repaired - proved) / repaired if repaired else Fraction(0)
     allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(FOUND)
+    far = bound.boxes > 0 and FarRows.of(data.lifted) is not None
     rests = "rows brought closer to the origin" if far else ""
     if solution.certificate.bound.endswith(BY_BOXES) and repaired and gap <= allowed:
         rests = "quadratics on boxes of directions"
@@ -373,12 +357,8 @@ def _bound(
         )
         text = f"{stated}; {text}"
     yield Check("exact lower bound", ok or bool(rests), text)
-    if repaired is None:
-        return
-    known = solution.loss is not None or network.repair is not None
-    what = "R₂(X, Y)" if solution.loss is None else "the minimum"
-    text = f"{below(proved):.16g} ≤ {what}" + (f" ≤ {above(repaired):.16g}" if known else "")
-    closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
-    contradicted = known and proved > repaired
-    text = f"{text}, relative gap {float(gap):.2e}"
-    yield Check("exact bracket", closed and not contradicted, text)
+    known = not through or network.repair is not None
+    text = f"{below(proved):.16g} ≤ {'R₂(X, Y)' if through else 'the minimum'}"
+    text += (f" ≤ {above(repaired):.16g}" if known else "") + f", relative gap {float(gap):.2e}"
+    closed = not ok or gap <= allowed or solution.status is not Status.CERTIFIED
+    yield Check("exact bracket", closed and not (known and proved > repaired), text)

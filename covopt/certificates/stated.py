@@ -1,6 +1,6 @@
-"""Which problem a solution says that it solves, and whether that is the one that somebody expects.
+"""The problem that a solution states, compared with what the user expects and with the user's table.
 
-A file that is right about one λ or one loss says nothing about another: who compares the table alone does not see it.
+A correct solution for one λ or loss proves nothing about another, and a comparison of tables does not show that.
 Tables are compared column by column, each in its own units.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.certify import VARIATION, Certificate, certify
+from covopt.certificates.certify import VARIATION, Certifier
 from covopt.certificates.dual_norms import make_dual_norm
 from covopt.checks.messages import Check
 from covopt.checks.validation import check_positive
@@ -22,13 +22,10 @@ from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, group_equal_rows
 from covopt.losses import Interpolation, Loss, make_loss
-from covopt.oracles.certified import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
-
-BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
 
 
 def stated_problem(solution: Any) -> dict[str, Any]:
@@ -54,12 +51,12 @@ def stated_problem(solution: Any) -> dict[str, Any]:
 
 
 def expected(solution: Any, expect: Mapping[str, Any] | None) -> list[Check]:
-    """Say which problem a solution states; with ``expect``, a check for each field that somebody expects.
+    """Return a check that states the problem of a solution, and one for each field of ``expect``.
 
     Raises
     ------
     InputError
-        For a field that there is none of.
+        For a field that solutions do not have.
     """
     found = stated_problem(solution)
     title = found["loss"] if solution.loss is None else solution.loss.title
@@ -78,7 +75,7 @@ def expected(solution: Any, expect: Mapping[str, Any] | None) -> list[Check]:
 
 
 def expectations(words: Iterable[str]) -> dict[str, str]:
-    """Return the fields of ``NAME=VALUE`` as a command line has them.
+    """Parse fields ``NAME=VALUE`` of a command line.
 
     Examples
     --------
@@ -95,7 +92,7 @@ def expectations(words: Iterable[str]) -> dict[str, str]:
 
 
 def _same(stated: Any, value: Any) -> bool:
-    """Whether a number, a word or yes and no are those that are expected, which may be written as text."""
+    """Return whether a number, a word, or yes and no equals the expected value, which may be text."""
     said = str(value).lower()
     if not isinstance(stated, bool):
         with suppress(TypeError, ValueError):  # one of the two is a word
@@ -114,7 +111,7 @@ class ReadProblem:
 
     @classmethod
     def of(cls, solution: Any) -> ReadProblem:
-        """Refuse what has no place in double precision."""
+        """Read the problem of a solution; raise InputError for data beyond double precision."""
         table = solution.data
         if solution.loss is None:
             data = Data.validate(table.X, table.Y, bias=table.bias)
@@ -125,32 +122,19 @@ class ReadProblem:
         reduce_fit(data, loss, lam, solution.output_bias)
         return cls(data, loss, lam)
 
-    def certify(self, solution: Any, dual: np.ndarray, limit: float | None = None) -> Certificate:
-        """Certify the solution with a dual point, by as many boxes as there is time for."""
+    def certifier(self, solution: Any) -> Certifier:
+        """Return what certifies the network of a solution."""
+        problem: dict[str, Any] = {"output_bias": solution.output_bias, "loss": self.loss, "lam": self.lam}
         potential = POTENTIALS.get(solution.potential, VARIATION)
-        dual_norm = make_dual_norm(
-            self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
-            reduced=self.reduced,
-        )  # fmt: skip
-        return certify(
-            self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, dual_norm=dual_norm, effort=self.share(limit),
-            goal=solution.certificate.gauge,
-            low=solution.dual_low if dual is solution.dual else None,
-        )  # fmt: skip
-
-    def share(self, limit: float | None) -> float:
-        """Return the share of the whole search that there is time for; up to four dimensions it can be broken off."""
-        if limit is None or self.data.rank <= BREAKS_OFF:
-            return 1.0
-        return min(1.0, limit / WHOLE_CHECK_S)
+        dual_norm = make_dual_norm(self.data, potential=potential, reduced=self.reduced, **problem)
+        return Certifier(self.data, solution.network, dual_norm=dual_norm, **problem)
 
 
 Pair = tuple[np.ndarray, np.ndarray]  # X and Y
 
 
 def _compare_tables(table: Data, mine: Data, *, sort: bool) -> tuple[Check, Pair | None]:
-    """Compare column by column: columns have units of their own, and none of them need be of size one."""
+    """Compare two tables column by column, relative to the size of each column."""
     first, second = (np.column_stack([part.X, part.Y]) for part in (table, mine))
     here, there = (np.lexsort(part.T[::-1]) if sort else np.arange(len(part)) for part in (first, second))
     difference = np.abs(first[here] - second[there]).max(axis=0)
@@ -165,7 +149,7 @@ def _compare_tables(table: Data, mine: Data, *, sort: bool) -> tuple[Check, Pair
 
 
 def same_table(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Any]:
-    """Check that a table is the one that was solved, rows in any order where they have no weights.
+    """Check that a table is the one that was solved, with rows in any order unless they have weights.
 
     Parameters
     ----------
@@ -176,8 +160,8 @@ def same_table(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Any]:
     -------
     checks : list of Check
     solution
-        The same on the table that was given, rows in the solution's order: points that are close need not be as far
-        from each other there, so every claim is then checked for that table, not for the one in the file.
+        The solution on the given table, with rows in the solution's order. Every claim is then checked for that
+        table, since close points may have other distances than in the file.
     """
     if Y is None:
         raise InputError("verify needs Y together with X")
@@ -192,7 +176,7 @@ def same_table(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Any]:
 
 
 def _as_solved(table: Data, solution: Any) -> Data:
-    """Return a user's table as the solution has it."""
+    """Return the user's table, standardised if the solution is."""
     scaling = getattr(solution.network, "scaling", None)  # deep networks have none
     if scaling is None or (table.n_features, table.n_outputs) != (
         len(scaling.scale), len(scaling.target_centre)
@@ -202,7 +186,7 @@ def _as_solved(table: Data, solution: Any) -> Data:
 
 
 def _compared(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | None]:
-    """Compare a table with the solution's; equal points count as one, weighted samples keep their order."""
+    """Compare a table with the solution's; equal points are merged, weighted samples keep their order."""
     checks, bias, mine = [], solution.data.bias, solution.data
     weighted = solution.loss is not None and solution.sample_weight is not None
     if solution.loss is None:
@@ -224,7 +208,7 @@ def _compared(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | None]:
     check, given = _compare_tables(table, mine, sort=not weighted)
     if weighted and check.ok:
         check = replace(check, detail=f"{check.detail}; samples have the weights in the file")
-    if given is not None and solution.loss is None:  # rows that were merged for that
+    if given is not None and solution.loss is None:  # undo the merging of equal points
         own = np.unique(group_equal_rows(solution.data.X), return_inverse=True)[1]
         given = given[0][own], given[1][own]
     return [*checks, check], given

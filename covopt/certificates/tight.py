@@ -1,4 +1,4 @@
-"""The tight set: all (cell, sign) pairs where the dual function reaches one. Every minimiser lives there.
+"""The tight set: all (cell, sign) pairs where the dual function reaches one. It supports every minimiser.
 
 **Newton's method on a known tight set** leads from a gap of 1e-9 to the last digits (:func:`sharpen`). With the tight
 (face, sign) pairs s fixed, the optimality conditions are smooth equations in the dual λ, the signed masses z and, if
@@ -7,8 +7,8 @@ there is one, the offset B:
     Σ_s z_s a_s(λ) + B·1 = y,      ‖g_s(λ)‖ = 1,      (1ᵀλ = 0 with a free offset, B = 1ᵀλ/ρ with a penalised one)
 
 where g_s(λ) is the gradient of F within the face, w_s = ±g_s/‖g_s‖ its neuron and a_s = σ(Z w_s). The system is
-often singular (w and −w both tight), so each step is the least-squares one. Nothing is believed: what comes out is
-used only where the oracle and the outputs confirm that it is better than what went in.
+often singular (w and −w both tight), so each step solves a least-squares problem. The result is used only if the
+oracle and the outputs confirm that it is better than the start.
 """
 
 from __future__ import annotations
@@ -26,18 +26,11 @@ from covopt.checks.memory import memory_left, plan
 from covopt.checks.messages import Brief
 from covopt.errors import BudgetError
 from covopt.exact.elimination import integer_table
-from covopt.exact.rank import ATOMS, FOUND, null_space
-from covopt.oracles.base import Oracle
+from covopt.exact.rank import ATOMS, FOUND, NEAR, ROUGH, null_space
+from covopt.oracles.base import MOST_KEPT, Oracle, affords
 from covopt.problems.problem import Problem
 from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.postprocess import finish_network
-
-NEAR = (
-    1e-7  # slack of a tight neuron, which no gap may exceed, and distance below which two are one maximiser
-)
-LARGEST_SYSTEM = 700
-MOST_SILENT = 7  # hyperplanes through a neuron up to which all rays out of its face are looked at
-STEPS = 3  # enough where they converge quadratically from a gap of 1e-9; what takes more is singular
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,8 +46,8 @@ class TightSet(Brief):
     outputs : ndarray of shape (m,) or (m, k)
         The direction of each neuron's output weight in every minimiser: a sign, or Λᵀa(w)/‖Λᵀa(w)‖.
     isolated : bool
-        Whether these are known to be all maximisers: with one output each closed cell has one per sign. With more, a
-        form whose largest eigenvalue is double has a whole arc of them.
+        Whether these are proved to be all maximisers. With one output each closed cell has one per sign; with more,
+        a double top eigenvalue gives an arc of maximisers.
     """
 
     neurons: np.ndarray
@@ -71,11 +64,20 @@ class TightSet(Brief):
         return TightSet(self.neurons[keep], self.values[keep], self.outputs[keep], self.isolated)
 
     def columns(self, problem: Problem) -> np.ndarray:
-        """Return what one unit of mass on each neuron adds to vec Y, shape (N, m) or (N·k, m)."""
+        """Return the outputs vec Y of each neuron with unit mass, shape (N, m) or (N·k, m)."""
         atoms = problem.atoms(self.neurons)
         if problem.is_scalar:
             return atoms * self.outputs
-        return (atoms[:, None, :] * self.outputs.T[None, :, :]).reshape(-1, len(self))
+        n, k = len(atoms), self.outputs.shape[1]
+        return (atoms[:, None, :] * self.outputs.T[None, :, :]).reshape(n * k, len(self))
+
+    def system(self, problem: Problem, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the linear system for masses and a free offset: its columns and its right-hand side."""
+        columns = self.columns(problem)
+        if not problem.is_free:
+            return columns, (problem.targets - offset if problem.has_offset else problem.targets).ravel()
+        moves = np.tile(np.eye(problem.n_outputs), (len(problem.targets), 1))
+        return np.column_stack([columns, moves]), problem.targets.ravel()
 
 
 def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: float) -> TightSet:
@@ -93,7 +95,7 @@ def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: floa
     Raises
     ------
     BudgetError
-        When there are so many that memory has no room to compare them.
+        If memory does not suffice to compare all pairs.
     """
     pricing = oracle.price(problem.asked(dual), threshold=1.0 - slack, complete=True)
     tight = np.abs(pricing.values) >= 1.0 - slack
@@ -118,7 +120,7 @@ def _scalar_set(neurons, values, side) -> TightSet:
     together = (above @ below.T + below @ above.T == 0) & (values[:, None] * values > 0)
     kept: list[int] = []
     for j in range(len(neurons)):
-        # a closed cell has one maximiser per sign: what shares a cell with a better one is not another
+        # a closed cell has one maximiser per sign: drop neurons that share a cell with a better one
         if not together[j, kept].any():
             kept.append(j)
     return TightSet(neurons[kept], values[kept], np.sign(values[kept]))
@@ -147,7 +149,7 @@ class Face:
 
     @classmethod
     def of(cls, rows: np.ndarray, neuron: np.ndarray, sign: float) -> Face:
-        """Return the face of a neuron that an iteration has found."""
+        """Return the face of a computed neuron."""
         lengths = np.linalg.norm(rows, axis=1)
         heights = rows @ neuron / lengths
         silent = np.abs(heights) <= ON_PLANE
@@ -172,16 +174,16 @@ class Face:
         return self.inner @ self.inner.T @ (rows * self.active[:, None]).T
 
     def ways_out(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray | None:
-        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided.
+        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None if there are too many.
 
-        Rays on which the slope is zero whatever λ is are left out: on them F is at most the cosine of the angle.
+        Rays on which the slope is zero for all λ are left out: on them F is at most the cosine of the angle.
         """
         silent = np.flatnonzero(self.silent)
         codim = rows.shape[1] - self.inner.shape[1]
-        if len(silent) > MOST_SILENT:
-            return None
         if codim == 0:
             return np.zeros((0, len(rows)))
+        if math.comb(len(silent), codim - 1) > MOST_KEPT:
+            return None
         beside = _orthogonal(given[self.active], given[silent])
         outer = rows @ np.linalg.svd(self.inner, full_matrices=True)[0][:, self.inner.shape[1] :]
         sizes = np.linalg.norm(outer[silent], axis=1)
@@ -203,7 +205,7 @@ class Face:
 
 
 def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether all rows of the one are orthogonal to all of the other, without rounding."""
+    """Return whether all rows of the one are orthogonal to all of the other, in exact arithmetic."""
     if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
         return False
     left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
@@ -228,10 +230,10 @@ def sharpen(
     Returns
     -------
     (dual, neurons, weights, offset) or None
-        None where the system is too large, Newton's method does not converge or its answer is not confirmed.
+        None if the system is too large, Newton's method does not converge or its result is not confirmed.
     """
     tight = tight_set(problem, oracle, dual, slack=NEAR)
-    if not len(tight) or len(problem.rows) + len(tight) > LARGEST_SYSTEM:
+    if not len(tight) or not affords(20.0 * (len(problem.rows) + len(tight)) ** 3):
         return None
     solved = _newton(problem, tight, dual[:, 0], float(offset[0]))
     if solved is None:
@@ -259,12 +261,12 @@ def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
     sign = np.sign(tight.values)
     faces = [Face.of(rows, *each) for each in zip(tight.neurons, sign, strict=True)]
     maps = np.array([face.gradient(rows) for face in faces])
-    free = problem.offset_cost == 0
-    kappa = 1.0 / problem.offset_cost if problem.has_offset and not free else 0.0
+    free, kappa = problem.is_free, problem.kappa
     extra = np.ones((n, 1)) if free else np.zeros((n, 0))
     m, k = len(tight), extra.shape[1]
     z: np.ndarray | None = None
-    for _ in range(STEPS):
+    last = np.inf
+    while True:  # a step that gains less than three digits is one of a singular system
         gradient = maps @ dual
         size = np.linalg.norm(gradient, axis=1)
         if not size.min(initial=1.0) > 0.5:
@@ -277,8 +279,12 @@ def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
             z, offset = start[:m], float(start[m]) if free else 0.0
         outputs = atoms @ z + (kappa * dual.sum() if kappa else offset)
         residual = np.concatenate([outputs - targets, size - 1.0, extra.T @ dual])
-        if np.abs(residual).max() <= ATOMS:
+        largest = float(np.abs(residual).max())
+        if largest <= ATOMS:
             return dual, neurons, sign, kappa * float(dual.sum()) if kappa else offset
+        if not largest <= ROUGH * last:
+            return None
+        last = largest
         across = np.eye(rank) - neurons[:, :, None] * neurons[:, None, :]
         bend = np.einsum("sdn,s,sde,sem->nm", maps, z * sign / size, across, maps, optimize=True) + kappa
         corner = np.zeros((m + k, m + k))
@@ -288,7 +294,6 @@ def _newton(problem: Problem, tight: TightSet, dual: np.ndarray, offset: float):
         dual = dual - step[:n]
         z = z - step[n : n + m]
         offset -= float(step[n + m]) if free else 0.0
-    return None
 
 
 def _vertex(problem: Problem, neurons, sign, offset) -> np.ndarray | None:

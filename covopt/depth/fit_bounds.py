@@ -90,7 +90,7 @@ def _trees(
             theta if share == SHARES[0] else decay(layout, theta, X, part, lam * share ** (1.0 - depth / 2.0))
         )
         *_, activations, outputs = layout.forward(there, X)[1]
-        slope = into_domain(part, part.gradient(outputs), balanced=output_bias == "free" and data.bias > 0.0)
+        slope = into_domain(part, part.gradient(outputs), free=output_bias == "free" and data.bias > 0.0)
         if slope.any():
             search = TreeSearch(data.lifted[rows], -slope[:, 0], data.bias, tol=TIGHT)
             search.use(share * mean)

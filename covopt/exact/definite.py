@@ -1,12 +1,12 @@
-r"""What rounding can do to a bound by a factorisation: no eigenvalue is believed.
+r"""Rigorous bounds from computed factorisations: eigenvalues and singular values with their rounding errors.
 
-To the five facts of :mod:`covopt.exact.rounding` comes a sixth. Cholesky's factorisation of a symmetric A, where it
-runs to its end, is that of A + E with \|E_ij| ≤ γ(n + 2)√(b_i b_j), b_i = a_ii/(1 − γ(n + 2)), in whatever order its
+A sixth fact is added to the five of :mod:`covopt.exact.rounding`. If Cholesky's factorisation of a symmetric A
+succeeds, it is that of A + E with \|E_ij| ≤ γ(n + 2)√(b_i b_j), b_i = a_ii/(1 − γ(n + 2)), in whatever order its
 sums are formed (Higham, Theorem 10.3; a product by a reciprocal for a division costs one rounding more). So A + δI is
 positive semidefinite with δ = γ(n + 2)/(1 − γ(n + 2)) tr A (Rump, Verification of positive definiteness, 2006).
 
-Singular values lie between two doubles (:func:`singular_values_between`). LAPACK's A ≈ U S Vᵀ is not believed either.
-With E = A − U S Vᵀ and α(Q) = ‖QᵀQ − I‖₂, both bounded after the fact,
+Singular values are enclosed from LAPACK's A ≈ U S Vᵀ (:func:`singular_values_between`). With E = A − U S Vᵀ and
+α(Q) = ‖QᵀQ − I‖₂, both bounded a posteriori,
 
 .. math::
     s_i \sqrt{(1 - \alpha(U))_+ (1 - \alpha(V))_+} - \|E\|
@@ -23,8 +23,8 @@ import numpy as np
 
 from covopt.exact.rounding import TINY, UNIT, allowance, down, gamma, lengths_up, scaled_up, up
 
-LOST = 2.0**-10  # orthonormality beyond which a decomposition says nothing
-ROOM = 1.0 + 2.0**-20  # more than a few sums and products of numbers that are not negative err by
+LOST = 2.0**-10  # largest defect of orthonormality that a decomposition may have
+ROOM = 1.0 + 2.0**-20  # exceeds the relative error of a few sums and products of nonnegative numbers
 
 
 def product_error_up(first: np.ndarray, second: np.ndarray) -> float:
@@ -83,7 +83,7 @@ def top_eigenvalue_up(matrix: np.ndarray, top: float) -> float:
     ----------
     matrix : ndarray of shape (n, n)
     top : float
-        ν, what it is believed to be.
+        ν, an approximation.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def top_eigenvalue_up(matrix: np.ndarray, top: float) -> float:
 def spectrum_error_up(
     matrices: np.ndarray, values: np.ndarray, vectors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Bound how far computed eigenvalues and eigenvectors are from exact ones, by what they leave over.
+    r"""Bound the errors of computed eigenvalues and eigenvectors by their residuals.
 
     Let τ = \|VᵀV − I\| and let Q be the orthogonal polar factor of V, so that \|V − Q\| ≤ τ. Then
 
@@ -107,8 +107,8 @@ def spectrum_error_up(
         \|A - Q \Lambda Q^T\| \le \|A V - V \Lambda\| + \tau (\|A\| + |\Lambda|) =: \delta,
 
     and the k-th eigenvalue of A is within δ of the k-th of Λ (Weyl). Where λ − λ' > 8δ is the distance of the top one
-    to the others, its eigenvector is off by at most 2δ/(λ − λ') + τ (Davis and Kahan). Frobenius norms; what the
-    products are rounded by is added (fact 2).
+    to the others, its eigenvector is off by at most 2δ/(λ − λ') + τ (Davis and Kahan). Norms are Frobenius'; the
+    rounding of the products is added (fact 2).
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def quadratic_up(matrix: np.ndarray, linear: np.ndarray, level: float, height: f
 
 
 def descent_share(n: int, r: int) -> float:
-    r"""Return the g with which a bound by a triangular factor and a combination of rows is rounded upwards.
+    r"""Return the g that rounds a bound by a triangular factor and a combination of rows upwards.
 
     F(w) ≤ wᵀQw + b·w + k over unit w with Q = Σ f_i z_i z_iᵀ, b = Σ c_i z_i, for the doubles f, c, z, k. Computed are
     L, Cholesky's factor of ν − Q; x_i, the solutions of L x_i = z_i; and y = Σ c_i x_i. Then in exact arithmetic
@@ -229,7 +229,7 @@ def singular_values_between(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     stretch = up(math.sqrt(up(up(1.0 + spread[0]) * up(1.0 + spread[1]))))
     low = np.array([max(0.0, down(down(s * max(shrink, 0.0)) - miss)) for s in values.tolist()])
     high = np.array([up(up(s * stretch) + miss) for s in values.tolist()])
-    # powers of two are exact but for underflow, which the neighbours pay
+    # powers of two are exact except for underflow, which moving to the neighbours covers
     low, high = np.ldexp(low, power), np.ldexp(high, power)
     return np.where(low > 0.0, np.maximum(0.0, np.nextafter(low, -np.inf)), 0.0), np.nextafter(high, np.inf)
 

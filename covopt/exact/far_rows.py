@@ -1,10 +1,10 @@
-r"""Rows far from the origin for their spread: coordinates in which nearly the same neurons cost nearly the same.
+r"""Rows far from the origin relative to their spread: coordinates that bring them closer at nearly the same cost.
 
-Seconds since 1970 make rows x̃ = (x, β) of 1.6·10⁹ that differ by little across. With v₀ along the middle of the rows
-and V' across, x̃ = z₀ v₀ + V' z', every neuron that has a kink among the points is V'-wards but for a part
-|w₀| ≤ ρ‖w'‖, ρ = max_i ‖z'_i‖ / z_{i0} ≪ 1, and its cost does not know of w₀ to order ρ²: the common length of the
-rows does not matter, only that it is large. So rows may be brought closer: B = (v₀/κ, V'), κ a power of two,
-ŷ_i = Bᵀx̃_i, neurons w = B u. Three sorts of neurons are there (‖w‖ = 1, and F(w) = Λᵀσ(X̃w)):
+Seconds since 1970 make rows x̃ = (x, β) of length 1.6·10⁹ that differ little across. With v₀ along the middle of the
+rows and V' across, x̃ = z₀ v₀ + V' z', every neuron with a kink among the points lies in the span of V' but for a part
+|w₀| ≤ ρ‖w'‖, ρ = max_i ‖z'_i‖ / z_{i0} ≪ 1, and its cost depends on w₀ only to order ρ²: the common length of the
+rows does not matter, as long as it is large. So rows may be brought closer: B = (v₀/κ, V'), κ a power of two,
+ŷ_i = Bᵀx̃_i, neurons w = B u. There are three kinds of neurons (‖w‖ = 1, and F(w) = Λᵀσ(X̃w)):
 
 - all rows active: F(w) = Λᵀ X̃ w, at most ‖Λᵀ X̃‖;
 - no row active: F(w) = 0;
@@ -12,19 +12,19 @@ rows does not matter, only that it is large. So rows may be brought closer: B = 
   |u₀| ≤ ρ_y ‖u'‖ with ρ_y = max_i ‖ŷ'_i‖ / ŷ_{i0}. With G = BᵀB, 1 = uᵀGu ≥ ‖u'‖² (1 − δ),
   δ = ‖G' − I‖ + 2ρ_y ‖G'₀‖, and ‖u‖² ≤ (1 + ρ_y²)/(1 − δ).
 
-ŷ is rounded to y; in u that is paid by Σ_i ‖Λ_i‖ (ρ_y |ŷ_{i0} − y_{i0}| + ‖ŷ'_i − y'_i‖). Hence
+ŷ is rounded to y; for u this costs at most Σ_i ‖Λ_i‖ (ρ_y |ŷ_{i0} − y_{i0}| + ‖ŷ'_i − y'_i‖). Hence
 
 .. math::
     h_x(\Lambda) \le \max\Bigl(\|\Lambda^\top \tilde X\|,\
       \sqrt{\tfrac{1 + \rho_y^2}{1 - \delta}}\, h_y(\Lambda) + \text{paid}\Bigr),
 
-and a network B u costs at most what u costs, up to ‖G' − I‖: κ ≥ 1. Nothing is lost but order ρ_y² and what constants
-cost, which is next to nothing where rows are long.
+and a network B u costs at most as much as u, up to ‖G' − I‖, since κ ≥ 1. The loss is of order ρ_y², and the cost of
+constants, which is negligible for long rows.
 
-**Multipliers of two doubles**, Λ = high + low, are for sums Λᵀ X̃ that cancel by more digits than one double has.
-Where all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and Λᵀ X̃ is what is left when nearly
-everything has cancelled: one double for every multiplier leaves 2⁻⁵³ Σ‖Λ_i‖‖x_i‖ of it, two leave 2⁻¹⁰⁶. Nothing is
-believed of them: a certificate is about the exact sums, whatever they are.
+**Multipliers of two doubles**, Λ = high + low, serve sums Λᵀ X̃ in which more digits cancel than one double has.
+Where all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and nearly everything cancels in Λᵀ X̃:
+with one double for every multiplier the error is 2⁻⁵³ Σ‖Λ_i‖‖x_i‖, with two it is 2⁻¹⁰⁶ of that size. Certificates
+enclose the exact sums and do not assume that they are small.
 """
 
 from __future__ import annotations
@@ -50,15 +50,14 @@ from covopt.exact.rounding import (
     up,
 )
 
-NEAR = 4096.0  # 1/ρ that rows are brought to: half of its inverse square is what costs are off by
-BLOCK = 2**16  # entries at a time: products with their errors take ten numbers each
-MOST = 1e7  # pairs of points and neurons whose outputs are computed to twice the digits: about a second
+NEAR = 4096.0  # 1/ρ after rows are brought closer; the relative error of costs is half its inverse square
+BLOCK = 2**16  # entries at a time: a product with its error takes ten numbers
 SLACK = 1.0 + 64.0 * UNIT
 
 
 @dataclass(frozen=True)
 class FarRows:
-    """Rows that are far away, and the coordinates that bring them closer; make one with :meth:`of`.
+    """Rows far from the origin and the coordinates that bring them closer; made by :meth:`of`.
 
     Attributes
     ----------
@@ -82,14 +81,14 @@ class FarRows:
 
     @classmethod
     def of(cls, rows: np.ndarray, near: float = NEAR) -> FarRows | None:
-        """Return coordinates for rows that are further away than need be, None for all others.
+        """Return the coordinates for rows that are further away than 1/ρ = ``near``, None for all others.
 
         Parameters
         ----------
         rows : ndarray of shape (N, D)
             Of full column rank.
         near : float
-            1/ρ that they are brought to.
+            1/ρ in the new coordinates.
 
         Examples
         --------
@@ -133,7 +132,7 @@ class FarRows:
         return cls(basis, found, stretch, across, slips)
 
     def paid(self, sizes: np.ndarray) -> float:
-        """Bound what rounding the rows changes F by, for ‖Λ_i‖ of these sizes."""
+        """Bound the change of F by rounding the rows, for ‖Λ_i‖ of these sizes."""
         each = (self.slips[:, 0] * self.across + lengths_up(self.slips[:, 1:])) * SLACK
         return up(self.stretch * total_up(sizes, each))
 
@@ -147,17 +146,17 @@ class FarRows:
 def without_middle(
     rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a dual of two doubles with Λᵀ X̃ across the middle of the rows only: it may be large there.
+    """Return a dual of two doubles whose Λᵀ X̃ has no part along the middle of the rows.
 
-    Where all rows are active F(w) = Λᵀ X̃ w, and what rows brought closer bound by one may be κ along the middle. It
-    is worth next to nothing: every row gives up its share, and what rounding leaves one row or two, in their second
-    doubles.
+    Where all rows are active F(w) = Λᵀ X̃ w. A dual that is feasible for rows brought closer may have a part of size κ
+    along the middle. Removing it hardly changes the dual value: every row takes its share, and the second doubles of
+    one row or two take the rounding error.
 
     Parameters
     ----------
     rows : ndarray of shape (N, D)
     dual : ndarray of shape (N,) or (N, k)
-        Zero on rows that are to stay out.
+        Rows of zeros stay zero.
     keep_sums : bool
         Whether Λᵀ1 is to be zero, to 2⁻¹⁰⁰.
 
@@ -200,7 +199,7 @@ def without_middle(
 
 
 def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Return X B, every entry to about one rounding of itself, however much cancels.
+    """Return X B, every entry to about one rounding, however much cancels.
 
     Parameters
     ----------
@@ -220,13 +219,13 @@ def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def blocks(rows: np.ndarray, basis: np.ndarray) -> list[slice]:
-    """Return rows of X whose products with B are made together."""
+    """Return the blocks of rows of X whose products with B are computed together."""
     step = max(1, BLOCK // max(basis.shape[1], 1))
     return [slice(first, first + step) for first in range(0, len(rows), step)]
 
 
 def in_two_parts(rows: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return X B in two parts of shape (N, r): what is computed, and the sum of all that rounding took from it."""
+    """Return X B in two parts of shape (N, r): the computed products and their rounding errors."""
     total = rest = np.zeros((len(rows), basis.shape[1]))
     for column, entries in zip(rows.T, basis, strict=True):
         product, error = two_product(column[:, None], entries[None, :])
@@ -238,10 +237,10 @@ def in_two_parts(rows: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.nd
 def outputs_of_far(
     rows: np.ndarray, hidden: np.ndarray, weights: np.ndarray, bias: float, shift: np.ndarray, targets: np.ndarray
 ) -> np.ndarray | None:  # fmt: skip
-    """Return Σ_j v_j σ(w_j·x̃_i) + βb to twice the digits, where doubles hide how far that is from the targets.
+    """Return Σ_j v_j σ(w_j·x̃_i) + βb to twice the digits, if double precision cannot resolve the residuals.
 
-    Of points far from the origin for their distances, w·x̃ is a small difference of large products: doubles may
-    compute the targets themselves where the network, as its weights are, misses them by 1e-7 of the largest.
+    For points far from the origin, w·x̃ is a small difference of large products: in doubles the outputs may equal the
+    targets although the network, evaluated exactly, misses them by 1e-7 of the largest.
 
     Parameters
     ----------
@@ -256,9 +255,8 @@ def outputs_of_far(
     Returns
     -------
     ndarray of shape (N, k) or None
-        None where doubles hide less than 5e-10 of the largest target, and for more than ``MOST`` pairs of points
-        and neurons: outputs are then believed as doubles compute them. Where a product overflows they are as far from
-        the targets as rounding allows.
+        None if rounding in doubles is below 5e-10 of the largest target. If a product overflows, outputs are as far
+        from the targets as rounding allows.
 
     Examples
     --------
@@ -268,8 +266,6 @@ def outputs_of_far(
     >>> float(outputs_of_far(rows, hidden, np.ones((1, 1)), 1.0, shift, np.zeros((1, 1)))[0, 0])
     0.025000005551115125
     """
-    if len(rows) * len(hidden) > MOST:
-        return None
     with np.errstate(all="ignore"):
         sizes = (np.abs(rows) @ np.abs(hidden).T) @ np.abs(weights) + np.abs(bias * shift)
         size = float(sizes.max(initial=0.0))
@@ -292,7 +288,7 @@ def outputs_of_far(
 
 
 def frame(first: np.ndarray) -> np.ndarray:
-    """Return orthonormal columns that begin with a unit vector, each entry of them to its own digits.
+    """Return orthonormal columns that begin with a unit vector, each entry to full relative accuracy.
 
     Examples
     --------
@@ -338,7 +334,7 @@ def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rounded_with_sums(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return :func:`rounded` multipliers with Λᵀ Z as it is: the two smallest make up for what all others lose.
+    """Return :func:`rounded` multipliers with unchanged Λᵀ Z: the two smallest compensate the rounding of the others.
 
     Parameters
     ----------

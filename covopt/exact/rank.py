@@ -1,35 +1,35 @@
-r"""Which rows are one point, lie on one ray or span one line, and how many directions they have: one rule for each.
+r"""Rules for equal points, rays and lines among rows, and for the rank of a matrix.
 
-**The same rows.** Rows are compared as unit vectors, and two answer as one where they differ by rounding:
+**Equal rows.** Rows are compared as unit vectors, and are equal if they differ by rounding:
 
 - the same point: every entry equal (:func:`group_equal_rows`);
 - the same ray: every entry of the unit vectors within :data:`RAY` of its own size, so that units of columns do not
   matter. A multiple c·x of a row rounds every entry by half a unit in the last place, and normalising both adds a
-  few. Rows on one ray are constraints that say the same: all but the longest may go (:func:`group_rays`);
+  few. Rows on one ray are equivalent constraints: all but the longest may be dropped (:func:`group_rays`);
 - the same line: unit vectors, or one and the negative of the other, within :data:`LINE` of each other
-  (:func:`merge_lines`). These rows are replaced by multiples of one and stay in the sums, so this is as narrow as
-  rounding allows: every oracle's allowance for rounding is wider.
+  (:func:`merge_lines`). These rows are replaced by multiples of one of them and stay in the sums, so the tolerance
+  is as small as rounding permits: every oracle's allowance for rounding is larger.
 
 The arrangement's own merging (:mod:`covopt.arrangement.reduction`) is exact for integers.
 
-**Directions.** A matrix of doubles stands for one that differs from it by what its entries were rounded by. No
-singular value moves further than the norm of that difference (Weyl), so one that is smaller may as well be zero, and
-dividing by it would turn rounding into digits. What counts as zero is a share of the largest singular value that says
-what the entries are made of:
+**Rank.** A matrix of doubles approximates one that differs from it by the rounding of its entries. No singular value
+moves further than the norm of that difference (Weyl), so one that is smaller may be zero, and dividing by it would
+amplify rounding. A singular value counts as zero below a share of the largest, which depends on how the entries were
+computed:
 
-- :func:`of_given`, max(N, D)·ε: entries as they were given, up to powers of two. What the factorisation errs by.
+- :func:`of_given`, max(N, D)·ε: given entries, up to powers of two; the error of the factorisation.
 - :data:`COMPUTED`, 1e-12: entries that are sums of products, or come from other factorisations.
-- :data:`ATOMS`, 1e-11: columns of activations or of squares, computed from computed neurons, whose dependence
-  Carathéodory's step spends.
-- :data:`FOUND`, 1e-9: rows that are there because they nearly vanish at a neuron, which an iteration has found.
-- :data:`NEAR`, 1e-6: what is only tried or looked at, and checked by other means.
-- :data:`ROUGH`, 1e-3: what training that has not ended leaves, and no reader would miss.
+- :data:`ATOMS`, 1e-11: columns of activations or of squares, computed from computed neurons, whose linear dependence
+  Carathéodory's step uses.
+- :data:`FOUND`, 1e-9: rows that were chosen because they nearly vanish at a computed neuron.
+- :data:`NEAR`, 1e-6: what is only tried, and checked by other means.
+- :data:`ROUGH`, 1e-3: what unfinished training leaves, below what a reader would notice.
 
-Other numbers that are compared, relative to what they are made of, are the same up to these, too.
+Comparisons of other numbers use the same relative tolerances.
 
-A decision is no proof. Where a bound rests on one, what was dropped is paid for
-(:func:`covopt.exact.rounding.transfer_up`), or the rank is bounded (:func:`rank_at_least`) or exact
-(:func:`exact_rank`).
+A rank decided in doubles is no proof. A bound that rests on it adds what was dropped
+(:func:`covopt.exact.rounding.transfer_up`), or uses a lower bound on the rank (:func:`rank_at_least`) or the exact
+rank (:func:`exact_rank`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ NEAR = 1e-6
 ROUGH = 1e-3
 RAY = 64 * EPS
 LINE = 4 * EPS
-SAME_DIGITS = 10  # of unit vectors that were computed: further digits are rounding
-ASCENT_DIGITS = 8  # of ends of ascents: they stop a little before the maximum
+SAME_DIGITS = 8  # of unit vectors: ascents stop a little before the maximum
 
 
 def group_equal_rows(rows: np.ndarray) -> np.ndarray:
@@ -73,7 +72,7 @@ def group_equal_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def first_of_each(vectors: np.ndarray, digits: int = SAME_DIGITS) -> np.ndarray:
-    """Return the indices, ascending, of the vectors that equal none before them to so many digits.
+    """Return the indices, ascending, of the vectors that, rounded to ``digits`` decimals, equal none before.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def group_rays(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Group rows that span the same line, to rounding: the kernels want one row for each hyperplane.
+    """Group rows that span the same line up to rounding: the kernels take one row for each hyperplane.
 
     Parameters
     ----------
@@ -183,14 +182,14 @@ def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def group_by(
     key: np.ndarray, same: Callable[[np.ndarray, np.ndarray], np.ndarray], apart: float
 ) -> np.ndarray:
-    """Return for each item the first item that it is the same as.
+    """Return for each item the first item that equals it.
 
     Parameters
     ----------
     key : ndarray of shape (n,)
-        Nearly equal for items that are the same.
+        Nearly equal for equal items.
     same : callable
-        Takes two arrays of indices and says for which pairs the items are the same.
+        Maps two arrays of indices to whether the items of each pair are equal.
     apart : float
         Items whose keys, sorted, have a wider step between them are not compared.
 
@@ -216,7 +215,7 @@ def group_by(
 
 
 def _project(units: np.ndarray) -> np.ndarray:
-    """Return products with a direction of no meaning: those of rows that are not parallel hardly agree."""
+    """Return the products with a random direction, which differ for rows that are not parallel."""
     probe = np.random.default_rng(0).standard_normal(units.shape[1])
     return np.einsum("ij,j->i", units, probe / np.linalg.norm(probe))
 
@@ -281,7 +280,7 @@ def null_space(rows: np.ndarray, share: float) -> np.ndarray:
 
 
 def rank_at_least(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
-    """Return a number that the rank cannot fall short of: singular values beyond rounding.
+    """Return a lower bound on the rank: the number of singular values that are certainly positive.
 
     Columns are brought to size one by powers of two. Beside the constants it is the rank of PA, P what takes means
     off; the computed means are off by γ(N) and the differences by u, so no singular value of PA differs from that of

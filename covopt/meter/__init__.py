@@ -10,7 +10,7 @@ import numpy as np
 
 from covopt.api import fit, min_norm
 from covopt.api.stopping import Clock, in_time
-from covopt.certificates.certify import certify_solution
+from covopt.certificates.certify import Certifier
 from covopt.checks.validation import (
     check_bias,
     check_choice,
@@ -324,10 +324,10 @@ def _stated(
     network, dual = replace(network, feature_names=data.feature_names), np.zeros(data.Y.shape)
     if loss is not None:
         dual = problem.project_dual(problem.dual_of(network.predict(data.X).reshape(dual.shape)))
-    found = certify_solution(
-        data, network, dual if data.n_outputs > 1 else dual[:, 0], stopped=Status.TIME_LIMIT, tol=tol,
-        output_bias=output_bias, loss=loss, lam=lam, effort=0.0,
-    )  # fmt: skip
+    certifier = Certifier(data, network, output_bias=output_bias, loss=loss, lam=lam)
+    found = certifier.conclude(
+        dual if data.n_outputs > 1 else dual[:, 0], stopped=Status.TIME_LIMIT, tol=tol, effort=0.0
+    )
     return Solution(data, output_bias, "variation", network, *found[:3], tol, "ladder")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.checks.messages import Brief
-from covopt.exact.rank import SAME_DIGITS, first_of_each
+from covopt.exact.rank import first_of_each
 from covopt.exact.rounding import EPS
 from covopt.limits import PIECE
 
@@ -130,9 +130,7 @@ def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarra
     return np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in np.array_split(points, pieces)])
 
 
-def ranked(
-    neurons: np.ndarray, values: np.ndarray, digits: int = SAME_DIGITS
-) -> tuple[np.ndarray, np.ndarray]:
+def ranked(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sort neurons by |value|, best first, and keep each direction once.
 
     Parameters
@@ -140,8 +138,6 @@ def ranked(
     neurons : ndarray of shape (m, r)
         Of length one.
     values : ndarray of shape (m,)
-    digits : int
-        Directions that agree to this many digits are the same.
 
     Examples
     --------
@@ -151,7 +147,7 @@ def ranked(
     """
     order = np.argsort(-np.abs(values), kind="stable")
     neurons, values = neurons[order], values[order]
-    first = first_of_each(neurons, digits)
+    first = first_of_each(neurons)
     return neurons[first], values[first]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
-from covopt.exact.rank import ASCENT_DIGITS, ATOMS
+from covopt.exact.rank import ATOMS
 from covopt.limits import PIECE
 from covopt.oracles.base import MOST_DIMENSIONS, Pricing, affords, kept, ranked
 from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
@@ -153,7 +153,7 @@ def merged(found: Pricing, more: Pricing) -> Pricing:
     neurons, values = (
         np.concatenate(both) for both in ((found.neurons, more.neurons), (found.values, more.values))
     )
-    neurons, values = ranked(neurons, values, ASCENT_DIGITS)
+    neurons, values = ranked(neurons, values)
     return Pricing(neurons, values, float(np.abs(values).max(initial=0.0)), exact=False)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.exact.rank import ASCENT_DIGITS, FOUND, first_of_each, null_space
+from covopt.exact.rank import FOUND, first_of_each, null_space
 from covopt.exact.rounding import TINY
 from covopt.limits import PIECE, checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
@@ -126,7 +126,7 @@ def climb_outputs(
         points, values = points[first], values[first]
         for p in range(len(points)):
             points[p], values[p] = _settle(rows, dual, points[p], values[p])
-    first = first_of_each(points, ASCENT_DIGITS)
+    first = first_of_each(points)
     return points[first], values[first]
 
 
@@ -257,5 +257,5 @@ class LocalSearchOracle:
             points, values = climb(self.rows, sign * dual, zero, starts[own], n_threads=self.n_threads)
             # a climb that stays below zero had no tangent to follow and says nothing about the other sign
             ends.append(points[values >= 0.0])
-        points = np.concatenate(ends)[first_of_each(np.concatenate(ends), ASCENT_DIGITS)]
+        points = np.concatenate(ends)[first_of_each(np.concatenate(ends))]
         return points, heights(self.rows, dual, points)

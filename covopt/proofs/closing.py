@@ -1,7 +1,7 @@
 """Make a closed cover: slopes, normals and further cuts for a tree of boxes, until every leaf closes in integers.
 
-Nothing here is trusted: what is made is read again by :mod:`covopt.proofs.checker.covopt_check`, whose functions walk
-the boxes here as well. Slopes and normals come from floating point.
+Nothing here is trusted: the result is checked by :mod:`covopt.proofs.checker.covopt_check`, whose functions also cut
+the boxes here. Slopes and normals are computed in floating point.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from covopt.proofs.checker.covopt_check import (
     widths,
 )  # fmt: skip
 
-CORNER = 128  # bits of a corner while boxes are cut; in the file there are as many as the deepest cut needs
-ENTRIES = 1 << 19  # undecided rows of boxes that are looked at together
+ENTRIES = 1 << 19  # undecided rows of the boxes of a batch
+CORNER = 128  # bits of a corner while boxes are cut; the file has as many as the deepest cut needs
 
 
 class Node:
@@ -48,19 +48,23 @@ class Node:
         self.upper, self.lower = (Node(half(box, rows, linear, axis, up), cuts) for up in (True, False))
         return [self.upper, self.lower]
 
+    def keep(self, numbers: list[tuple[int, int]]) -> None:
+        """Store the numbers of a leaf, each given with its width in bits."""
+        value, width = 0, 0
+        for number, bits in numbers:
+            value, width = value << bits | number, width + bits
+        self.leaf = f"0{width}b", value
+
     def closes(self, choice: Choice, own: Any) -> bool:
-        """Whether it is closed with these; then it keeps them, and its box where a larger H might open it again."""
+        """Return whether the choice closes the box, and store it; keep the box if a larger H might open it again."""
         box, rows, linear = self.state
         normal, slopes = choice.normal, choice.slopes
         self.leaf = None
         if not closed(box, rows, linear, normal, slopes, own):
             return False
-        value = 0
-        for p in normal:
-            value = value << own.normal_bits | p + own.unit
-        for a in slopes:
-            value = value << own.slope_bits | a
-        self.leaf = f"0{len(normal) * own.normal_bits + len(slopes) * own.slope_bits}b", value
+        self.keep(
+            [*((p + own.unit, own.normal_bits) for p in normal), *((a, own.slope_bits) for a in slopes)]
+        )
         ends = zip(pull(own.basis, normal), box, strict=True)
         if sum([min(p * low, p * high) for p, (low, high) in ends]) >= 0:
             self.state = None
@@ -68,18 +72,18 @@ class Node:
 
 
 def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> None:
-    """Give ``own`` a tree that closes, and an H that may have to be larger.
+    """Give ``own`` a tree that closes, and raise its H where necessary.
 
-    Boxes are cut depth first, so many at a time that their undecided rows do not fill the memory.
+    Boxes are cut depth first, in batches whose undecided rows fit into memory.
 
     Parameters
     ----------
     own : namespace
         As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set.
     known : int
-        An H that is known to suffice: where cuts run out it is the next one to be tried.
+        An H that is known to suffice: the next one to be tried if cuts run out.
     most : int
-        Cuts for each of the two. Where they run out again H is raised to what closes then.
+        Most cuts for each of the two. If they run out again, H is raised until the boxes close.
     advisor_of : callable
         :class:`covopt.certificates.leaves.Advisor`.
     """
@@ -87,7 +91,7 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
     rows = rows_of(own)
     advisor, roots = advisor_of(own, [r for _, r in rows]), planted(own, rows)
     open_, spent = roots[::-1], 0
-    loose: list[Node] = []  # closed, but perhaps not with a larger H
+    loose: list[Node] = []  # closed, but perhaps not for a larger H
 
     def closes(pair: tuple[Node, Choice]) -> bool:
         node, choice = pair
@@ -100,7 +104,7 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
             size += 1 + len(open_[first].state[1])
         batch, open_ = open_[first:], open_[:first]
         choices, value = advisor(batch)
-        if value > 1.0 + ATOMS:  # the statement is false with this H
+        if value > 1.0 + ATOMS:  # H is too small
             own.H = math.ceil(own.H * Fraction(value) * (1 + Fraction(ATOMS)))
             open_, loose = open_ + batch + loose, []
             continue
@@ -121,7 +125,7 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
 
 
 class Choice(NamedTuple):
-    """A normal and slopes for a box, the coordinate to cut it along, and whether it may close with them."""
+    """A normal and slopes for a box, the coordinate to cut, and whether the box may close with them."""
 
     normal: list[int]
     slopes: list[int]
@@ -139,7 +143,7 @@ def planted(own: Any, rows: list[tuple[int, list[int]]]) -> list[Node]:
 
 
 def raise_until(own: Any, bits: int, left: list[Any], closes: Callable[[Any], bool], most: float) -> bool:
-    """Raise H, in steps that double, until all that is left closes; whether that is so with ``most`` or less."""
+    """Raise H, in steps that double, until all boxes that are left close; return whether ``most`` suffices."""
     step = 1 + (own.H >> bits)
     while left and own.H + step <= most:
         own.H, step = own.H + step, 2 * step
@@ -177,13 +181,13 @@ def packed(roots: Sequence[Node], own: Any) -> str:
 
 
 def encoded(bits: str) -> str:
-    """Return the bits of a tree as the file has them."""
+    """Return the bits of a tree in base64."""
     bits += "0" * (-len(bits) % 8)
     return base64.b64encode(int(bits, 2).to_bytes(len(bits) // 8, "big")).decode()
 
 
 class Entry(NamedTuple):
-    """A node as a file has it: its token; of a leaf its state, and its numbers with their widths in bits."""
+    """A node of a file: its token, its state, and the numbers of a leaf with their widths in bits."""
 
     token: int
     state: Any

@@ -1,7 +1,7 @@
-"""What a closed proof says, and the file that it travels in: format ``covopt-proof``, version 2.
+"""The theorem of a closed proof and its file: format ``covopt-proof``, version 2.
 
-A theorem is a table in integers and rational units, and the question asked about it. Of files of version 1 it is read
-what they claim.
+A theorem consists of a table in integers with rational units, and a problem. Of files of version 1 only the claim is
+read.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from covopt.proofs.checker.covopt_check import (
 )
 from covopt.proofs.checker.dual import Problem
 
-DIGITS = 15  # decimals of so many are found again by the nearest double
+DIGITS = sys.float_info.dig  # decimals of so many digits are recovered from the nearest double
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proof:
-    """A theorem about all networks, and all that is needed to check it with integers alone.
+    """A theorem about all networks, with everything needed to check it in integers.
 
     Attributes
     ----------
     text : str
-        The file, as ``checkers/covopt_check.py`` and the other readers take it.
+        The file for ``checkers/covopt_check.py`` and the other readers.
     """
 
     text: str
 
     @cached_property
     def own(self) -> Any:
-        """What the file says: :func:`covopt.proofs.checker.covopt_check.read`."""
+        """The parsed file (:func:`covopt.proofs.checker.covopt_check.read`)."""
         try:
             return read(self.text)
         except Refused as error:
@@ -59,7 +59,7 @@ class Proof:
 
     @property
     def lower_bound(self) -> float:
-        """What it claims to prove, rounded down."""
+        """The claimed bound, rounded down."""
         return below(self.own.bound)
 
     @property
@@ -69,7 +69,7 @@ class Proof:
 
     @cached_property
     def boxes(self) -> int:
-        """The number of leaves, once each of them has been checked.
+        """The number of leaves; the first access checks all of them.
 
         Raises
         ------
@@ -140,12 +140,12 @@ class Proof:
 
 
 class FirstProof(NamedTuple):
-    """What a file of version 1 claims, which is proved anew, for nothing in a file is believed.
+    """The claim of a file of version 1, which is proved anew.
 
     Attributes
     ----------
     digest : str
-        Of the table and the dual point that it is about.
+        Of its table and dual point.
     lower_bound : float
     """
 
@@ -184,7 +184,7 @@ class FirstProof(NamedTuple):
 
 
 def on_unit(values: Sequence[Any], *, decimals: bool = True) -> tuple[list[int], Fraction]:
-    """Write doubles as integers of one unit, a power of ten where all of them are short decimals, else of two.
+    """Write doubles as integers of one unit: a power of ten if all are short decimals, else a power of two.
 
     Examples
     --------
@@ -221,12 +221,11 @@ def sealed(content: dict[str, Any]) -> str:
 
 def counted(problem: Problem) -> np.ndarray:
     """Return which rows have a weight."""
-    weights = problem.sample_weight
-    return np.ones(len(problem.X), dtype=bool) if weights is None else np.asarray(weights) > 0
+    return np.asarray(problem.weights > 0, dtype=bool)
 
 
 def theorem_of(problem: Problem) -> dict[str, Any]:
-    """Return the entry ``theorem`` of a file, with the bound 0, and without a loss for which files have no rule."""
+    """Return the entry ``theorem`` of a file, with the bound 0, and without a loss that files do not support."""
     rows = counted(problem)
     X, Y = problem.X[rows], problem.Y[rows, 0].tolist()
     whole, x_unit = on_unit([*X.ravel().tolist(), float(problem.bias)])
@@ -234,11 +233,7 @@ def theorem_of(problem: Problem) -> dict[str, Any]:
     d = X.shape[1]
     loss = None
     if problem.loss in SHARES:
-        weights = (
-            [1] * len(Y)
-            if problem.sample_weight is None
-            else on_unit(problem.sample_weight[rows].tolist())[0]
-        )
+        weights = on_unit(problem.weights[rows].tolist())[0]
         lam, delta = (on_unit([float(value)]) for value in (problem.lam, problem.delta))
         loss = {
             "name": problem.loss, "lambda": ratio(lam[0][0] * lam[1]), "delta": ratio(delta[0][0] * delta[1]),
@@ -267,16 +262,15 @@ def network_of(hidden: np.ndarray, output: np.ndarray, shift: np.ndarray) -> dic
 
 
 def exactly(own: Any, problem: Problem) -> Problem:
-    """Return a problem with the rationals that a file is about in the place of the doubles next to them."""
+    """Return a problem with its doubles replaced by the rationals of a file."""
 
     def array(rows: Any) -> np.ndarray:
         return np.array([*rows, None], dtype=object)[:-1]
 
     X = np.array([[own.x_unit * x for x in row] for row in own.X], dtype=object).reshape(len(own.X), -1)
-    rows, weights = counted(problem), problem.sample_weight
     about = replace(
         problem, X=X, Y=array([own.y_unit * y for y in own.Y])[:, None], bias=own.x_unit * own.bias,
-        sample_weight=None if weights is None else np.asarray(weights)[rows],
+        sample_weight=problem.weights[counted(problem)],
     )  # fmt: skip
     if own.loss is None:
         return about
@@ -284,10 +278,9 @@ def exactly(own: Any, problem: Problem) -> Problem:
 
 
 def differs(own: Any, problem: Problem) -> str | None:
-    """Say in what a file is about something else than a problem, None where it is about that."""
+    """Say how the theorem of a file differs from a problem; None if it does not."""
     rows = counted(problem)
-    weights = np.ones(len(problem.X)) if problem.sample_weight is None else np.asarray(problem.sample_weight)
-    shares = [Fraction(value) for value in weights[rows].tolist()]
+    shares = [Fraction(value) for value in problem.weights[rows].tolist()]
     table = [[double(own.x_unit * x) for x in row] for row in own.X]
     goals = [[double(own.y_unit * y)] for y in own.Y]
     facts = {

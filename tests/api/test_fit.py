@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.certificates.certify import certify_solution
+from covopt.certificates.certify import Certifier
 from covopt.errors import PathStoppedWarning, Status
 from covopt.limits import TimeUp
 from covopt.solvers.improve import Improvement
@@ -104,9 +104,10 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
         calls.append(arguments)
         if len(calls) in stop:
             raise KeyboardInterrupt
-        return certify_solution(*arguments, **problem)
+        return conclude(*arguments, **problem)
 
-    monkeypatch.setattr("covopt.api.run.certify_solution", interrupted)
+    conclude = Certifier.conclude
+    monkeypatch.setattr(Certifier, "conclude", interrupted)
     for at, done in ((3, 2), (1, 0)):
         stop = [at]
         calls.clear()

@@ -18,7 +18,7 @@ def test_nothing_is_computed_of_bad_input(y, monkeypatch):
     """What is said of it stands in messages.txt."""
     for room, worker in (
         ("generation", "exact_oracle"), ("generation", "solve_one_input"), ("run", "finish_network"),
-        ("run", "certify_solution"),
+        ("run", "Certifier"),
     ):  # fmt: skip
         monkeypatch.setattr(f"covopt.api.{room}.{worker}", lambda *_, **__: pytest.fail("computed"))
     with pytest.raises(InputError):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.certificates.certify import certify, certify_solution, residual_of
+from covopt.certificates.certify import Certifier, residual_of
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.errors import Status
@@ -40,7 +40,7 @@ def test_the_bound_is_the_scaled_duals_value_by_brute_force(seed, kind):
     penalty = steps.sum(axis=1) ** 2 if kind == "penalized" else 0.0
     best = float((2 * steps @ y - penalty).max())
     network = ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 1)))
-    found = certify(data, network, dual, output_bias=kind)
+    found = Certifier(data, network, output_bias=kind).certify(dual)
     assert found.lower_bound == pytest.approx(best, rel=1e-4, abs=1e-6)
     assert found.lower_bound >= best * (1 - 1e-9) - 1e-12
     assert (found.cost, found.gap, found.residual) == (0.0, 1.0, 1.0)  # no network misses all there is
@@ -58,9 +58,8 @@ def test_the_certificate_decides_the_status_and_not_the_solver(stopped, loss, ou
     good = covopt.min_norm(X, y, **options) if loss is None else covopt.fit(X, y, lam=0.1, **options)
 
     def concluded(network, dual, tol):
-        settled = loss is None and output_bias == "free"
-        problem = {"output_bias": output_bias, "settled": settled, "loss": good.loss, "lam": 0.1}
-        return certify_solution(good.data, network, dual, stopped=stopped, tol=tol, **problem)
+        certifier = Certifier(good.data, network, output_bias=output_bias, loss=good.loss, lam=0.1)
+        return certifier.conclude(dual, stopped=stopped, tol=tol)
 
     found = concluded(good.network, good.dual, 1e-6)
     assert found.status is Status.CERTIFIED
@@ -78,8 +77,8 @@ def test_interpolation_is_a_loss_like_the_others():
     X, y = table(3)
     loss, data = Interpolation.of(y), Data.validate(X, y)
     good = covopt.min_norm(X, y, random_state=0)
-    found = certify(data, good.network, good.dual, output_bias="none", loss=loss, lam=7.0)
-    assert found == certify(data, good.network, good.dual, output_bias="none")
+    found = Certifier(data, good.network, output_bias="none", loss=loss, lam=7.0).certify(good.dual)
+    assert found == Certifier(data, good.network, output_bias="none").certify(good.dual)
     assert (found.objective, found.loss_value) == (found.cost, 0.0)
     U = np.random.default_rng(0).standard_normal((len(y), 1))
     # Fenchel and Young, with equality: every U is a slope at the targets
@@ -103,10 +102,8 @@ def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
     data = Data.validate([[-1.0], [-1.0], [0.0], [2.0], [-2.0]], targets, bias=1.0, interpolates=False)
     column = np.array([-2.70711177, -7.75481824e-13, 2.06066190, -3.53550969e-01, 1.00000085])
     network = ReLUNetwork(np.ones((1, 2)), np.zeros((1, 2)))
-    found = certify_solution(
-        data, network, np.column_stack([column, -column]), stopped=Status.GAP, tol=1e-6, output_bias="free",
-        loss=loss, lam=1e-12,
-    )  # fmt: skip
+    certifier = Certifier(data, network, output_bias="free", loss=loss, lam=1e-12)
+    found = certifier.conclude(np.column_stack([column, -column]), stopped=Status.GAP, tol=1e-6)
     assert 0.999 < found.certificate.gauge <= 1.0 + 1e-8
     assert found.certificate.lower_bound > 2.05e-10
 
@@ -134,14 +131,13 @@ def test_a_network_that_misses_its_points_at_the_right_norm_is_not_certified(out
     hidden[0, :2] = np.cos(turn) * a - np.sin(turn) * b, np.sin(turn) * a + np.cos(turn) * b
     turned = replace(network, hidden_weights=hidden)
     assert optimum.certificate.interpolates
-    found = certify(data, turned, optimum.dual, output_bias=output_bias)
+    certifier = Certifier(data, turned, output_bias=output_bias)
+    found = certifier.certify(optimum.dual)
     assert found.gap <= 1e-6 and 0.01 * turn < found.residual == residual_of(data, turned)
     assert not found.interpolates
     assert found.status(Status.CERTIFIED, 1e-6) is Status.GAP
     assert found.status(Status.TIME_LIMIT, 1e-6) is Status.TIME_LIMIT
-    ended = certify_solution(
-        data, turned, optimum.dual, stopped=Status.CERTIFIED, tol=1e-6, output_bias=output_bias
-    )
+    ended = certifier.conclude(optimum.dual, stopped=Status.CERTIFIED, tol=1e-6)
     assert ended.status is Status.GAP
 
 

@@ -105,10 +105,10 @@ def test_the_error_of_the_dual_is_what_counts():
     assert isinstance(ask(dual, light), str)
 
 
-FAN = np.array([[np.cos(a), np.sin(a), 0.0] for a in np.pi * np.arange(8) / 8] + [[0.0, 0.0, 1.0]])
+FAN = np.array([[np.cos(a), np.sin(a), 0.0] for a in np.pi * np.arange(65) / 65] + [[0.0, 0.0, 1.0]])
 OPEN = {  # rows, targets, whether the oracle sees all maxima, and why minimisers are not enclosed
     "an oracle that may miss maxima": (RING[:3], [1.0, -1.0, 0.5], False, "may not be all"),
-    "eight hyperplanes through the neuron": (FAN, [0.0] * 8 + [1.0], True, "not the strict maximum"),
+    "65 hyperplanes through the neuron": (FAN, [0.0] * 65 + [1.0], True, "not the strict maximum"),
     "a row that is nearly zero at the neuron": (
         np.array([[1.0, 0.0], [1e-5, 1.0]]), [1.0, 1e-5], True, "of the next cell"),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.certify import certify
+from covopt.certificates.certify import Certifier
 from covopt.certificates.dual_norms import make_dual_norm
 from covopt.data import Data
 from covopt.errors import SolutionFileError
@@ -93,7 +93,7 @@ def test_the_value_is_that_of_the_sums():
     for bias in ("none", "penalized", "free"):
         solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5], output_bias=bias)
         half = 0.5 * solution.dual
-        found = certify(solution.data, solution.network, half, low=half, output_bias=bias)
+        found = Certifier(solution.data, solution.network, output_bias=bias).certify(half, low=half)
         assert found.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
         assert found.gauge == pytest.approx(solution.certificate.gauge, rel=1e-9)
 
@@ -102,7 +102,7 @@ def test_sums_that_do_not_vanish_are_paid_for():
     """With a free output bias: 1ᵀ(dual + low) = 1 proves nothing unless moving it is paid for."""
     solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5], output_bias="free")
     low = np.array([0.0, 0.3, 0.0])
-    found = certify(solution.data, solution.network, solution.dual, low=low, output_bias="free")
+    found = Certifier(solution.data, solution.network, output_bias="free").certify(solution.dual, low=low)
     assert found.lower_bound <= solution.cost * (1.0 + 1e-9)
 
 

@@ -9,7 +9,7 @@ import pytest
 import covopt
 from benchmarks.adversary.exactly import fractions
 from covopt.certificates import dual_norms
-from covopt.certificates.certify import certify
+from covopt.certificates.certify import Certifier
 from covopt.certificates.conjugate import dual_bound, into_domain
 from covopt.data import Data
 from covopt.errors import BudgetError
@@ -70,15 +70,26 @@ def test_a_dual_outside_of_the_domain_is_moved_into_it(name, free):
             else np.arange(7) % (3 if "max" in name else 2)
         )
         targets = loss.encode_targets(y, rng.uniform(0.1, 2.0, 7))
-        found = into_domain(loss, 10.0 * rng.standard_normal((7, targets.shape[1])), balanced=free)
+        found = into_domain(loss, 10.0 * rng.standard_normal((7, targets.shape[1])), free=free)
         assert loss.contains(found)
         assert not free or not any(sum(map(Fraction, column)) for column in found.T.tolist())
+
+
+def test_sums_of_many_rows_that_doubles_round_become_zero_exactly():
+    loss = make_loss("softmax-cross-entropy")
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        loss.encode_targets([0, 1, 2, *rng.integers(0, 3, 300).tolist()])
+        slope = rng.standard_normal((303, 3)) * rng.uniform(0, 3, 3) + 2 * rng.standard_normal(3)
+        found = into_domain(loss, slope, free=True)
+        assert found.any() and loss.contains(found)
+        assert not any(sum(map(Fraction, column)) for column in found.T.tolist())
 
 
 def test_a_stated_gauge_is_that_of_the_dual_as_it_is_given():
     data = Data.validate([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.0])
     network, dual = ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)), 1.0), np.array([1.0, 2.0, 1.0])
-    found = certify(data, network, dual, output_bias="free")  # moved to sum zero
+    found = Certifier(data, network, output_bias="free").certify(dual)  # moved to sum zero
     assert is_above(data.lifted, dual, np.ones(2), found.gauge)
 
 
@@ -102,10 +113,11 @@ def test_the_bound_is_not_above_the_exact_value_of_the_dual(power, kind):
         if seed % 2:
             dual -= dual.mean()
         network = ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)), beta)
-        found = certify(data, network, dual, output_bias=kind)
+        certifier = Certifier(data, network, output_bias=kind)
+        found = certifier.certify(dual)
         # a free bias is a constraint on the sum: moved to it, the value changes by rounding only
         moved = dual - dual.mean() if kind == "free" else dual
-        dual_norm = certify(data, network, moved, output_bias=kind).gauge
+        dual_norm = certifier.certify(moved).gauge
         value = value_in_fractions(data, moved, kind, dual_norm)
         assert Fraction(found.lower_bound) <= value * (1 + Fraction(kind == "free", 10**12))
 

@@ -116,17 +116,17 @@ def test_without_a_proof_they_warn(estimator):
 def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     X, y = make_random_plane(12, 4)
-    efforts, certify_solution = [], run.certify_solution
+    efforts, conclude = [], run.Certifier.conclude
 
     def asked(*arguments, effort, **options):
         efforts.append(effort)
-        return certify_solution(*arguments, effort=0.0, **options)
+        return conclude(*arguments, effort=0.0, **options)
 
     def found_by_search(self, options):
         point = next(iter(Descent(self.problem).run()))
         return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
 
-    monkeypatch.setattr(run, "certify_solution", asked)
+    monkeypatch.setattr(run.Certifier, "conclude", asked)
     monkeypatch.setattr(run.Run, "_point", found_by_search)
     model = ReLURegressor(lam=0.05).fit(X, y)
     assert model.solution_.status is covopt.Status.HEURISTIC

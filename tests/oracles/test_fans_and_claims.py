@@ -8,7 +8,7 @@ import pytest
 
 import covopt
 from benchmarks.adversary.neurons import best_neuron
-from covopt.certificates.certify import certify, certify_solution
+from covopt.certificates.certify import Certifier
 from covopt.data import Data
 from covopt.errors import Status
 from covopt.limits import TimeUp
@@ -95,10 +95,10 @@ def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
     data = Data.validate(rows[:, :9], random.standard_normal(60), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 10), np.ones(1), bias=1.0)
     dual = dual / (1.001 * known.upper_bound)
-    options = {"output_bias": "none", "effort": 0.002}
-    found = certify_solution(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, goal=1.0, **options)
+    certifier, work = Certifier(data, network, output_bias="none"), {"goal": 1.0, "effort": 0.002}
+    found = certifier.conclude(dual, stopped=Status.HEURISTIC, tol=1e-6, **work)
     assert found.certificate.gauge <= 1.0 + 1e-9 and found.certificate.bound.endswith(BY_BOXES)
-    forged = certify(data, network, 2.0 * dual, goal=1.0, **options)
+    forged = certifier.certify(2.0 * dual, **work)
     assert forged.gauge >= 2.0 * abs(known.best_value) / (1.001 * known.upper_bound)
 
 
@@ -112,14 +112,12 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
     dual /= known.upper_bound
-    options = {"output_bias": "none", "effort": 0.002}
-    found = certify_solution(
-        data, network, dual, stopped=Status.GAP, tol=1e-6, goal=1.0, **options
-    ).certificate
+    certifier = Certifier(data, network, output_bias="none")
+    found = certifier.conclude(dual, stopped=Status.GAP, tol=1e-6, goal=1.0, effort=0.002).certificate
     assert found.exact and found.gauge <= 1.0 + 1e-6
-    again = certify(data, network, dual, goal=found.gauge, **options)
+    again = certifier.certify(dual, goal=found.gauge, effort=0.002)
     assert again.lower_bound >= found.lower_bound * (1.0 - 1e-9)
-    without = certify(data, network, dual, **options)
+    without = certifier.certify(dual, effort=0.002)
     assert without.gauge > 1.0 + 1e-6
 
 

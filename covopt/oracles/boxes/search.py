@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.log import log_event
-from covopt.exact.rank import ASCENT_DIGITS, COMPUTED
+from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS, SLIP
 from covopt.oracles.base import MOST_KEPT, WORK, Pricing, heights, kept, ranked
 from covopt.oracles.boxes.kernel import LEVELS, Stack, explore, plant
@@ -370,7 +370,7 @@ class BoxOracle:
             points = np.concatenate([points, scalar.point[None]]) if scalar.point is not None else points
         neurons = points @ scalar.V.T
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
-        neurons, values = ranked(neurons, heights(self.rows, scalar.dual, neurons), ASCENT_DIGITS)
+        neurons, values = ranked(neurons, heights(self.rows, scalar.dual, neurons))
         upper = scalar.lift(min(answer.upper_bound, scalar.norms()))
         best = float(np.abs(values[0]))
         return Pricing(*kept(neurons, values, threshold, max_neurons), max(upper, best), exact=False)

@@ -22,7 +22,6 @@ from covopt.proofs.checker.covopt_check import SHARES
 from covopt.proofs.checker.faces import square_above
 
 LOSSES = (None, *SHARES)  # those with a proof
-ZERO = Fraction(0)
 Bound = Fraction | None  # None is infinite
 
 
@@ -53,6 +52,11 @@ class Problem:
     delta: float = 1.0
     sample_weight: np.ndarray | None = None
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights, ones where none are given."""
+        return np.ones(len(self.X)) if self.sample_weight is None else np.asarray(self.sample_weight)
+
 
 def fractions(values: Any) -> Any:
     """Return nested lists or an array of floats as nested lists of fractions."""
@@ -62,23 +66,22 @@ def fractions(values: Any) -> Any:
 
 def dot(first: Iterable[Any], second: Iterable[Any]) -> Any:
     """Σ a b."""
-    return sum((a * b for a, b in zip(first, second, strict=True)), ZERO)
+    return sum(a * b for a, b in zip(first, second, strict=True))
 
 
 def weights_of(problem: Problem) -> list[Fraction]:
     """Return the weights of the mean in C."""
-    weights = fractions(np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight)
-    total = sum(weights, ZERO)
+    weights = fractions(problem.weights)
+    total = sum(weights)
     return [weight / total for weight in weights]
 
 
 def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
     """Clip a dual point, floats (N,) or sums of two (N, 2), to where C*(−2 lam λ) is finite; to sum 0 if free.
 
-    What this changes is not lost: h is bounded for the point that is returned.
-    Raises ValueError when no such point was found: outside the domain the bound is −∞.
+    Bound h for the returned point. Raises ValueError if no such point is found: outside the domain the bound is −∞.
     """
-    whole = [sum(parts, ZERO) for parts in fractions(dual.reshape(len(dual), -1))]
+    whole = [sum(parts) for parts in fractions(dual.reshape(len(dual), -1))]
     moved = within(problem, whole, domain(problem))
     if problem.output_bias == "free" and sum(moved):
         raise ValueError("the dual point cannot be moved to sum zero within the domain of the loss")
@@ -86,7 +89,7 @@ def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
 
 
 def within(problem: Problem, values: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Clip multipliers; with a free output bias move short rows first until the sum is zero, or as near as may be."""
+    """Clip multipliers; with a free output bias move their sum towards zero, short rows first."""
 
     def clip(value: Any, low: Any, high: Any) -> Any:
         value = value if low is None else max(value, low)
@@ -101,7 +104,7 @@ def within(problem: Problem, values: Sequence[Any], ends: Sequence[tuple[Any, An
 
 
 def domain(problem: Problem) -> list[tuple[Bound, Bound]]:
-    """Return between which numbers each multiplier may be for C*(−2 lam λ) to be finite."""
+    """Return the interval of each multiplier in which C*(−2 lam λ) is finite."""
     if problem.loss is None:
         return [(None, None)] * len(problem.X)
     bounds: list[tuple[Bound, Bound]] = []
@@ -110,7 +113,7 @@ def domain(problem: Problem) -> list[tuple[Bound, Bound]]:
         has_end = not s or problem.loss not in ("squared", "squared-hinge")
         low, high = (-end, end) if has_end else (None, None)
         if problem.loss not in ("squared", "huber"):
-            low, high = (ZERO, high) if y > 0 else (low, ZERO)
+            low, high = (Fraction(0), high) if y > 0 else (low, Fraction(0))
         bounds.append((low, high))
     return bounds
 
@@ -122,11 +125,11 @@ def dual_value(problem: Problem, dual: Sequence[Fraction], dual_norm: Fraction) 
     output bias; ``dual`` comes from :func:`move_into_domain`, ``dual_norm`` bounds its h.
     """
     t, (slope, bend) = multiple(problem, dual, dual_norm), _parabola(problem, dual)
-    return max(ZERO, t * slope - t * t * bend)
+    return max(Fraction(0), t * slope - t * t * bend)
 
 
 def multiple(problem: Problem, dual: Sequence[Fraction], dual_norm: Fraction) -> Fraction:
-    """Return the t with t · h ≤ 1 for which tλ, in its domain, is worth most, if any is worth something."""
+    """Return the t with t · h ≤ 1 that maximises the dual value of tλ in its domain."""
     longest, (slope, bend) = 1 / dual_norm if dual_norm > 0 else Fraction(1), _parabola(problem, dual)
     for u, (low, high) in zip(dual, domain(problem), strict=True):  # multiples end with the domain
         end = high if u > 0 else low
@@ -135,12 +138,12 @@ def multiple(problem: Problem, dual: Sequence[Fraction], dual_norm: Fraction) ->
 
 
 def _parabola(problem: Problem, dual: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
-    """Return a and b with which tλ, in its domain, is worth a t − b t²."""
+    """Return a and b such that tλ, in its domain, has the dual value a t − b t²."""
     linear, lam = dot(dual, fractions(problem.Y[:, 0])), Fraction(problem.lam)
-    square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
+    square = (problem.output_bias == "penalized") * (Fraction(problem.bias) * sum(dual)) ** 2
     if problem.loss is None:
         return 2 * abs(linear), square  # −λ has the same h
-    squares = sum((u * u / s for s, u in zip(weights_of(problem), dual, strict=True) if u), ZERO)
+    squares = sum(u * u / s for s, u in zip(weights_of(problem), dual, strict=True) if u)
     return 2 * lam * linear, lam * lam * SHARES[problem.loss] * squares + lam * square
 
 
@@ -148,10 +151,10 @@ def loss_of(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction
     """Return C(F); None for a loss without a proof."""
     if problem.loss not in LOSSES[1:]:
         return None
-    total, delta = ZERO, Fraction(problem.delta)
+    total, delta = Fraction(0), Fraction(problem.delta)
     for s, row, goals in zip(weights_of(problem), outputs, fractions(problem.Y), strict=True):
         for f, y in zip(row, goals, strict=True):
-            size, short = abs(f - y), max(ZERO, 1 - y * f)
+            size, short = abs(f - y), max(0, 1 - y * f)
             if problem.loss == "squared":
                 total += s * size * size
             elif problem.loss == "huber":
@@ -167,17 +170,17 @@ def lift(problem: Problem) -> np.ndarray:
 
 
 class CheckedBound(NamedTuple):
-    """The proved lower bound on ‖W‖² (on C(f) + lam ‖W‖²), and by how many boxes: none where faces prove it."""
+    """The proved lower bound on ‖W‖² (on C(f) + lam ‖W‖²), and the number of boxes: zero if proved by faces."""
 
     lower_bound: Fraction
     boxes: int
 
 
 def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
-    """Return the bound of a dual point whose h is found over all faces: no proof is needed for rows of few numbers.
+    """Return the bound of a dual point with its maximum over all faces, which needs no proof file.
 
     Raises ValueError for rows of more than three numbers with the bias, where the dual point has no value, and where
-    moving it into its domain leaves what is no sum of floats.
+    moving it into its domain gives numbers that are no sums of floats.
     """
     if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
         raise ValueError("proofs are about one output, and about losses of one output")
@@ -230,10 +233,10 @@ def repair_above(problem: Problem, residual: Sequence[Sequence[Fraction]]) -> Fr
 
     Along a direction e with different places p_i = e·x_i the piecewise linear function through the residuals is
     Σ_k c_k max(e·x − p_k, 0): neurons (e, −p_k/β), output weights c_k, balanced cost 2 Σ ‖c_k‖ sqrt(|e|² + p_k²/β²).
-    Of a few directions the one that separates the points best is taken.
+    The direction that separates the points best is taken from a few candidates.
     """
     if not any(value for row in residual for value in row):
-        return ZERO
+        return Fraction(0)
     points: dict[tuple[Fraction, ...], Sequence[Fraction]] = {}
     for x, r in zip(fractions(problem.X), residual, strict=True):
         if points.setdefault(tuple(x), r) != r:
@@ -246,12 +249,12 @@ def repair_above(problem: Problem, residual: Sequence[Sequence[Fraction]]) -> Fr
     placed = sorted((dot(direction, x), list(r)) for x, r in points.items())
     if problem.bias <= 0 or len({place for place, _ in placed}) < len(placed):
         return None
-    none = [ZERO] * len(placed[0][1])
+    none = [Fraction(0)] * len(placed[0][1])
     start = 2 * placed[0][0] - placed[-1][0] - (len(placed) == 1)
-    cost, slope, square = ZERO, none, Fraction(dot(direction, direction))
+    cost, slope, square = Fraction(0), none, Fraction(dot(direction, direction))
     for (left, low), (right, high) in zip([(start, none), *placed[:-1]], placed, strict=True):
         steeper = [(b - a) / (right - left) for a, b in zip(low, high, strict=True)]
-        kink = sum(((b - a) ** 2 for a, b in zip(slope, steeper, strict=True)), ZERO)
+        kink = sum((b - a) ** 2 for a, b in zip(slope, steeper, strict=True))
         cost += 2 * Fraction(root_up(kink * (square + (left / Fraction(problem.bias)) ** 2), 2))
         slope = steeper
     return cost

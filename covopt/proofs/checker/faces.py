@@ -1,8 +1,8 @@
 r"""The maximum of the dual function over all faces, in integers, for rows of at most three numbers.
 
 **Statement.** h(Λ) = max over |w| ≤ 1 of |F(w)|, F(w) = Σ_i Λ_i max(z_i·w, 0), z_i in R³ and Λ_i in R^k: what is
-returned is at least h². Nothing is searched for or advised, and nothing depends on units, or on how far rows are from
-depending on each other.
+returned is at least h². There is no search, and the result does not depend on units or on how nearly dependent the
+rows are.
 
 **Faces.** Rows on one line share a plane {w : n·w = 0}. The coordinate planes are added, with Λ = 0, so that all
 planes meet in 0 alone: they cut the sphere into vertices, arcs shorter than half a turn, and cells that hold no line.
@@ -37,12 +37,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covopt.exact.elimination import integer_array, negative_direction
+from covopt.exact.rounding import SLIP
 
 Vector = Sequence[int]
 Matrix = list[Vector]  # Gᵀ: a row for each output
 DIMENSION = 3
 FINER = 64  # bits by which numbers are refined before a root is taken
-HIGHER = Fraction((1 << 40) + 1, 1 << 40)
 
 
 class Plane(NamedTuple):
@@ -216,7 +216,7 @@ def on_cell(arc: Arc, inward: Vector, slopes: Matrix, square: Fraction) -> Fract
     scale = max(abs(x) for line in slopes for x in line)
     columns = np.array([[x / scale for x in line] for line in slopes])
     square = max(square, Fraction(float(np.linalg.norm(columns, 2)) ** 2) * scale * scale)
-    step = HIGHER
+    step = 1 + Fraction(SLIP)
     while above(slopes, square) is not None:
         square, step = square * step, step * step
     return square

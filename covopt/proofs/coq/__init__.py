@@ -15,7 +15,8 @@ from covopt.proofs.checker.covopt_check import DEEPEST, MAGNITUDE, read
 from covopt.proofs.closing import entries_of
 
 THEORY = ("Statement", "Losses", "Cover", "Reflect", "Fit")
-FIELD_BITS, FIELDS = 21, 3  # in a word of 63 bits; a slope is one field, a normal's coordinate two
+FIELD_BITS = 21  # a slope is one field, a coordinate of a normal two
+FIELDS = 63 // FIELD_BITS  # of a word
 MOST_WORDS = 4_194_303  # of an array in Coq
 DISGUISE = 0x1E3779B97F4A7C15  # times the place: Coq is slow where many words have the same low bits
 LOSSES = {"squared": "Squared", "hinge": "Hinge", "squared-hinge": "SquaredHinge"}
