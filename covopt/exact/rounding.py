@@ -1,7 +1,7 @@
-r"""What rounding can do, in one place: every bound that a certificate states is computed with these functions.
+r"""Bounds on rounding errors, in one place: certificates compute every bound with these functions.
 
-Doubles are rational numbers, and every function here returns a number that bounds the EXACT value of its expression
-in the doubles it was given. With u = 2⁻⁵³ and γ(n) = nu/(1 − nu) all of them rest on five facts (Higham, Accuracy and
+Doubles are rational numbers, and every function here returns a bound on the EXACT value of its expression for the
+given doubles. With u = 2⁻⁵³ and γ(n) = nu/(1 − nu) all of them rest on five facts (Higham, Accuracy and
 Stability of Numerical Algorithms, ch. 2–4; Ogita, Rump and Oishi 2005):
 
 1. One operation (+, −, ·, /, √) errs by at most u relative to its result, or by 2⁻¹⁰⁷⁵ where that underflows; so
@@ -12,9 +12,9 @@ Stability of Numerical Algorithms, ch. 2–4; Ogita, Rump and Oishi 2005):
    ``math.fsum`` rounds the exact sum once. Both give :func:`dot_bounds`: one rounding, however many terms cancel.
 4. A sum of n products with its errors carried along (Dot2) errs by u|result| + γ(n)² Σ|a_i b_i|.
 5. Multiplying by a power of two is exact, or loses 2⁻¹⁰⁷⁵ on underflow. All operands are brought to size one first,
-   so that nothing overflows, and what underflow may take is paid as ``TINY`` (2⁻¹⁰⁰⁰ of that size) a term.
+   so that nothing overflows, and ``TINY`` (2⁻¹⁰⁰⁰ of that size) a term is added for underflow.
 
-What follows for matrices, their eigenvalues and quadratics is in :mod:`covopt.exact.definite`.
+Bounds for matrices, their eigenvalues and quadratics are in :mod:`covopt.exact.definite`.
 
 **Transfer.** Certificates bound h(Λ) = max over ‖w‖ ≤ 1 of ‖Σ_i Λ_i σ(x_i·w)‖ on other rows y_i than the user's:
 fewer coordinates, x_i ≈ V y_i. Since σ is 1-Lipschitz and x_i·w = y_i·Vᵀw + (x_i − V y_i)·w,
@@ -22,8 +22,8 @@ fewer coordinates, x_i ≈ V y_i. Since σ is 1-Lipschitz and x_i·w = y_i·Vᵀ
 .. math::
     h_x(\Lambda) \le \|V\|_2\, h_y(\Lambda) + \sum_i \|\Lambda_i\| \|x_i - V y_i\|,
 
-for ANY V and y: directions that were dropped, coordinates that were rounded and rows that were merged are all paid by
-the last sum (:func:`transfer_up`), none of them need be small. The same holds for the outputs, Λ_i ≈ U M_i, with
+for ANY V and y: the last sum (:func:`transfer_up`) accounts for dropped directions, rounded coordinates and merged
+rows, which need not be small. The same holds for the outputs, Λ_i ≈ U M_i, with
 ‖U‖₂ and Σ_i ‖Λ_i − U M_i‖ ‖x_i‖.
 """
 
@@ -37,7 +37,7 @@ import numpy as np
 UNIT = 2.0**-53
 EPS = 2.0 * UNIT
 TINY = 2.0**-1000
-SLIP = 2.0**-40  # relative: thousands of roundings lose no more
+SLIP = 2.0**-40  # relative error of thousands of roundings at most
 _SPLIT = 2.0**27 + 1.0
 
 
@@ -322,7 +322,7 @@ def misses_up(vectors: np.ndarray, basis: np.ndarray, coordinates: np.ndarray) -
 
 
 def transfer_up(vectors: np.ndarray, sizes: np.ndarray, basis: np.ndarray, coordinates: np.ndarray) -> float:
-    """Bound Σ_i s_i ‖x_i − V y_i‖ from above: what the transfer at the head of this module pays.
+    """Bound Σ_i s_i ‖x_i − V y_i‖ from above: the last sum of the transfer at the head of this module.
 
     Parameters
     ----------
@@ -344,8 +344,8 @@ def transfer_up(vectors: np.ndarray, sizes: np.ndarray, basis: np.ndarray, coord
 def relative_gap(upper: float, lower: float) -> float:
     """Return |upper − lower| / max(upper, lower), zero when both vanish, infinite without an upper bound.
 
-    An upper bound below the lower one belongs to a network that misses the points, if only by what is allowed: it
-    proves nothing, and the gap says how far off it is.
+    An upper bound below the lower one belongs to a network that misses the points, if only within tolerance: the gap
+    is then the distance of the two.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Both sides of a theorem: the value of a dual point over all faces, and the network, exactly.
+"""Both bounds of a theorem in exact arithmetic: the value of a dual point over all faces, and the network.
 
 For every network f = Σ_j v_j max(w_j·x̃, 0) + βb through the points, ⟨λ, Y⟩ is
 Σ_j v_j Σ_i λ_i max(x̃_i·w_j, 0) + βb Σλ ≤ h Σ_j |v_j||w_j| + βb Σλ; with 2|v||w| ≤ |v|² + |w|² that is the bound of
 :func:`dual_value`. With a loss, C(F) ≥ ⟨U, F⟩ − C*(U), U = −2 lam t λ, comes first.
-Losses are those of :mod:`covopt.losses`. Of the network: norm, residual and loss, and what repairing the residual
-costs at most.
+Losses are those of :mod:`covopt.losses`. For the network: norm, residual and loss, and an upper bound on the cost of
+repairing the residual.
 """
 
 from __future__ import annotations

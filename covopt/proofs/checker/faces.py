@@ -1,25 +1,25 @@
 r"""The maximum of the dual function over all faces, in integers, for rows of at most three numbers.
 
-**Statement.** h(Λ) = max over |w| ≤ 1 of |F(w)|, F(w) = Σ_i Λ_i max(z_i·w, 0), z_i in R³ and Λ_i in R^k: what is
-returned is at least h². There is no search, and the result does not depend on units or on how nearly dependent the
+**Statement.** The result is at least h(Λ)², where h(Λ) = max over |w| ≤ 1 of |F(w)|, F(w) = Σ_i Λ_i max(z_i·w, 0),
+z_i in R³ and Λ_i in R^k. There is no search, and the result depends neither on units nor on how nearly dependent the
 rows are.
 
 **Faces.** Rows on one line share a plane {w : n·w = 0}. The coordinate planes are added, with Λ = 0, so that all
 planes meet in 0 alone: they cut the sphere into vertices, arcs shorter than half a turn, and cells that hold no line.
-On each of them F(w) = Gᵀw, and |F| ≤ H|w| says wᵀAw ≥ 0 with A = H²I − GGᵀ. It is shown
+On each of them F(w) = Gᵀw, and |F| ≤ H|w| means wᵀAw ≥ 0 with A = H²I − GGᵀ. This is shown
 
 - *on the arc from a to b* with its ends, w = sa + tb with s, t ≥ 0: aᵀAa ≥ 0, bᵀAb ≥ 0, and aᵀAb ≥ 0 or
   (aᵀAb)² ≤ aᵀAa · bᵀAb;
-- *on a cell*, where it holds on all arcs. No path of points with wᵀAw < 0 crosses the boundary of the cell then. If A
-  has two negative eigenvalues or more, such points are connected, and with each of them its opposite is one: not all
-  are in a cell, so none is. If it has one they are K and −K, both convex, and any of them decides: where neither it
-  nor its opposite is in the cell, none is.
+- *on a cell*, once it holds on all arcs. Then no path of points with wᵀAw < 0 crosses the boundary of the cell. If A
+  has two or more negative eigenvalues, the set of such points is connected and symmetric about 0, so it is not inside
+  a cell, and no point of it is. If A has one, the set is K and −K, both convex, and any of its points decides: if
+  neither the point nor its opposite is in the cell, no point of the set is.
 
-Where a face exceeds H², H² is raised to what it reaches, rounded up; what was shown stays true. With one output
-A = H²I − ggᵀ, and g is the point that decides, whatever H; so one walk over all arcs and the cells beside them is
-enough. With several outputs cells are looked at when all arcs have been.
+If |F|² exceeds H² on a face, H² is raised to its maximum there, rounded up; earlier conclusions stay true. With one
+output A = H²I − ggᵀ, and g is the deciding point for every H, so one walk over all arcs and the cells beside them is
+enough. With several outputs, cells are checked after all arcs.
 
-*Rows of at most two numbers* lie in the plane w₃ = 0, and so does a best w: the arcs of that circle are enough.
+*Rows of at most two numbers* lie in the plane w₃ = 0, and so does a maximiser w: the arcs of that circle are enough.
 
 **Walk.** Around a normal n all other normals are written q_j = ±n_j, such that u_j = n × q_j are in one half turn
 that begins with the first. Then u_j comes before u_k where (u_j × u_k)·n = |n|² u_j·q_k > 0, and q_j·w is positive
@@ -46,7 +46,7 @@ FINER = 64  # bits by which numbers are refined before a root is taken
 
 
 class Plane(NamedTuple):
-    """A normal n, and what the rows on its line add to Gᵀ where n·w > 0 and where n·w < 0."""
+    """A normal n, and the part of Gᵀ from rows on its line where n·w > 0 and where n·w < 0."""
 
     normal: Vector
     above: Matrix
@@ -54,7 +54,7 @@ class Plane(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Where a circle meets another one: u, q, and what that one's rows add where q·w > 0 and where q·w < 0."""
+    """Where a circle meets another one: u, q, and the part of Gᵀ from the other's rows for q·w > 0 and q·w < 0."""
 
     u: Vector
     q: Vector
@@ -77,7 +77,7 @@ class Arc(NamedTuple):
     half: int
 
     def leaves_out(self, point: Vector) -> bool:
-        """Whether the point is on the other side of a plane that crosses the circle."""
+        """Return whether a plane that crosses the circle separates the point from the arc."""
         k, count = self.place, len(self.crossings)
         near = [k, (k + 1) % count]
         for j in (*near, *range(count)):
@@ -119,7 +119,7 @@ def square_above(rows: np.ndarray, dual: np.ndarray) -> Fraction:
 
 
 def planes_of(rows: list[Vector], dual: list[Vector]) -> list[Plane]:
-    """Return the planes of all rows, those on one line together, and the coordinate planes."""
+    """Return the planes of all rows, merged for rows on one line, and the coordinate planes."""
     found: dict[Vector, Plane] = {}
 
     def plane(normal: Vector) -> Plane:
@@ -156,7 +156,7 @@ def arcs_of(planes: list[Plane], i: int) -> Iterator[Arc]:
 
 
 def crossings_of(planes: list[Plane], i: int) -> list[list[Crossing]]:
-    """Return where a circle meets the others, counterclockwise within half a turn, those at one point together."""
+    """Return where a circle meets the others, counterclockwise within half a turn, grouped by point."""
     found: list[Crossing] = []
     for plane in planes[:i] + planes[i + 1 :]:
         here = Crossing(_cross(planes[i].normal, plane.normal), plane.normal, plane.above, plane.below)
@@ -178,7 +178,7 @@ def crossings_of(planes: list[Plane], i: int) -> list[list[Crossing]]:
 
 
 def on_arc(arc: Arc, square: Fraction) -> Fraction:
-    """Return H², raised to what |F|² reaches on an arc and its ends where that is more."""
+    """Return an upper bound on H² and on |F|² on an arc with its ends."""
     top, bottom = square.numerator, square.denominator
     aa, ab, bb = _dot(arc.a, arc.a), _dot(arc.a, arc.b), _dot(arc.b, arc.b)
     gaa = gab = gbb = 0
@@ -200,7 +200,7 @@ def on_arc(arc: Arc, square: Fraction) -> Fraction:
 
 
 def on_cell(arc: Arc, inward: Vector, slopes: Matrix, square: Fraction) -> Fraction:
-    """Return H², raised to what |Gᵀw| can reach where a cell beside an arc holds a point above it."""
+    """Return H², raised to the maximum of |Gᵀw|² if the cell beside an arc has a point above H²."""
     point = above(slopes, square)
     if point is None:
         return square
@@ -223,7 +223,7 @@ def on_cell(arc: Arc, inward: Vector, slopes: Matrix, square: Fraction) -> Fract
 
 
 def above(slopes: Matrix, square: Fraction) -> Sequence[Any] | None:
-    """Return a vector with |Gᵀw|² > H²|w|², None where there is none."""
+    """Return a vector with |Gᵀw|² > H²|w|², or None."""
     if len(slopes) == 1:
         return slopes[0] if _dot(slopes[0], slopes[0]) * square.denominator > square.numerator else None
     top, bottom = square.numerator, square.denominator
