@@ -12,7 +12,7 @@ from covopt.api.selection import HeldOut
 from covopt.checks import required
 from covopt.checks.messages import counted, html_table
 from covopt.errors import SolutionFileError
-from covopt.files import Saved, check_format
+from covopt.files import Saved, check_format, heading
 from covopt.files.schema import check_content, each, finite, maybe
 from covopt.solution import Solution
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "covopt-path"
-SCHEMA = 1
 COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound", "gap", "status")
 
 
@@ -96,7 +95,7 @@ class SolutionPath(list[Solution], Saved):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
         seen = self.held_out
-        content = {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]}
+        content = heading(FORMAT) | {"solutions": [s.to_dict() for s in self]}
         return (
             content if seen is None else content | {"held_out": {"quality": seen.quality, **_scores_of(seen)}}
         )

@@ -16,11 +16,10 @@ from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern, 
 from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
 from covopt.exact.rank import NEAR
-from covopt.files import Saved, check_format, damaged, read_any
+from covopt.files import Saved, check_format, damaged, heading, read_any
 from covopt.files.schema import CP_RANK, check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
-SCHEMA = 1
 REASONS = (lower, moments, face, upper, exclusion)  # each module registers its kinds of reasons
 
 
@@ -157,14 +156,10 @@ class CPRankCertificate(Brief, Saved):
     # ------------------------------------------------------------------ files
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats and fractions survive the round trip exactly."""
-        from covopt import __version__
-
         exact = self.matrix.exact
         reasons = [vars(r) | {"text": r.text, "vertices": list(r.vertices)} for r in self.reasons]
         return {
-            "format": FORMAT,
-            "schema": SCHEMA,
-            "covopt": __version__,
+            **heading(FORMAT),
             **self._claims(),
             "matrix": self.matrix.values.tolist(),
             "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],

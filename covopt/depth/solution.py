@@ -18,7 +18,7 @@ from covopt.depth.linear import check_depth
 from covopt.errors import CovoptError, Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
-from covopt.files import check_format, damaged
+from covopt.files import check_format, damaged, heading
 from covopt.files.schema import DEEP_SOLUTION, check_content
 from covopt.losses import Loss
 from covopt.losses.regression import INTERPOLATES
@@ -27,7 +27,6 @@ from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.summary import Predicts
 
 FORMAT = "covopt-deep-solution"
-SCHEMA = 1
 
 
 @dataclass(eq=False, repr=False)
@@ -217,12 +216,8 @@ class DeepSolution(Predicts):
     # ------------------------------------------------------------------ files
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats survive the round trip exactly."""
-        from covopt import __version__
-
         return {
-            "format": self._FORMAT,
-            "schema": SCHEMA,
-            "covopt": __version__,
+            **heading(self._FORMAT),
             "status": self.status.code,
             "message": self._said(),
             "depth": self.depth,

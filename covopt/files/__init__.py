@@ -180,6 +180,19 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 
+def heading(name: str) -> dict[str, Any]:
+    """Return the first fields of a file: its format, the latest version of that, and this covopt.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`FORMATS`.
+    """
+    from covopt import __version__
+
+    return {"format": name, "schema": FORMATS[name].versions[-1], "covopt": __version__}
+
+
 def check_format(content: Any, name: str) -> int:
     """Return the version of parsed JSON that must be of one format.
 

@@ -16,7 +16,7 @@ from covopt.depth.layers import from_content, to_content
 from covopt.errors import Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS, relative_gap
-from covopt.files import Saved, check_format, damaged, find_reader
+from covopt.files import Saved, check_format, damaged, find_reader, heading
 from covopt.files.schema import GAP, check_content
 from covopt.limits import seconds_left
 from covopt.losses import Interpolation, Loss
@@ -30,7 +30,7 @@ from covopt.verification import verify
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT, SCHEMA = "covopt-gap", 1
+FORMAT = "covopt-gap"
 STATED = "gap", "excess", "refit_gap", "status"
 WEAK = 1.0  # excess above which percentages are not informative
 BEST, BELOW = "best", "lower bound"
@@ -325,10 +325,8 @@ class Gap(Rows, Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats survive the round trip exactly."""
-        from covopt import __version__
-
         return {
-            "format": FORMAT, "schema": SCHEMA, "covopt": __version__, "status": self.status.code,
+            **heading(FORMAT), "status": self.status.code,
             "ladder": self.ladder, "gap": self.gap, "excess": self.excess if self.lower_bound > 0 else None,
             "refit_gap": self.refit_gap,
             "what": self.what, "formula": self.formula, "notes": list(self.notes), "findings": list(self.findings),

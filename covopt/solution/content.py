@@ -10,7 +10,7 @@ from covopt.certificates.certify import Certificate
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import Status
-from covopt.files import check_format, damaged, read_any
+from covopt.files import check_format, damaged, heading, read_any
 from covopt.files.schema import NETWORK, SCALING, SOLUTION, SOLUTION_WITH_LOSS, check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
@@ -26,15 +26,13 @@ RUN = ("solver", "random_state", "time_s", "timings", "history")
 
 def to_content(solution: Solution) -> dict[str, Any]:
     """Return a solution as JSON types."""
-    from covopt import __version__
-
     network, stated = solution.network, asdict(solution.certificate)
     bracket = {name: stated.pop(name) for name in BRACKET}  # one place for every number
     if solution.loss is None:
         stated = {name: value for name, value in stated.items() if name not in OF_A_LOSS}
     problem = problem_of(solution) | {"potential": solution.potential}
     return {
-        "format": FORMAT, "schema": _schema_of(solution), "covopt": __version__,
+        **heading(FORMAT), "schema": _schema_of(solution),
         "status": solution.status.code, "message": solution.status.message, **bracket, "tol": solution.tol,
         "problem": problem if solution.scaling is None else problem | {"scaling": solution.scaling.to_dict()},
         "network": {name: getattr(network, name).tolist() for name in NETWORK} | {"n_neurons": len(network)},
