@@ -12,10 +12,9 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from covopt.completely_positive.matrix import Matrix
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import NEAR
+from covopt.limits import PIECE
 
-MILP_SECONDS = 20.0
-
-Atoms = Sequence[Sequence[int]]
+Atoms = Sequence[Sequence[int | Fraction]]
 
 
 def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> list[Fraction] | None:
@@ -35,7 +34,7 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
     atoms : sequence of sequence of int
         The vectors u ≥ 0.
     time_limit_s : float, optional
-        Time limit of the mixed-integer program; at most 20 s.
+        Time limit of the mixed-integer program, beside a limit on its nodes.
 
     Returns
     -------
@@ -50,13 +49,13 @@ def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) 
     >>> fewest_atoms([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
     [Fraction(1, 1), Fraction(1, 1), Fraction(1, 1)]
     """
-    solved = _solve(A, atoms)
+    solved = combination(A, atoms)
     if solved is None:
         return None
     weights, freedom = solved
     if freedom:
-        support = _proposed_support(A, atoms, min(time_limit_s or MILP_SECONDS, MILP_SECONDS))
-        part = _solve(A, [atoms[k] for k in support])
+        support = _proposed_support(A, atoms, time_limit_s)
+        part = combination(A, [atoms[k] for k in support])
         if part is None or part[1]:
             return None
         weights = [Fraction(0)] * len(atoms)
@@ -91,7 +90,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     >>> atoms_needed([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
     3
     """
-    solved = _solve(A, atoms)
+    solved = combination(A, atoms)
     if solved is None:
         return 0
     if not solved[1]:
@@ -118,7 +117,7 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     return forced + max(0, ceil(at_least(rest)))
 
 
-def _solve(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
+def combination(A: Matrix, atoms: Atoms) -> tuple[list[Fraction], int] | None:
     """Return some w of any sign with Σ w_k u_k u_kᵀ = A, and the dimension of the solution space."""
     m = len(atoms)
     if not m:
@@ -145,7 +144,7 @@ def _most(A: Matrix, u: Sequence[int]) -> Fraction:
     return min(A[i][j] / (u[i] * u[j]) for i in support for j in support)
 
 
-def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]:
+def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float | None) -> list[int]:
     table, target = (part.astype(float) for part in _table(A, atoms))
     m, sizes = len(atoms), np.maximum(target, np.finfo(float).tiny)
     # weights relative to their maxima lie in [0, 1], with w ≤ z for binary z
@@ -154,6 +153,7 @@ def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]
     switch = LinearConstraint(np.hstack([np.eye(m), -np.eye(m)]), -np.inf, 0)
     found = milp(
         np.r_[np.zeros(m), np.ones(m)], constraints=[equal, switch], bounds=Bounds(0, 1),
-        integrality=np.r_[np.zeros(m), np.ones(m)], options={"time_limit": time_limit_s},
+        integrality=np.r_[np.zeros(m), np.ones(m)],
+        options={"node_limit": PIECE // table.size, "time_limit": time_limit_s or np.inf},
     )  # fmt: skip
     return [] if found.x is None else np.flatnonzero(found.x[:m] > NEAR).tolist()

@@ -15,7 +15,7 @@ from covopt.checks.log import log_event
 from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
 from covopt.completely_positive.matrix import Pattern, support_pattern
 from covopt.exact.rank import FOUND
-from covopt.limits import PIECE, checkpoint, now
+from covopt.limits import PIECE, checkpoint
 from covopt.sparsify.reduction import caratheodory as spend
 
 
@@ -38,7 +38,6 @@ def numerical_factor(
     *,
     n_starts: int = 32,
     max_iter: int = 200,
-    time_limit_s: float | None = None,
     tol: float = FOUND,
     random_state: int | None = 0,
 ) -> np.ndarray | None:
@@ -59,7 +58,6 @@ def numerical_factor(
         Number of starts; reduced to an eighth, at least 2, for large n and ``n_rows`` (from n = 28 on with n rows).
     max_iter : int
         Steps per start.
-    time_limit_s : float, optional
     tol : float
         Relative residual that counts as a factor, see :func:`residual_of`.
     random_state : int, optional
@@ -79,7 +77,6 @@ def numerical_factor(
     >>> B.shape, residual_of(A, B) < 1e-12, bool((B >= 0).all())
     ((3, 3), True, True)
     """
-    end = None if time_limit_s is None else now() + time_limit_s
     log_event(
         logging.DEBUG, f"looking for a factor of {n_rows} rows", "attempt", rows=n_rows, starts=n_starts
     )
@@ -90,8 +87,6 @@ def numerical_factor(
     supports = _supports(support_pattern(unit, tol))
     entries = n * (n + 1) // 2 * n * n_rows  # of a Jacobian; if large, starts are slow but few are needed
     for _ in range(min(n_starts, max(2, n_starts * PIECE // entries))):
-        if end is not None and now() > end:
-            return None
         mask = _assign(supports, n_rows, n, rng)
         start = np.sqrt((1.0 - rng.random((n_rows, n))) * np.sqrt(2.0 / max(1.0, n_rows / 2.0))) * mask
         B = _descend(unit, start, max_iter)

@@ -26,8 +26,8 @@ from covopt.exact.elimination import integer_row
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import TINY
 
-# most digits of a numerator or denominator in a file: Python does not convert much longer integers
-MOST_DIGITS = 3900
+# most digits of a numerator or denominator in a file: Python converts so many, with those of an exponent of a double
+MOST_DIGITS = sys.int_info.default_max_str_digits - sys.float_info.max_10_exp
 EXACT_SIZE = 40  # largest order for elimination in integers
 LARGEST_DENOMINATOR = 5000  # for recognising rationals; results are checked exactly
 Exact = np.ndarray  # array of Fraction, shape (n, n)

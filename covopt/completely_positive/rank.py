@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
 from covopt.exact.rank import FOUND, NEAR
-from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, defer_interrupts, limited, now
+from covopt.limits import HALF, PIECE_S, TimeUp, checkpoint, defer_interrupts, limited, now, seconds_left
 
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "face")
 MOMENT_SIZE = {1: 40, 2: 9}
@@ -301,29 +301,30 @@ def _cap(piece: Component) -> None:
 
 
 def _search(piece: Component, *, share: float, n_starts: int) -> None:
-    """Search for factors from the lower bound up in growing steps, then by bisection."""
-    A, time_limit_s = piece.matrix.values, piece.options.left(share)
-    end = None if time_limit_s is None else now() + time_limit_s
+    """Search for factors from the lower bound up in growing steps, then by bisection; also without a limit this ends.
+
+    Each attempt raises the number of rows that failed, or lowers the number that is left to try.
+    """
     most = theorem_cap(piece.matrix) if piece.rows is None else piece.rows - 1
     failed, step, known = piece.lower - 1, 1, piece.rows is not None
-    while failed < most and not piece.closed:
-        rows = min(failed + step, most)
-        left = None if end is None else end - now()
-        if left is not None and left <= 0:
-            return
-        factor = numerical_factor(
-            A, rows, n_starts=n_starts, time_limit_s=left if left is None or known else left / 3,
-            tol=piece.options.tol, random_state=piece.options.random_state,
-        )  # fmt: skip
-        taken = False
-        if factor is not None:
-            taken = any(piece.take(B) for B in (caratheodory(factor), factor))
-        if taken:
-            most, known = rows - 1, True
-            step = max(1, (most - failed) // 2)
-        else:
-            failed = rows
-            step = max(1, (most - failed) // 2) if known else 2 * step
+    with suppress(TimeUp), limited(piece.options.left(share)):
+        while failed < most and not piece.closed:
+            rows = min(failed + step, most)
+            taken = False
+            with suppress(TimeUp), limited(None if known else HALF * seconds_left()):
+                factor = numerical_factor(
+                    piece.matrix.values, rows, n_starts=n_starts, tol=piece.options.tol,
+                    random_state=piece.options.random_state,
+                )  # fmt: skip
+                if factor is not None:
+                    taken = any(piece.take(B) for B in (caratheodory(factor), factor))
+            checkpoint()
+            if taken:
+                most, known = rows - 1, True
+                step = max(1, (most - failed) // 2)
+            else:
+                failed = rows
+                step = max(1, (most - failed) // 2) if known else 2 * step
 
 
 def _boundary(piece: Component) -> None:

@@ -34,6 +34,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
 from covopt.completely_positive.dominance import dominance_rows
+from covopt.completely_positive.face_atoms import combination
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, Matrix, SymmetricMatrix
 from covopt.completely_positive.reasons import Known, Reason, register
@@ -240,16 +241,14 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
 
 def _has_weights(A: np.ndarray, B: np.ndarray) -> bool:
     """Return whether the rows scaled to small denominators have a unique combination equal to A, with weights ≥ 0."""
-    i, j = np.triu_indices(len(A))
     U = B[B.any(1)] / B[B.any(1)].max(axis=1, keepdims=True)
     atoms = np.array(
         [[Fraction(x).limit_denominator(LARGEST_DENOMINATOR) for x in row] for row in U.tolist()]
     )
-    if len(U) > len(i) or np.abs(atoms.astype(float) - U).max(initial=0.0) > 1e-6:
+    if np.abs(atoms.astype(float) - U).max(initial=0.0) > NEAR:
         return False
-    reduced, pivots = row_reduce(np.vstack([atoms[:, i] * atoms[:, j], A[i, j]]).T.tolist(), len(U))
-    left, weights = reduced[len(pivots) :], reduced[: len(pivots)]
-    return len(pivots) == len(U) and not any(r[-1] for r in left) and all(r[-1] >= 0 for r in weights)
+    found = combination(A, atoms)
+    return found is not None and not found[1] and min(found[0]) >= 0
 
 
 def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.completely_positive import graphs
+from covopt.completely_positive import graphs, rank
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
 from covopt.completely_positive.dominance import (
     dominance_factor,
@@ -182,6 +182,22 @@ def test_a_file_cannot_bring_its_own_words(text):
     assert again.notes == ()
     assert not text or text not in again.summary()
     assert failed(again) == set()
+
+
+def test_a_search_without_a_limit_ends_where_no_factor_is_proved(monkeypatch):
+    asked = []
+    monkeypatch.setattr(rank, "factor_proof", lambda matrix, B: None)
+    monkeypatch.setattr(rank, "residual_of", lambda A, B: 0.0)
+    monkeypatch.setattr(rank, "caratheodory", lambda B: B)
+    monkeypatch.setattr(
+        rank, "numerical_factor", lambda A, rows, **rest: asked.append(rows) or np.ones((rows, 13))
+    )
+    A = np.full((13, 13), 3) + 9 * np.eye(13, dtype=int)
+    found = covopt.cp_rank(A, method="rank", time_limit_s=None)
+    assert (found.status, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, None, asked[0])
+    first = asked[: len(asked) // 2]
+    assert asked == 2 * first and first == sorted(set(first))
+    assert first[-1] == theorem_cap(read_matrix(A)) == 87 and len(first) <= 8
 
 
 def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_the_inverse_can_bear():
