@@ -16,13 +16,18 @@ from covopt.checks import required
 from covopt.depth.layers import Layout
 from covopt.limits import HALF, PIECE, defer_interrupts
 from covopt.training.model import BatchedLoss, BatchedNetworks, torch
-from covopt.training.optimisers import CONVERGED, DIVERGED, PAIRS, RUNNING, STATUSES, BatchedLBFGS, FirstOrder
-from covopt.training.schedule import Member, Phase
+from covopt.training.optimisers import (
+    CONVERGED,
+    DIVERGED,
+    RUNNING,
+    STATUSES,
+    BatchedLBFGS,
+    FirstOrder,
+    copies_in,
+)
+from covopt.training.schedule import STRETCH, Member, Phase
 
 Tensor = Any
-CPU_BYTES = 2**22  # larger batches do not fit the cache, in smaller ones the call overhead dominates
-COPIES = 6  # copies of the weights in a batch
-CHECK_EVERY = 100  # steps between tests of convergence and divergence; fixed, since results depend on it
 
 
 @dataclass
@@ -163,7 +168,7 @@ class Runner:
         """Maximal size of a batch in bytes."""
         if self.inputs.device.type == "cuda":
             return int(HALF * torch.cuda.mem_get_info(self.inputs.device)[1])
-        return CPU_BYTES
+        return PIECE * self.inputs.element_size()  # about what the cache holds
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the objectives of a batch and the norms of their gradients, on all samples.
@@ -191,7 +196,7 @@ class Runner:
             torch.set_num_threads(1)
             while self.phase < len(self.schedule) and self.active:
                 phase = self.schedule[self.phase]
-                copies = COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0)
+                copies = copies_in(phase)
                 groups = self.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
                 self.batches, self._before = [self.batch(group) for group in groups], self.steps.copy()
                 if not self.phase:
@@ -226,12 +231,12 @@ class Runner:
         for batch in self.batches:
             self.steps[batch.index] = self._before[batch.index] + batch.optimiser.steps
         self.step = target
-        if self.step % CHECK_EVERY == 0 or self.step == phase.steps:
+        if self.step % STRETCH == 0 or self.step == phase.steps:
             self.check(phase)
         self.record()
 
     def _next_stop(self, phase: Phase) -> int:
-        target = min(phase.steps, (self.step // CHECK_EVERY + 1) * CHECK_EVERY)
+        target = min(phase.steps, (self.step // STRETCH + 1) * STRETCH)
         if self.record_every:
             target = min(target, self.step + self.record_every - self.steps_done % self.record_every)
         return target

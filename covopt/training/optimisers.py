@@ -23,20 +23,26 @@ from typing import Any
 
 import numpy as np
 
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import FOUND, NEAR, ROUGH
 from covopt.training.model import BatchedNetworks, torch
-from covopt.training.schedule import DEFAULT_RATE, Member, Phase, Stream, generator
+from covopt.training.schedule import DEFAULT_RATE, STRETCH, Member, Phase, Stream, generator
 
 Tensor = Any
 Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 STATUSES = ("running", "converged", "stopped", "diverged")
 RUNNING, CONVERGED, STOPPED, DIVERGED = range(4)
-DECREASE, CURVATURE = 1e-4, 0.9  # c₁ and c₂ of the Wolfe conditions
-TRIALS = 20  # most evaluations of a line search
+CURVATURE = 0.9  # c₂ of the Wolfe conditions; c₁ is ROUGH
+TRIALS = math.ceil(
+    -math.log2(NEAR)
+)  # evaluations of a line search, after which bisection has narrowed it to NEAR
 NOISE = 8.0  # units in the last place by which equal values may differ through rounding
 BETAS = (0.9, 0.999)  # Adam's decay rates of the averages
 PAIRS = 10  # curvature pairs of L-BFGS; it ends after as many steps without improvement
-DRAWN_TOGETHER = 256  # steps whose samples are drawn at once; fixed, so that draws depend on the step only
+
+
+def copies_in(phase: Phase) -> int:
+    """Return the number of copies of its weights that a batch takes, rounded up to multiples of the pairs."""
+    return PAIRS * (3 if phase.optimiser == "lbfgs" else 1)
 
 
 class FirstOrder:
@@ -101,14 +107,14 @@ class FirstOrder:
 
     def _draws(self, step: int) -> tuple[Tensor, Tensor | None]:
         """Return the rows (B, m) of a step and the noise (B, m, k) on their targets, or None."""
-        block, place = divmod(step, DRAWN_TOGETHER)
+        block, place = divmod(step, STRETCH)
         if block != self._block:
             self._block, self._drawn = block, self._draw(block)
         rows, noise = self._drawn
         return rows[:, place], None if noise is None else noise[:, place]
 
     def _draw(self, block: int) -> tuple[Tensor, Tensor | None]:
-        shape, level = (DRAWN_TOGETHER, self.phase.samples or 1), self.phase.noise_level
+        shape, level = (STRETCH, self.phase.samples or 1), self.phase.noise_level
         count, outputs = self.networks.loss.targets.shape
         size: tuple[int, ...] = (*shape, outputs) if level else (0,)
         rows, noise = [], []
@@ -215,7 +221,7 @@ class BatchedLBFGS:
         slope = (gradient * d).sum(1)
         finite = torch.isfinite(found) & torch.isfinite(gradient.sum(1))
         noise = NOISE * torch.finfo(value.dtype).eps * value.abs()
-        falls = finite & (found <= value + DECREASE * step * self._slope[rows] + noise)
+        falls = finite & (found <= value + ROUGH * step * self._slope[rows] + noise)
         accepted = falls & (slope >= CURVATURE * self._slope[rows])
         low, high = rows[falls], rows[~falls]
         self._low[low], self._low_value[low], self._low_gradient[low] = (

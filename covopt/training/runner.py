@@ -29,9 +29,9 @@ from covopt.errors import BudgetError, InputError
 from covopt.losses import Loss
 from covopt.losses.classification import codes_of
 from covopt.network import DeepReLUNetwork, ReLUNetwork
-from covopt.training.loop import COPIES, Runner, TrainingState
+from covopt.training.loop import Runner, TrainingState
 from covopt.training.model import DTYPES, BatchedLoss, check_device, torch
-from covopt.training.optimisers import PAIRS
+from covopt.training.optimisers import copies_in
 from covopt.training.schedule import Member, Phase, initial_weights, make_grid, make_schedule
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def train(
             f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
             f"loss={task.loss.name!r}."
         )
-    copies = max(COPIES + (2 * PAIRS if phase.optimiser == "lbfgs" else 0) for phase in phases)
+    copies = max(map(copies_in, phases))
     if where.type == "cpu":
         needed = precision.itemsize * copies * float(sum(own.size for own in layouts))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")

@@ -20,6 +20,7 @@ OPTIMISERS = ("adam", "sgd", "gd", "lbfgs", "label-noise-sgd")
 STOCHASTIC = ("sgd", "label-noise-sgd")
 DECAYS = ("constant", "cosine")
 DEFAULT_RATE = 0.01
+STRETCH = 100  # steps between checks, whose samples are drawn together; fixed, since results depend on it
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def make(widths, *phases, seeds=5, n=20):
 @pytest.mark.parametrize("limit", [1, 30_000, 200_000, 2**30])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
-    monkeypatch.setattr(loop, "CPU_BYTES", limit)
+    monkeypatch.setattr(loop.Runner, "limit", limit)
     monkeypatch.setattr(loop, "PIECE", 1)
     runner = make(WIDTHS)
     groups = runner.cut(range(30), samples=None, copies=6, workers=workers)
@@ -214,6 +214,7 @@ def test_every_network_is_in_one_batch_that_fits(monkeypatch, limit, workers):
 
 def test_equal_networks_are_shared_equally(monkeypatch):
     monkeypatch.setattr(loop, "PIECE", 1)
+    monkeypatch.setattr(loop.Runner, "limit", 2**22)
     runner = make(64, seeds=100)
     assert [len(g) for g in runner.cut(range(100), samples=None, copies=6, workers=2)] == [50, 50]
     monkeypatch.setattr(loop, "PIECE", 2**30)

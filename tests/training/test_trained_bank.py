@@ -12,8 +12,8 @@ import covopt
 from covopt.losses import Huber, make_loss
 from covopt.training import Phase, train
 from covopt.training.model import BatchedLoss
-from covopt.training.optimisers import BETAS, DRAWN_TOGETHER
-from covopt.training.schedule import Stream, generator
+from covopt.training.optimisers import BETAS
+from covopt.training.schedule import STRETCH, Stream, generator
 from tests.cases import cases
 from tests.commands import said
 
@@ -88,11 +88,11 @@ def objective(theta, layout, lam, bound, rows=None, noise=0.0):
 
 
 def drawn(member, phase, k):
-    """The documented stream: rows first, then noise, in blocks of 256 steps."""
-    for block in range(-(-phase.steps // DRAWN_TOGETHER)):
+    """The documented stream: rows first, then noise, in blocks of 100 steps."""
+    for block in range(-(-phase.steps // STRETCH)):
         random, shape = (
             generator(0, member.seed, member.widths, Stream.DRAWS, 0, block),
-            (DRAWN_TOGETHER, phase.samples),
+            (STRETCH, phase.samples),
         )
         rows = random.integers(0, N, shape)
         noise = (
@@ -172,7 +172,7 @@ def test_networks_are_their_own_in_any_batch_and_starts_are_taken_as_they_are(
     phase = replace(phase, steps=min(phase.steps, 30))
     many, atol = run(loss, k, name, phase, widths=widths), 1e-7 if phase.optimiser == "lbfgs" else 1e-11
     alone = run(loss, k, name, phase, widths=widths[-1:], lam=0.1, seeds=[1])
-    monkeypatch.setattr("covopt.training.loop.CPU_BYTES", 4000)
+    monkeypatch.setattr("covopt.training.loop.Runner.limit", 4000)
     parts = run(loss, k, name, phase, widths=widths)
     frozen = run(loss, k, name, Phase("gd", 1), widths=widths, learning_rate=1e-300, start=many)
     for one, part, still in zip(many.weights, parts.weights, frozen.weights, strict=True):
