@@ -14,7 +14,7 @@ from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import NEAR
 from covopt.limits import PIECE
 
-Atoms = Sequence[Sequence[int | Fraction]]
+Atoms = Sequence[Sequence[int | Fraction]] | np.ndarray
 
 
 def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> list[Fraction] | None:
@@ -138,7 +138,7 @@ def _table(A: Matrix, atoms: Atoms) -> tuple[np.ndarray, np.ndarray]:
     return (U[:, i] * U[:, j]).T, np.array(A, dtype=object)[i, j]
 
 
-def _most(A: Matrix, u: Sequence[int]) -> Fraction:
+def _most(A: Matrix, u: Sequence[int | Fraction]) -> Fraction:
     """Return the largest w with w·uuᵀ ≤ A entry by entry."""
     support = [i for i, x in enumerate(u) if x]
     return min(A[i][j] / (u[i] * u[j]) for i in support for j in support)

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from covopt.depth.layers import Layout
-from covopt.exact.rank import COMPUTED, NEAR
-from covopt.limits import checkpoint
-from covopt.losses import Loss
+from covopt.exact.rank import COMPUTED, NEAR, ROUGH
+from covopt.limits import HALF, checkpoint
+from covopt.losses import Loss, make_loss
 
 
 def objective(layout: Layout, theta: np.ndarray, X: np.ndarray, loss: Loss, lam: float) -> float:
@@ -257,19 +257,11 @@ def _in_cell(
     return meet(layout, answer.x, X, Y, masks)
 
 
-OUTER_ROUNDS = 8
-
-
-def descend(
-    layout: Layout,
-    theta: np.ndarray,
-    X: np.ndarray,
-    Y: np.ndarray,
-    *,
-    outer: int = OUTER_ROUNDS,
-    inner: int = 300,
-) -> np.ndarray:
+def descend(layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return nearly interpolating weights of smaller norm, by an augmented Lagrangian from θ.
+
+    ⟨ν, Z_L − Y⟩ + ρ/2 ‖Z_L − Y‖² is ρ/2 ‖Z_L − (Y − ν/ρ)‖² up to a constant: each step is training with weight decay
+    2/ρ towards shifted targets. The steps end when the residual is small or no longer halves.
 
     Parameters
     ----------
@@ -277,35 +269,16 @@ def descend(
     theta : ndarray of shape (layout.size,)
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
-    outer : int
-        Number of multiplier updates.
-    inner : int
-        L-BFGS steps between two updates.
     """
-    multipliers = np.zeros(Y.shape)
-    penalty = 100.0 / max(float((Y**2).max(initial=0.0)), 1e-300)
-    before = np.inf
-    for _ in range(outer):
-
-        def value(at: np.ndarray, nu: np.ndarray = multipliers, rho: float = penalty):
-            checkpoint()
-            inputs, found = layout.forward(at, X)
-            miss = found[-1] - Y
-            objective = float(
-                (layout.charged * at**2).sum() + (nu * miss).sum() + 0.5 * rho * (miss**2).sum()
-            )
-            gradient = layout.pull_back(at, inputs, found, nu + rho * miss)
-            return objective, gradient + 2.0 * layout.charged * at
-
-        theta = minimize(
-            value, theta, jac=True, method="L-BFGS-B", options={"maxiter": inner, "maxcor": 20}
-        ).x
+    size = float(np.abs(Y).max(initial=0.0))
+    loss, shift, lam = make_loss("squared"), np.zeros(Y.shape), ROUGH * size**2
+    before, missed = np.inf, size
+    while NEAR * size < missed < HALF * before:
+        loss.encode_targets(Y - shift)
+        theta = decay(layout, theta, X, loss, lam)
         miss = layout.forward(theta, X)[1][-1] - Y
-        multipliers = multipliers + penalty * miss
-        size = float(np.abs(miss).max(initial=0.0))
-        if size > 0.3 * before:
-            penalty *= 4.0
-        before = size
+        before, missed = missed, float(np.abs(miss).max(initial=0.0))
+        lam, shift = HALF * lam, HALF * (shift + miss)
     return theta
 
 

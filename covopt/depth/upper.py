@@ -309,7 +309,7 @@ class UpperSearch:
         for layout, theta in self._random_starts(self.depth, 20):
             if self._has_no_room(layout):
                 break
-            found = meet(layout, descend(layout, theta, X, Y, outer=4), X, Y)
+            found = meet(layout, descend(layout, theta, X, Y), X, Y)
             if found is not None:
                 return norm_of(layout, found), layout, found
         raise InputError(
