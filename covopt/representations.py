@@ -10,6 +10,7 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_count, check_positive
 from covopt.errors import InputError
+from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import EPS
 from covopt.experiments.forces import Forces, Stationarity, forces, gradient, measure, stationarity
 from covopt.experiments.images import LayerImage
@@ -21,7 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 DIRECTIONS = ("along", "plain")
-ARMIJO = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def projected_gradient_descent(
     r"""Minimise 𝓛ʳ over representations by projected gradient steps, a local method without bounds.
 
     Each step is :math:`Z \leftarrow P_{\mathcal Z}(Z - \eta D)`, projected in the order ℓ = 1 … L, with η halved
-    until the objective decreases by :math:`10^{-4}\eta\|D\|^2`. The initial η of a step is that of Barzilai and
+    until the objective decreases by :math:`10^{-3}\eta\|D\|^2`. The initial η of a step is that of Barzilai and
     Borwein, from the previous step.
 
     ``direction="along"`` moves each layer by the projected gradient of :func:`stationarity` and adapts the later
@@ -168,7 +168,7 @@ def _search(
                 trial.append(z - eta * d)
         trial = problem.project(trial)
         reached = problem.objective(trial)
-        if reached <= value - ARMIJO * eta * square:
+        if reached <= value - ROUGH * eta * square:
             return trial, reached, eta
         eta *= 0.5
     return None
