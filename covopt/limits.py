@@ -26,8 +26,6 @@ HALF = 0.5  # share of the time left for a step that others follow
 PIECE = 1 << 20  # numbers processed between two checks of deadlines
 # target duration of a piece of compiled work; also the interval at which the timer raises TimeUp again
 PIECE_S = 0.1
-LONGEST_S = 1e9  # longest time that a system timer accepts
-PATIENCE = 2  # signals that are only noted while results are being finished; the next one is raised
 HURRY_S = 1.2  # seconds left after a first interrupt; after the second there are none
 WEAK = ("weakref.py", "_weakrefset.py")  # files of the callbacks of weak references
 _state = threading.local()
@@ -143,7 +141,7 @@ def limited(seconds: float | None) -> Iterator[None]:
     Parameters
     ----------
     seconds : float or None
-        None sets no deadline.
+        None sets no deadline; infinity sets one that :func:`hasten` may move.
 
     Examples
     --------
@@ -155,7 +153,7 @@ def limited(seconds: float | None) -> Iterator[None]:
     ...     print("time is up")
     time is up
     """
-    if seconds is None or seconds == float("inf"):
+    if seconds is None:
         with _unmasked():
             yield
         return
@@ -207,7 +205,7 @@ def _has_timer() -> bool:
 
 
 def _set_timer() -> None:
-    signal.setitimer(signal.ITIMER_REAL, min(max(seconds_left(), 1e-6), LONGEST_S), PIECE_S)
+    signal.setitimer(signal.ITIMER_REAL, min(max(seconds_left(), 1e-6), threading.TIMEOUT_MAX), PIECE_S)
 
 
 def on_alarm(number: int, frame: FrameType | None) -> None:
@@ -323,14 +321,12 @@ def defer_interrupts(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
     ...     before, interrupted()
     (False, True)
     """
-    seen = 0
+    remaining = [0.0 if hurried else HURRY_S, 0.0]  # seconds after each signal
 
     def note(number: int, frame: object) -> None:
-        nonlocal seen
-        seen += 1
-        if seen > PATIENCE:
+        if not remaining:
             raise KeyboardInterrupt
-        hasten(HURRY_S if seen == 1 and not hurried else 0.0)
+        hasten(remaining.pop(0))
 
     ours: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -338,7 +334,7 @@ def defer_interrupts(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
             if signal.getsignal(number) in INTERRUPTS:
                 ours[number] = signal.signal(number, note)
     try:
-        yield lambda: seen > 0
+        yield lambda: len(remaining) < 2
     finally:
         for number, handler in ours.items():
             signal.signal(number, handler)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from covopt.errors import Status
-from covopt.limits import HALF, HURRY_S, LONGEST_S, TimeUp, defer_interrupts, limited, now, unlimited
+from covopt.limits import HALF, HURRY_S, TimeUp, defer_interrupts, limited, now, unlimited
 from covopt.oracles.certified import SHOWN, WHOLE_CHECK_S
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
@@ -105,7 +105,7 @@ def in_time(
     before = clock.hurries
     with defer_interrupts(hurried=before > 0) as interrupted:
         try:
-            with limited(min(left, LONGEST_S)):
+            with limited(left):
                 return work()
         except (TimeUp, KeyboardInterrupt) as ended:
             if interrupted() or isinstance(ended, KeyboardInterrupt):

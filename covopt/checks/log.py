@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import math
 import os
 import sys
 import warnings
@@ -128,15 +129,24 @@ class JsonLines(logging.Formatter):
             timespec="milliseconds"
         )
         line = {"time": time, "level": record.levelname.lower(), **event}
-        return json.dumps(_finite(line), ensure_ascii=False, allow_nan=False, default=str)
+        return json_line(line)
 
 
-def _finite(value: Any) -> Any:
+def json_line(content: dict[str, Any]) -> str:
+    """Return an object as JSON; numbers that are not finite become null, other objects strings."""
+    return json.dumps(_plain(content), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
     if isinstance(value, float):
-        return float(value) if abs(value) < float("inf") else None  # NaN neither
-    return value.item() if hasattr(value, "item") else value
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 class _LogFile(logging.FileHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,23 +12,22 @@ from pathlib import Path
 
 from covopt.checks.validation import check_number
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
-from covopt.limits import TimeUp
+from covopt.limits import PIECE, TimeUp
 
 SHARE = 0.8  # of what is free, that is taken without being asked
-UNKNOWN = 4 << 30  # bytes where the system does not say what is free
 GIB = 1 << 30
-SMALL = 16 << 20  # bytes that nobody asks about
+SMALL = 16 * PIECE  # bytes that are never checked
 
 
 def free_bytes() -> int:
-    """Return how many bytes this process may still take.
+    """Return how many bytes this process may still take; without limit where the system does not say.
 
     Examples
     --------
     >>> free_bytes() > 0
     True
     """
-    free = UNKNOWN
+    free = sys.maxsize
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -174,7 +174,7 @@ def gives_way(needed: float, what: str, instead: str) -> bool:
     >>> gives_way(1e3, "this", "that takes its place")
     False
     """
-    if needed <= 1 << 20 or needed <= (limit := memory_left()):
+    if needed <= (limit := memory_left(needed)):
         return False
     warnings.warn(
         f"{what} needs about {_gib(needed)} of memory; the limit is {_gib(limit)}: {instead}.",

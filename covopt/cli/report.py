@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
 import tempfile
@@ -17,7 +15,7 @@ from typing import Any
 
 import typer
 
-from covopt.checks.log import round_line, spinner
+from covopt.checks.log import json_line, round_line, spinner
 from covopt.checks.messages import listed, one_line
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, defer_interrupts, ends_like_an_interrupt
@@ -36,22 +34,9 @@ class Exit(IntEnum):
     VERIFICATION_FAILED = 4
 
 
-def plain(value: Any) -> Any:
-    """Return ``value`` as JSON types: numbers that are not finite become null, other objects strings."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
 def print_json(content: dict[str, Any]) -> None:
     """Write one JSON object on stdout."""
-    typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
+    typer.echo(json_line(content))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from covopt.checks.validation import as_double, as_doubles
 from covopt.data.readers import UNNAMED
 from covopt.data.tabular import RowNames, to_doubles
 from covopt.errors import InputError, TableWarning
-from covopt.files.schema import SHOWN
+from covopt.files.schema import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,6 @@ _DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # wh
 _NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "complex", "boolean", "empty"})
 _DATES = ("date", "time", "period")
 ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
-_SAMPLE = 1000  # texts of which all must be dates
 _COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|#")
 
@@ -87,7 +86,7 @@ def content_of(series: pd.Series) -> Content:
     if not words:
         return Content("numbers")
     kind = "text"
-    if inferred.startswith(_DATES) or (not numbers.any() and _are_dates(words[:_SAMPLE])):
+    if inferred.startswith(_DATES) or (not numbers.any() and _are_dates(words)):
         kind = "dates"
     elif numbers.any():
         kind = "mixed"
@@ -95,7 +94,7 @@ def content_of(series: pd.Series) -> Content:
         kind = "odd"
     elif len(words) == 2 < texts.count():
         kind = "two"
-    example, both = _shown(words[0]), " and ".join(sorted(map(_shown, words[:2])))
+    example, both = shown(words[0]), " and ".join(sorted(map(shown, words[:2])))
     reasons = {
         "dates": f"dates or times, as in {example}", "text": f"text, as in {example}",
         "two": f"two words, {both}: write 0 and 1 to use it",
@@ -103,18 +102,11 @@ def content_of(series: pd.Series) -> Content:
     return Content(kind, example, int((texts == words[0]).to_numpy().argmax()), reasons.get(kind, ""))
 
 
-def _shown(text: str) -> str:
-    """Quote a text with every letter visible, blanks that are not spaces too."""
-    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
-
-
 def _are_dates(texts: list[str]) -> bool:
+    """Return whether all texts look like dates, and the first and the last are dates for pandas (0.1 ms each)."""
     pd = required("pandas", "reading a table", "tables")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return all(map(_DATE.search, texts)) and bool(
-            pd.to_datetime(pd.Series(texts), errors="coerce", format="mixed").notna().all()
-        )
+    found = pd.to_datetime(pd.Series([texts[0], texts[-1]]), errors="coerce", format="mixed", utc=True)
+    return all(map(_DATE.search, texts)) and bool(found.notna().all())
 
 
 def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np.ndarray:
@@ -174,8 +166,12 @@ def holds_classes(series: pd.Series) -> bool:
         return False
     if values.tolist() in ([-1.0, 1.0], [0.0, 1.0]):
         return True
-    counts = len(values) > 2 and np.array_equal(values - values[0], np.arange(len(values)))
-    return bool(counts and values[0] in (0.0, 1.0) and len(series) >= ROWS_OF_A_CLASS * len(values))
+    return len(values) > 2 and _counts(values) and len(series) >= ROWS_OF_A_CLASS * len(values)
+
+
+def _counts(values: np.ndarray) -> bool:
+    """Return whether sorted values count from 0 or 1."""
+    return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
 def is_counter(name: str, series: pd.Series) -> bool:
@@ -186,12 +182,9 @@ def is_counter(name: str, series: pd.Series) -> bool:
     name : str
     series : pandas.Series
     """
-    values, words = series.to_numpy(), {word.lower() for word in _WORD.findall(name)}
-    if not words & _COUNTERS or values.dtype.kind not in "iu" or len(values) < 2:
-        return False
-    return int(values.min()) in (0, 1) and bool(
-        (np.sort(values) == np.arange(len(values)) + values.min()).all()
-    )
+    named = not _COUNTERS.isdisjoint(word.lower() for word in _WORD.findall(name))
+    values = series.to_numpy()
+    return named and values.dtype.kind in "iu" and len(values) > 1 and _counts(np.sort(values))
 
 
 def is_constant(series: pd.Series) -> bool:
@@ -211,9 +204,9 @@ def is_unnamed_index(values: np.ndarray) -> bool:
     ----------
     values : ndarray
     """
-    if values.dtype.kind in "iu":
-        return len(np.unique(values)) == len(values)
-    return values.dtype.kind == "f" and bool(np.isnan(values).all())
+    if values.dtype.kind == "f":
+        return bool(np.isnan(values).all())
+    return values.dtype.kind in "iu" and len(np.unique(values)) == len(values)
 
 
 def without(name: str) -> str:

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks import required
-from covopt.checks.memory import SMALL, memory_left, plan
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.messages import counted, one_line
 from covopt.checks.validation import suggest
 from covopt.data.tabular import check_unique
@@ -36,7 +36,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
 BY_PANDAS = {**ARROW, ".xlsx": "excel"}
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
-OF_A_BYTE, OF_A_NUMBER = 2, 40  # bytes of memory, for one of a file and for a number
+OF_A_NUMBER = 40  # bytes of memory for a number and its copies
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
         required("openpyxl", str(path), "excel")
     pd = required("pandas", "reading a table", "tables")
     if str(path) != STDIN:
-        _check_size(path, OF_A_BYTE * path.stat().st_size)
+        _check_size(path, 2 * path.stat().st_size)  # as bytes and as text
     try:
         if kind:
             frame = getattr(pd, f"read_{kind}")(path).reset_index(drop=True)
@@ -149,8 +149,7 @@ COMPRESSED: dict[str, Callable[[Path, str], Any]] = {
 
 def _check_size(path: Path, needed: float) -> None:
     """Refuse a table that memory has no room for."""
-    if needed > SMALL:
-        plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
+    plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
 
 
 # ---------------------------------------------------------------------- text

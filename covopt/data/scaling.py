@@ -10,11 +10,10 @@ import numpy as np
 from covopt.checks.messages import one_line
 from covopt.data import Data
 from covopt.errors import InputError
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import COMPUTED, FOUND
 
 APART = 30.0  # times: from there on columns have different units, or lie far from zero
 NARROW = 6e-5  # of its distance from zero, that a column must span beside others
-ROUNDING = 1e-14  # of what is subtracted from a column, by which its mean may miss 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +246,9 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
         not (targets and data.bias > 0) and scaling.target_centre.any()
     ):
         return "is centred where nothing may be: classes, and what a network without bias cannot undo"
-    far = np.abs(found.centre) > FOUND + ROUNDING * np.abs(scaling.centre) / scaling.scale
+    far = (
+        np.abs(found.centre) > FOUND + COMPUTED * np.abs(scaling.centre) / scaling.scale
+    )  # a computed mean is subtracted
     # about a mean that rounding moved the spread is √(1 − mean²)
     wide = np.abs(found.scale - 1.0) > FOUND + found.centre**2
     for j in np.flatnonzero(far | wide)[:1]:

@@ -22,7 +22,7 @@ from covopt.checks import required
 from covopt.checks.messages import counted
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
-from covopt.explore.drawing import MOST_NEURONS, describe, figure_of, sight_picture
+from covopt.explore.drawing import describe, figure_of, sight_picture
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
 from covopt.plotting import agreement, function_pictures
@@ -248,8 +248,8 @@ def _facts(solution: Any) -> list[tuple[str, str]]:
     name, value = quality(solution)
     width = len(solution.network)
     more = "" if width else ": constant"
-    if width > MOST_NEURONS:
-        more = f", of which the {MOST_NEURONS} costliest are described and drawn"
+    if width > MOST_MARKS:
+        more = f", of which the {MOST_MARKS} costliest are described and drawn"
     said = {word: text for word, text in summary_rows(solution) if word not in NOT_SHOWN}
     said["neurons"] += more
     return [*said.items(), (name, f"{value:.4f} (on the points it was fitted to)")]

@@ -31,14 +31,13 @@ from covopt.plotting.pictures import (
 )
 from covopt.potentials import make_potential
 
-MOST_NEURONS = 400  # described, since each is evaluated on all points
 MOST_WEIGHTS = 6  # written out for each neuron, the largest
 MOST_SIGHTS = 60, 200  # neurons and points in the picture of activations
 
 
 @dataclass(frozen=True)
 class Neurons:
-    """Neurons in decreasing order of their cost, at most ``MOST_NEURONS``.
+    """Neurons in decreasing order of their cost, at most ``MOST_MARKS``.
 
     Attributes
     ----------
@@ -95,7 +94,7 @@ def describe(solution: Any) -> Neurons:
     cost = make_potential(solution.potential).weigh(lifted, hidden) * np.linalg.norm(outputs, axis=1)
     if solution.potential == "variation":
         cost *= 2  # ‖W‖² counts both layers
-    order = np.argsort(-cost, kind="stable")[:MOST_NEURONS]
+    order = np.argsort(-cost, kind="stable")[:MOST_MARKS]
     hidden, outputs, cost = hidden[order], outputs[order], cost[order]
     positive = np.take_along_axis(outputs, np.abs(outputs).argmax(axis=1)[:, None], axis=1)[:, 0] > 0
     slack = 1.0 - np.abs(dual_values(scaled_dual(solution), lifted, hidden, solution.potential))

@@ -25,12 +25,11 @@ from covopt.files.schema import shown
 
 __all__ = ["check_archive", "parse_json", "read_json", "write_atomically", "write_json"]
 
-MOST_INFLATED = 2**30
-MOST_RATIO = 200  # tables of zeros reach 1000, small ones
+MOST_INFLATED = 2**30  # bytes by which a file may grow when it is unpacked
 
 
 def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Refuse a zip archive that says of itself that it is large and almost empty.
+    """Refuse a zip archive whose directory says that it grows by more than 1 GiB when it is unpacked.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
     Raises
     ------
     ValueError
-        Where more than 1 GiB comes out of less than a 200th of it.
+        With both sizes.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -48,7 +47,7 @@ def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return
     full, packed = sum(size for size, _ in sizes), sum(size for _, size in sizes)
-    if full > MOST_INFLATED and full > MOST_RATIO * max(packed, 1):
+    if full > packed + MOST_INFLATED:
         raise ValueError(f"it inflates from {packed >> 10} KiB to {full >> 20} MiB")
 
 

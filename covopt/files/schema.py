@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 SHOWN = 80  # letters of a value in a message
-MOST_FRACTION = 4000  # digits of a numerator or denominator
-_FRACTION = re.compile(rf"[+-]?[0-9]{{1,{MOST_FRACTION}}}(/[0-9]{{1,{MOST_FRACTION}}})?")
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = SHOWN
+_FRACTION = re.compile(r"[+-]?[0-9]+(/[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ def shown(value: Any) -> str:
 
     Examples
     --------
-    >>> shown("a" * 1000), shown(10**5000), len(shown([list(range(90))] * 90))
-    ("'aaaaaaaaaaaa...aaaaaaaaaaaaa'", 'int of many digits', 80)
+    >>> len(shown("a" * 1000)), shown(10**5000), len(shown([list(range(90))] * 90))
+    (80, 'int of many digits', 80)
     """
     try:
-        full = reprlib.repr(value)
+        full = _BRIEF.repr(value)
     except ValueError:  # Python writes no more than 4300
         return f"{type(value).__name__} of many digits"
     return full if len(full) <= SHOWN else f"{full[: SHOWN - 1]}…"
@@ -190,7 +191,7 @@ def fractions(entries: Sequence[Any]) -> list[Fraction]:
     for entry in entries:
         check_content(entry, fraction, "an entry")
         try:
-            found.append(Fraction(entry))
+            found.append(Fraction(entry))  # Python refuses more than 4300 digits
         except ZeroDivisionError:
             raise ValueError(f"the fraction {shown(entry)} has the denominator 0") from None
     return found

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
 from covopt.exact.rank import COMPUTED, FOUND, NEAR, ROUGH
-from covopt.limits import LONGEST_S, PIECE, checkpoint, seconds_left
+from covopt.limits import PIECE, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
@@ -325,7 +325,7 @@ def solve_corners(
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = COMPUTED
-    settings.time_limit = min(LONGEST_S, max(0.05, seconds_left()))
+    settings.time_limit = max(0.05, seconds_left())
     cones = [clarabel.NonnegativeConeT(2 * (m + n)), clarabel.ZeroConeT(1)]
     answer = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()
     slope, multipliers = np.asarray(answer.x)[:n], np.asarray(answer.z)

@@ -18,6 +18,7 @@ from covopt.checks.messages import listed
 from covopt.checks.validation import check_choice
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rank import RAY
 from covopt.files import write_atomically
 from covopt.limits import PIECE
 
@@ -27,7 +28,6 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 OPSET = 17
 FORMAT_VERSION = 8
 MANY_PAIRS = 200_000_000  # above this many pairs points are sorted where neurons have one direction
-PARALLEL = 1e-14
 
 
 class Network:
@@ -333,7 +333,7 @@ def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> 
         return None
     direction = hidden[longest, :-1] / lengths[longest]
     along, shift = hidden[:, :-1] @ direction, hidden[:, -1] * constant
-    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > PARALLEL * lengths[longest]:
+    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > RAY * lengths[longest]:
         return None
     bent = np.flatnonzero(along)
     bent = bent[np.argsort(-shift[bent] / along[bent], kind="stable")]

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from covopt.checks import required
-from covopt.checks.memory import memory_left, plan
 from covopt.checks.messages import one_line
 from covopt.errors import InputError
 from covopt.files import check_archive, write_atomically
@@ -20,7 +19,6 @@ from covopt.network.deep import DeepReLUNetwork
 
 Keys = tuple[str, str | None]
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
-OF_A_BYTE = 8  # bytes needed for reading and writing, per byte of the file
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
 
@@ -98,8 +96,6 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         raise InputError(
             f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give the path of a model file."
         )
-    needed = OF_A_BYTE * path.stat().st_size
-    plan(needed, memory_left(needed), "Use a machine with more.", what=f"the model {path}")
     try:
         return _read_safetensors(path) if kind == "safetensors" else (_read_torch(path), {})
     except InputError:

@@ -24,8 +24,9 @@ TONES = ("#f7f5ec", "#c3dcd3", "#7fb3c4", "#4c7fae")
 # light, with distinct luminance: regions can be told apart also in greyscale
 CLASS_TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
 SYMBOLS = ("o", "^", "s", "D", "v", "P")
-MOST_OUTPUTS = 4  # outputs, or inputs, in one picture: lines differ by their dashes
-MOST_MARKS = 2000  # marks of one kind
+STYLES = ("-", "--", ":", "-.")
+MOST_OUTPUTS = len(STYLES)  # outputs, or inputs, in one picture: lines differ by their dashes
+MOST_MARKS = 2000  # marks of one kind, neurons described, rows averaged over
 
 
 class Marked(NamedTuple):
@@ -230,7 +231,6 @@ def round_step(width: float, most: int = 12) -> float:
 
 # ---------------------------------------------------------------------- drawn by matplotlib
 DPI = 150
-STYLES = ("-", "--", ":", "-.")
 MOST_TICKS = 5  # per axis, so that labels of seven digits do not overlap
 
 
@@ -301,7 +301,7 @@ def _line(ax: Axes, line: Line, place: int) -> None:
     style: dict[str, Any] = {
         "color": line.color,
         "lw": line.width,
-        "ls": STYLES[line.dash % 4],
+        "ls": STYLES[line.dash % len(STYLES)],
         "zorder": place,
     }
     marks: dict[str, Any] = {"marker": line.symbol or None, "ms": 4, "mec": line.color}

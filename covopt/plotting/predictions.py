@@ -13,6 +13,7 @@ from covopt.losses.classification import codes_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
     GREY,
+    MOST_MARKS,
     MOST_OUTPUTS,
     SYMBOLS,
     Line,
@@ -23,8 +24,6 @@ from covopt.plotting.pictures import (
     predict_columns,
     short,
 )
-
-MOST_ROWS = 200  # rows over which a partial dependence is averaged
 
 
 def has_classes(solution: Any) -> bool:
@@ -171,7 +170,7 @@ def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> 
         The grid, and the means of the columns of :func:`shown_of`.
     """
     X = solution.data.X
-    rows = X[np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(int)]
+    rows = X[np.linspace(0, len(X) - 1, min(len(X), MOST_MARKS)).astype(int)]
     grid = np.linspace(X[:, feature].min(), X[:, feature].max(), resolution)
     table = np.repeat(rows[None], resolution, axis=0)
     table[:, :, feature] = grid[:, None]
