@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from covopt.checks import required
-from covopt.cli import certificates, networks, saved, train
+from covopt.cli import certificates, networks, saved
 from covopt.cli.report import Exit, print_json, reporting
 from covopt.cli.running import EXAMPLES, EXIT_CODES, add
 from covopt.errors import InputError
@@ -95,7 +95,7 @@ def _root(
 for _name, _command in {
     "solve": networks.solve, "demo": networks.demo, "fit": networks.fit, "path": networks.path,
     "depth": networks.depth, "gap": saved.gap, "cells": certificates.cells, "predict": saved.predict,
-    "train": train.train, "cp-rank": certificates.cp_rank, "verify": certificates.verify,
+    "train": networks.train, "cp-rank": certificates.cp_rank, "verify": certificates.verify,
     "prove": certificates.prove, "explore": saved.explore, "reduce": saved.reduce,
 }.items():  # fmt: skip
     add(app, _name, _command)

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from covopt.checks.log import log_event
 from covopt.cli.options import reading
 from covopt.cli.report import Exit, keep
 from covopt.cli.running import Answer, progress, read_plain
@@ -20,7 +21,6 @@ def verify(given: SimpleNamespace) -> Answer:
     """Recompute everything that a saved file claims."""
     import covopt
     from covopt.certificates.stated import expectations
-    from covopt.checks.log import log_event
 
     asked = {"exact": given.exact, "proof": given.proof, "time_limit_s": given.time_limit}
     with progress(given, "verifying"):
@@ -70,7 +70,6 @@ def _columns_of(saved: Any, given: SimpleNamespace) -> Any:
 def prove(given: SimpleNamespace) -> Answer:
     """Write a proof of the bound in integers, for `verify --proof`."""
     import covopt
-    from covopt.checks.log import log_event
     from covopt.proofs.coq import write_coq
 
     if given.out is None and given.coq is None:
@@ -144,7 +143,6 @@ def cells(given: SimpleNamespace) -> Answer:
     A pattern is a set of points on which one neuron can be active.
     """
     from covopt.arrangement.files import most_cells
-    from covopt.checks.log import log_event
     from covopt.checks.validation import check_bias, check_time_limit
     from covopt.limits import TimeUp, limited
 
@@ -192,8 +190,8 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
     most = most_cells(X, bias=bias)
     expected = f"at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
-        log_event = lambda count: report(f"{count:,} of {expected}")  # noqa: E731
-        return {"n_cells": write_cells(X, out, report=log_event, **asked)}
+        count = write_cells(X, out, report=lambda done: report(f"{done:,} of {expected}"), **asked)
+        return {"n_cells": count}
     report(f"enumerating, {expected}")
     plan(
         cell_bytes(most, len(X)),

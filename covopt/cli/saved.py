@@ -15,6 +15,7 @@ from covopt.checks.messages import counted
 from covopt.cli.options import reading, save_table
 from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import Answer, progress, read_for_loss, strength_in
+from covopt.errors import InputError
 
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
 
@@ -36,7 +37,6 @@ def _found(given: SimpleNamespace) -> dict[str, Any]:
 
     from covopt.checks.validation import check_time_limit
     from covopt.data.table_files import read_table
-    from covopt.errors import InputError
     from covopt.limits import now
     from covopt.network.state_dict import format_of, read_model, write_model
     from covopt.sparsify.reduction import last_in_time
@@ -167,7 +167,6 @@ def predict(given: SimpleNamespace) -> Answer:
 def _choose(file: Path, lam: float | None) -> Any:
     import covopt
     from covopt.checks.validation import check_positive
-    from covopt.errors import InputError
 
     loaded = covopt.load(file)
     if isinstance(loaded, list):

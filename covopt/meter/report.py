@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FORMAT = "covopt-gap"
 STATED = "gap", "excess", "refit_gap", "status"
-WEAK = 1.0  # excess above which percentages are not informative
 BEST, BELOW = "best", "lower bound"
 RUNGS = {
     "as given": "the network as it came",
@@ -202,16 +201,17 @@ class Gap(Rows, Saved):
             ),
             ("excess", self._excess()),
         ]
-        weak, names = self.excess > WEAK, list(steps)
-        whole = self.objective if weak else below  # with a weak bound, percentages of the network's objective
-        for name in names[1:-1]:
-            part = (steps[names[names.index(name) - 1]] - steps[name]) / whole
+        whole = self.objective if self._is_weak else below
+        for name in list(steps)[1:-1]:
+            part = self.fall(name) * self.objective / whole
             is_known = name == "refitted" and self.refit_gap is not None
             own = f" (known to {self.refit_gap:.1g})" if is_known else ""
             late = name not in (*self.networks, BEST)
             said = "there was no time for it" if late else f"{RUNGS[name]}{own}"
             rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {said}"))
-        rest = f"{100.0 * (steps[BEST] - below) / whole:.3g} %" + (" of your objective" if weak else "")
+        rest = f"{100.0 * (steps[BEST] - below) / whole:.3g} %" + (
+            " of your objective" if self._is_weak else ""
+        )
         rows.append(("  not known", f"{rest}  between the best network and the bound"))
         rows += [("to mend", text) for text in self.findings]
         rows += [("note", text) for text in self.notes]
@@ -222,10 +222,15 @@ class Gap(Rows, Saved):
         rows.append(("time", f"{self.time_s:.2f} s"))
         return rows
 
+    @property
+    def _is_weak(self) -> bool:
+        """Whether the bound is at most half of the objective: percentages of the bound then say little."""
+        return self.objective >= 2.0 * self.lower_bound
+
     def _excess(self) -> str:
         if self.lower_bound <= 0:
             return "not known"
-        if self.excess <= WEAK:
+        if not self._is_weak:
             return f"at most {100.0 * self.excess:.3g} %"
         found = self.objective / self.ladder[BEST]
         why = "the bound is weak, and the" if self.best.gap > 0.5 else "the"
