@@ -88,12 +88,8 @@ AnyOutputBias = Literal["auto", "none", "penalized", "free"]
 Reduction = Literal["mean", "sum"]
 Preserve = Literal["covariances", "outputs"]
 Precision = Literal["float64", "float32"]
-NUMBERS: dict[Any, str] = {
-    int: "N",
-    int | None: "N",
-    float: "X",
-    float | None: "X",
-}  # in place of <int range>
+# in place of <int range>
+NUMBERS: dict[Any, str] = {int: "N", int | None: "N", float: "X", float | None: "X"}
 Solver = Literal[
     "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK", "frank-wolfe:sliding",
     "frank-wolfe:fully-corrective", "frank-wolfe:pairwise", "frank-wolfe:vanilla",
@@ -116,12 +112,13 @@ class Option:
     commands : str
         The names of these commands.
     name : str
-        Name of the parameter, and of the option unless ``flags`` has others.
+        Name of the parameter, and of the option unless ``flags`` has others; switches have no ``--no-`` form.
     kind : type
     default : object
         ``...`` if the option is required.
     help : str
     metavar : str, optional
+        By default N or X for numbers, and a file name with the first extension for output files.
     flags : tuple of str
     argument : bool
         Whether it is a positional argument.
@@ -151,7 +148,9 @@ class Option:
     def parameter(self) -> Parameter:
         """Return the parameter of a command's function, as typer reads it."""
         make: Callable[..., Any] = typer.Argument if self.argument else typer.Option
-        told = make(*self.flags, help=self.help, metavar=self.metavar or NUMBERS.get(self.kind), **self.more)
+        metavar = self.metavar or NUMBERS.get(self.kind) or (f"FILE{self.writes[0]}" if self.writes else None)
+        switch = (f"--{self.name.replace('_', '-')}",) if self.kind is bool else ()  # without a --no-
+        told = make(*(self.flags or switch), help=self.help, metavar=metavar, **self.more)
         default = Parameter.empty if self.default is ... else self.default
         return Parameter(
             self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.kind, told]
@@ -187,10 +186,9 @@ OPTIONS = (
     Option("solve fit path depth train cells predict reduce verify gap", "decimal", Decimal, ".",
            "Decimal point of a text table."),
     Option("solve fit path train gap", "one_hot", bool, False,
-           "Use columns of words: one column of 0 and 1 for each word.", flags=("--one-hot",)),
+           "Use columns of words: one column of 0 and 1 for each word."),
     Option("solve fit path train gap predict", "drop_missing", bool, False,
-           "Drop the rows that lack a value in a column that is used; predict leaves theirs empty.",
-           flags=("--drop-missing",)),
+           "Drop the rows that lack a value in a column that is used; predict leaves theirs empty."),
     Option("solve depth", "duplicates", Duplicates, "error",
            "What to do with rows that are one point with different targets."),
     # the problem
@@ -203,8 +201,7 @@ OPTIONS = (
     Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, in the place of --lam.",
            "WD"),
     Option("gap", "reduction", Reduction, "mean", "Whether PyTorch's loss was a mean or a sum over the rows."),
-    Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs.",
-           flags=("--interpolation",)),
+    Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs."),
     Option("train", "lam", Text, None, "λ of mean loss + λ‖W‖²: numbers, shares of λ_max as in 0.03max, or "
            "cv. Without it 0; with --cross-check networks pass through the points.", "A,B"),
     Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest.", "λ"),
@@ -241,14 +238,12 @@ OPTIONS = (
     Option("train", "learning_rate", float | None, None, "Learning rate."),
     Option("train", "device", str, "cpu", "Where to train.", "cpu|cuda"),
     Option("train", "dtype", Precision, "float64", "Precision of the numbers."),
-    Option("train", "cross_check", bool, False, "Certify the optimum, and compare every network with it.",
-           flags=("--cross-check",)),
-    Option("cells", "count_only", bool, False, "Count without enumerating.", flags=("--count-only",)),
+    Option("train", "cross_check", bool, False, "Certify the optimum, and compare every network with it."),
+    Option("cells", "count_only", bool, False, "Count without enumerating."),
     Option("cells", "n_jobs", int, 1, "Processes; -1 for one per core."),
     Option("reduce", "preserve", Preserve, "covariances",
            "Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm."),
-    Option("verify", "exact", bool, False, "Prove residual, norm and bound in exact arithmetic too.",
-           flags=("--exact",)),
+    Option("verify", "exact", bool, False, "Prove residual, norm and bound in exact arithmetic too."),
     Option("verify", "proof", File, None, "What `prove` wrote; implies --exact.", "PROOF.json"),
     Option("verify", "expect", list[str] | None, None,
            "What the problem should be, as lam=0.1, loss=squared, bias=1, weights=none; again for more.",
@@ -274,16 +269,14 @@ OPTIONS = (
            "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths of what is "
            "free.", "GIB"),
     # outputs
-    Option("solve fit depth", "out", File, None, "Save the solution.", "FILE.json", writes=JSON,
+    Option("solve fit depth", "out", File, None, "Save the solution.", writes=JSON, key="solution_file"),
+    Option("gap", "out", File, None, "Save the report.", writes=JSON, key="gap_file"),
+    Option("demo", "out", Path, Path("covopt-demo.json"), "Where to save the solution.", writes=JSON,
            key="solution_file"),
-    Option("gap", "out", File, None, "Save the report.", "FILE.json", writes=JSON, key="gap_file"),
-    Option("demo", "out", Path, Path("covopt-demo.json"), "Where to save the solution.", "FILE.json", writes=JSON,
-           key="solution_file"),
-    Option("path", "out", File, None, "Save all solutions.", "FILE.json", writes=JSON, key="path_file"),
-    Option("train", "out", File, None, "Save the table (.csv, .parquet, .tex).", "FILE.csv", writes=TABLES,
+    Option("path", "out", File, None, "Save all solutions.", writes=JSON, key="path_file"),
+    Option("train", "out", File, None, "Save the table (.csv, .parquet, .tex).", writes=TABLES, key="table_file"),
+    Option("predict", "out", File, None, "Save them (.csv, .parquet, .tex); else CSV on stdout.", writes=TABLES,
            key="table_file"),
-    Option("predict", "out", File, None, "Save them (.csv, .parquet, .tex); else CSV on stdout.", "FILE.csv",
-           writes=TABLES, key="table_file"),
     Option("cells", "out", File, None,
            "Save the patterns, packed bits (numpy.unpackbits): .npz, or .npy and .parquet, "
            "which are streamed in bounded memory.", "FILE", writes=(".npz", ".npy", ".parquet"),
@@ -292,17 +285,16 @@ OPTIONS = (
            key="model_file"),
     Option("prove", "out", File, None, "Where to write the proof; for `verify --proof`.", "PROOF.json", writes=JSON),
     Option("prove", "coq", File, None, "A folder for Coq: `make -C DIR` lets its kernel check the proof.", "DIR"),
-    Option("cp-rank", "out", File, None, "Save the certificate.", "FILE.json", writes=JSON, key="certificate_file"),
+    Option("cp-rank", "out", File, None, "Save the certificate.", writes=JSON, key="certificate_file"),
     Option("explore", "out", File, None, "Where to write the page; by default beside the solution.", "PAGE.html",
            writes=PAGE, key="page_file"),
-    Option("path verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv",
-           flags=("--table",), writes=TABLES, key="table_file"),
-    Option("solve fit path train gap", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",
-           writes=FIGURE, key="figure_file"),
-    Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
+    Option("path verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", flags=("--table",),
+           writes=TABLES, key="table_file"),
+    Option("solve fit path train gap", "plot", File, None, "Save a figure (.png, .pdf, .svg).", writes=FIGURE,
            key="figure_file"),
-    Option("solve fit path depth", "resume", bool, False, "Begin with what is in --out, of a run that was stopped.",
-           flags=("--resume",)),
+    Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", writes=FIGURE,
+           key="figure_file"),
+    Option("solve fit path depth", "resume", bool, False, "Begin with what is in --out, of a run that was stopped."),
     Option("*", "as_json", bool, False, "Print one JSON object on stdout, errors too.", flags=("--json",)),
     Option("*", "quiet", bool, False, "No progress and no summary.", flags=("--quiet", "-q")),
 )
