@@ -22,19 +22,19 @@ __all__ = ["Data", "row_space"]
 class Data(Brief):
     """Inputs and targets of a table, in the user's units.
 
-    Make one with :meth:`validate`; the constructor checks nothing.
+    Use :meth:`validate` to make one; the constructor checks nothing.
 
     Parameters
     ----------
     X : (N, d) array
     Y : (N, k) array
     bias : float
-        β ≥ 0. Rows are lifted to x̃ = (x, β); 0 leaves them as they are.
+        β ≥ 0. Rows are lifted to x̃ = (x, β); for β = 0 they are not lifted.
     feature_names, target_names : tuple of str
     notes : tuple of str
-        What was changed on the way in (rows merged by ``duplicates="mean"``), a sentence each.
+        A sentence for each change made by :meth:`validate`, such as rows merged by ``duplicates="mean"``.
     row_names : RowNames
-        What messages call the rows: the lines of their file where X is a frame whose index is called ``line``.
+        Names of the rows in messages: lines of a file if X is a frame whose index is called ``line``.
     """
 
     X: np.ndarray
@@ -60,20 +60,20 @@ class Data(Brief):
         Parameters
         ----------
         X : (N, d) array, nested lists, pandas or polars frame
-            Names are those of its columns, else ``x0, x1, …``; of targets ``y``, or ``y0, y1, …``.
+            Features are named as its columns, else ``x0, x1, …``; targets without names ``y``, or ``y0, y1, …``.
         Y : (N,) or (N, k) array, list, Series or frame
         bias : float, default 1.0
             Amount of bias β, finite and not negative.
         duplicates : {"error", "mean"}
-            What to do where one point has different targets: refuse, or merge the rows of every repeated
+            How to treat a point with different targets: raise an error, or merge the rows of every repeated
             point into one with the mean target.
         interpolates : bool
-            Whether networks must pass through the points; with a loss they need not, and nothing contradicts itself.
+            Whether networks must interpolate the points; with a loss they need not, and no targets contradict others.
 
         Raises
         ------
         InputError
-            Where no network can pass through the points or the table is not one of finite real numbers.
+            If no network interpolates the points, or the table does not hold finite real numbers.
 
         Examples
         --------
@@ -123,16 +123,16 @@ class Data(Brief):
 
     @cached_property
     def lifted(self) -> np.ndarray:
-        """X̃: (N, D), the rows (x, β); X itself where the bias is 0."""
+        """X̃: (N, D), the rows (x, β); X itself if the bias is 0."""
         if self.bias == 0:
             return self.X
         return np.column_stack([self.X, np.full(self.n_samples, self.bias)])
 
     @cached_property
     def independent_rows(self) -> np.ndarray:
-        """Indices of one row per ray through the origin of the lifted rows, ascending; zero rows dropped.
+        """Indices of one row for each ray through the origin that has lifted rows, ascending; without zero rows.
 
-        The longest row of each ray, the first in a tie: the others follow from f(c x̃) = c f(x̃).
+        It is the longest row of the ray, the first in a tie; f(c x̃) = c f(x̃) gives the values at the others.
         """
         if self.bias > 0:
             first = group_equal_rows(self.X)
@@ -142,19 +142,19 @@ class Data(Brief):
 
     @property
     def rank(self) -> int:
-        """Rank of the lifted rows; its decision does not depend on the units of rows and columns."""
+        """Numerical rank of the lifted rows; it does not depend on the units of rows and columns."""
         return self.basis.shape[1]
 
     @cached_property
     def basis(self) -> np.ndarray:
-        """(D, r): an orthonormal basis of the row space of the lifted rows, the identity where r = D."""
+        """(D, r): an orthonormal basis of the row space of the lifted rows, the identity if r = D."""
         if self.n_features == 1 and self.bias > 0 and len(self.independent_rows) > 1:
-            return np.eye(2)  # two numbers that differ, however little
+            return np.eye(2)  # two different numbers, however close, have rank 2 with the bias
         return row_space(self.lifted[self.independent_rows])
 
 
 def row_space(rows: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of the span of rows; the decision on the rank does not depend on units.
+    """Return an orthonormal basis of the span of rows; the numerical rank does not depend on units.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def row_space(rows: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of shape (D, r)
-        The identity where r = D.
+        The identity if r = D.
 
     Examples
     --------
@@ -182,11 +182,11 @@ def row_space(rows: np.ndarray) -> np.ndarray:
     rank = numerical_rank(values, of_given(rows.shape))
     if rank == dimension:
         return np.eye(dimension)
-    if rank == varies.sum() + 1:  # columns that are constant are one, beside the others as they are
+    if rank == varies.sum() + 1:  # all constant columns are one direction; the others are kept as they are
         constant = np.where(varies, 0.0, np.ldexp(first, -np.frexp(np.abs(first).max())[1]))
         return np.column_stack([np.eye(dimension)[:, varies], constant / np.linalg.norm(constant)])
     span = right[:rank].T * (column_scale / column_scale.max())[:, None]
-    # Rows sorted by size: then Householder QR is accurate row by row, whatever the columns' units.
+    # Householder QR of rows sorted by size is accurate row by row, whatever the units of the columns.
     order = np.argsort(-np.abs(span).max(axis=1), kind="stable")
     basis = np.empty_like(span)
     basis[order] = np.linalg.qr(span[order])[0]
@@ -233,12 +233,12 @@ def _target_scale(Y: np.ndarray) -> np.ndarray:
 
 
 def _merge(X: np.ndarray, Y: np.ndarray, called: RowNames) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Return the first of equal rows, the mean of their targets, and a note where there are any."""
+    """Return the first of equal rows, the means of their targets, and a note if there are any."""
     kept, group, counts = np.unique(group_equal_rows(X), return_inverse=True, return_counts=True)
     if len(kept) == len(X):
         return kept, Y, ()
     means = np.zeros((len(kept), Y.shape[1]))
-    np.add.at(means, group, Y / counts[group, None])  # sums of targets near 1e308 would overflow
+    np.add.at(means, group, Y / counts[group, None])  # dividing last would overflow for targets near 1e308
     with np.errstate(over="ignore"):
         moved = np.abs(Y - means[group])
     row, column = np.unravel_index(int((moved / _target_scale(Y)).argmax()), moved.shape)
@@ -253,7 +253,7 @@ def _merge(X: np.ndarray, Y: np.ndarray, called: RowNames) -> tuple[np.ndarray, 
 def _check_consistent(
     X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames, bias: float
 ) -> None:
-    """Refuse two targets at one point, and without a bias along a ray, where f(c x) = c f(x)."""
+    """Refuse different targets at one point, and without a bias on one ray, where f(c x) = c f(x)."""
     first, factor = group_rays(X) if bias == 0 else (group_equal_rows(X), np.ones(len(X)))
     expected, scale = factor[:, None] * Y[first], _target_scale(Y)
     apart = np.abs(Y / scale - expected / scale)
@@ -261,7 +261,7 @@ def _check_consistent(
     if not clash.any():
         return
     zero = first < 0
-    apart[zero & clash[~zero].any()] = 0.0  # what contradicts itself is said first
+    apart[zero & clash[~zero].any()] = 0.0  # rows that contradict each other are reported before zero rows
     j, column = (int(v) for v in np.unravel_index(int(apart.argmax()), apart.shape))
     i, of = int(first[j]), f" of {names[column]!r}" if len(names) > 1 else ""
     if zero[j]:

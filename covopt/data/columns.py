@@ -1,4 +1,4 @@
-"""What a column of a table holds: numbers, dates, yes and no, or text; which are inputs where nobody says."""
+"""Find out whether a column holds numbers, dates, two words or text, and which columns are features by default."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 logger = logging.getLogger("covopt")
-_FIGURES = re.compile(r"\W*\d")  # text that begins as a number does, whatever stands before it
-_DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # what pandas may be asked about
-# what pandas calls values: numbers, where they need no look at each; dates and spans of time
+_FIGURES = re.compile(r"\W*\d")  # begins with a digit, possibly after signs
+_DATE = re.compile(r"\d\D+\d+\D+\d|\d{4}[-/]\d|\d.*[^\W\d_]{3}.*\d|\d:\d")  # texts that may be dates
+# kinds that pandas infers: numbers, which need no further look; dates and spans of time
 _NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "complex", "boolean", "empty"})
 _DATES = ("date", "time", "period")
-ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
+ROWS_OF_A_CLASS = 10  # least average rows of a class, for whole numbers from 0 or 1 to be classes
 _COUNTERS = frozenset({"id", "index", "idx", "row", "rows", "rowid", "rownames", "no", "nr", "number", "#"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|#")
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a column holds.
+    """Description of the values of a column.
 
     Attributes
     ----------
     kind : {"numbers", "mixed", "odd", "dates", "two", "text"}
-        Odd: text that begins with figures, as numbers in another writing do. Mixed: numbers and something else. Two:
-        two texts, as yes and no.
+        Odd: text that begins with figures, such as numbers with a unit. Mixed: numbers and something else. Two: two
+        different texts, such as yes and no.
     example : str
-        A value that is no number.
+        The first value that is not a number.
     row : int
-        Where it stands first.
+        The row of this value.
     reason : str
-        Why the column is no feature.
+        Why the column is not a feature by default.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Content:
 
 
 def content_of(series: pd.Series) -> Content:
-    """Look at every value of a column.
+    """Return a description of all values of a column.
 
     Parameters
     ----------
@@ -115,16 +115,16 @@ def to_numbers(series: pd.Series, name: str, where: str, remedy: str = "") -> np
     Parameters
     ----------
     series : pandas.Series
-        Its index says where rows stand in their file.
+        Its index may hold the places of the rows in their file.
     name, where : str
-        The column and its file, for messages.
+        The names of the column and of its file, for messages.
     remedy : str
-        What to do about text other than to convert it, beginning with a comma.
+        Advice besides converting the column, beginning with a comma.
 
     Raises
     ------
     InputError
-        Where it holds anything else, with the first of that.
+        If a value is not a number; the message has the first one.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def _counts(values: np.ndarray) -> bool:
 
 
 def is_counter(name: str, series: pd.Series) -> bool:
-    """Return whether a column is called as row numbers are, ``id`` or ``PassengerId``, and counts from 0 or 1.
+    """Return whether a column counts the rows from 0 or 1 and has such a name, as ``id`` or ``PassengerId``.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def is_counter(name: str, series: pd.Series) -> bool:
 
 
 def is_constant(series: pd.Series) -> bool:
-    """Return whether a column of more than three rows holds one number in all of them.
+    """Return whether a column of more than three rows holds the same number in all of them.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def is_constant(series: pd.Series) -> bool:
 
 
 def is_unnamed_index(values: np.ndarray) -> bool:
-    """Return whether a column is what pandas writes unasked: distinct whole numbers, or nothing at all.
+    """Return whether a column may be an index that pandas has written: different whole numbers or no values.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def is_unnamed_index(values: np.ndarray) -> bool:
 
 
 def without(name: str) -> str:
-    """Return the option that leaves a column out, as a shell takes it.
+    """Return the option that leaves a column out, quoted for a shell.
 
     Examples
     --------
@@ -221,18 +221,18 @@ def without(name: str) -> str:
 
 
 def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the columns that are features where nobody said which, and the others with the reason.
+    """Return the columns that are features by default, and for each of the others the reason why it is not.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     columns : list of str
-        That may be features.
+        The candidates.
 
     Warns
     -----
     TableWarning
-        About columns that may have been meant otherwise.
+        About columns for which the default may be wrong.
     """
     found = {c: content_of(frame[c]) for c in columns}
     left_out = {c: content.reason for c, content in found.items() if content.reason}
@@ -264,7 +264,7 @@ def features_by_default(frame: pd.DataFrame, columns: list[str]) -> tuple[list[s
 
 
 def describe_left_out(left_out: dict[str, Any]) -> str:
-    """Return the columns left out and why, in one line.
+    """Return one line with the columns left out and the reasons.
 
     Parameters
     ----------

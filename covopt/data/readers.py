@@ -1,4 +1,4 @@
-"""Files to frames: CSV and its kin, compressed or from standard input, Parquet, Feather, Excel, NPZ."""
+"""Read files as frames: text tables, also compressed or from standard input, Parquet, Feather, Excel, NPZ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STDIN = "-"
-UNNAMED = "Unnamed: "  # how pandas calls a column without a name
+UNNAMED = "Unnamed: "  # beginning of the name that pandas gives to a column without one
 DELIMITERS = ",;\t|"
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
@@ -41,12 +41,12 @@ OF_A_NUMBER = 40  # bytes of memory for a number and its copies
 
 @dataclass(frozen=True)
 class Text:
-    """How to read a table of text.
+    """How to read a text table.
 
     Attributes
     ----------
     sep : str, optional
-        What separates columns; by default comma, semicolon, tab or bar, whichever the first line has most of.
+        Separator of columns; by default comma, semicolon, tab or bar, whichever is most frequent in the first line.
     encoding : str
     decimal : str
         The decimal point.
@@ -63,20 +63,20 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
     Parameters
     ----------
     path : Path
-        ``-`` reads CSV from standard input.
+        ``-`` for CSV from standard input.
     text : Text
 
     Returns
     -------
     frame : pandas.DataFrame
-        Its index is called ``line`` or ``sheet row`` where the rows have places in the file.
+        The index of the rows of text files is called ``line``, of Excel files ``sheet row``.
     groups : dict of str to list of str
-        Names of arrays of an NPZ file, each with its columns.
+        The arrays of an NPZ file, each with the names of its columns.
 
     Raises
     ------
     InputError
-        For a file that is missing or cannot be read.
+        If the file is missing or cannot be read.
     """
     groups: dict[str, list[str]] = {}
     suffix = _suffix(path, text)
@@ -105,7 +105,7 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
             f"{text.encoding}; name its encoding with --encoding (encoding=...), for instance latin-1, cp1252 or "
             "utf-16."
         ) from None
-    except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
+    except Exception as error:  # every reader has its own exceptions
         raise InputError(f"{path} cannot be read as {suffix[1:].upper()}: {one_line(error)}") from None
     frame.columns = [str(c).strip() for c in frame.columns]
     check_unique(list(frame.columns), path)
@@ -114,7 +114,7 @@ def read_frame(path: Path, text: Text) -> tuple[pd.DataFrame, dict[str, list[str
 
 
 def _suffix(path: Path, text: Text) -> str:
-    """Return what kind of table it is, the extension under that of its compression; refuse what is none."""
+    """Return the extension without that of a compression; refuse other kinds of files."""
     if str(path) == STDIN:
         return ".csv"
     packed = path.suffix.lower() if path.suffix.lower() in COMPRESSED else ""
@@ -133,7 +133,7 @@ def _suffix(path: Path, text: Text) -> str:
 
 
 def _open_zip(path: Path, mode: str) -> IO[bytes]:
-    """Open the one file in a zip archive."""
+    """Open the only file in a zip archive."""
     check_archive(path)
     archive = zipfile.ZipFile(path)
     names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
@@ -148,13 +148,13 @@ COMPRESSED: dict[str, Callable[[Path, str], Any]] = {
 
 
 def _check_size(path: Path, needed: float) -> None:
-    """Refuse a table that memory has no room for."""
+    """Refuse a table that needs more memory than the limit."""
     plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
 
 
 # ---------------------------------------------------------------------- text
 def _decoded(path: Path, encoding: str) -> str:
-    """Return what is in a file of text, unpacked."""
+    """Return the text of a file, decompressed."""
     opener = COMPRESSED.get(path.suffix.lower(), open)
     if str(path) == STDIN:
         raw = sys.stdin.buffer.read()
@@ -169,7 +169,7 @@ def _decoded(path: Path, encoding: str) -> str:
 
 
 def _frame_of(path: Path, content: str, text: Text) -> pd.DataFrame:
-    """Return the frame of a text, whose rows are called by their lines."""
+    """Return the frame of a text table; its index holds the line of each row."""
     pd = required("pandas", "reading a table", "tables")
     if "\x00" in content:
         raise InputError(
@@ -189,7 +189,7 @@ def _frame_of(path: Path, content: str, text: Text) -> pd.DataFrame:
     check_unique(names, path)
     lines = list(_lines(content, delimiter, path, len(names)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
+        warnings.simplefilter("ignore")  # newer pandas rounds correctly by default, and warns
         frame = pd.read_csv(
             io.StringIO(content), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
             float_precision="round_trip",
@@ -201,7 +201,7 @@ def _frame_of(path: Path, content: str, text: Text) -> pd.DataFrame:
 
 
 def _lines(content: str, delimiter: str, path: Path, width: int) -> Iterator[int]:
-    """Yield the line on which each row begins that is not empty; refuse rows with more or fewer fields than names."""
+    """Yield the first line of each row that is not empty; refuse rows with more or fewer fields than names."""
     before = 0
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, skipinitialspace=True)
     for record in reader:
@@ -217,7 +217,7 @@ def _lines(content: str, delimiter: str, path: Path, width: int) -> Iterator[int
 
 
 def _check_points(frame: pd.DataFrame, path: Path) -> None:
-    """Refuse 1.000 where the decimal is a comma: it would be one thousand in one country and one in another."""
+    """Refuse numbers such as 1.000 if the decimal is a comma: one or one thousand, depending on the country."""
     cells = frame.select_dtypes(exclude="number").astype(str).stack().astype(str)
     for (_, name), cell in cells[cells.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")].items():
         raise InputError(

@@ -1,4 +1,4 @@
-"""Columns centred and brought to unit variance: the table that is then solved, and the way back to the user's."""
+"""Standardise tables: columns of mean 0 and variance 1, and the map back to the user's columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, FOUND
 
-APART = 30.0  # times: from there on columns have different units, or lie far from zero
-NARROW = 6e-5  # of its distance from zero, that a column must span beside others
+APART = 30.0  # ratio of spreads, or of mean and spread, above which standardising is suggested
+NARROW = 6e-5  # least span of a column beside others, relative to its distance from zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Scaling:
     Raises
     ------
     InputError
-        For numbers that are not finite, and scales that are not positive.
+        If a number is not finite, or a scale is not positive.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Scaling:
         return X * self.scale + self.centre
 
     def apply_data(self, data: Data) -> Data:
-        """Return a table of the user's as it is solved.
+        """Return the standardised table.
 
         Parameters
         ----------
@@ -87,14 +87,14 @@ class Scaling:
         return replace(data, X=self.invert(data.X), Y=data.Y + self.target_centre)
 
     def fold(self, hidden: np.ndarray, bias: float) -> np.ndarray:
-        """Return the hidden weights with which the user's own inputs give the same activations.
+        """Return the hidden weights that give the same activations on the user's inputs.
 
         Parameters
         ----------
         hidden : ndarray of shape (m, D)
-            On the standardised inputs and β.
+            Weights of the standardised inputs and β.
         bias : float
-            β; without one the centre is zero.
+            β; if it is 0 the centre is zero.
         """
         slopes = hidden[:, : len(self.scale)] / self.scale
         if bias == 0:
@@ -106,12 +106,12 @@ class Scaling:
         return {part: values.tolist() for part, values in vars(self).items()}
 
     def by_name(self, data: Data) -> dict[str, dict[str, float]]:
-        """Return it as JSON types, each number with the name of its column.
+        """Return it as JSON types, with the name of the column for each number.
 
         Parameters
         ----------
         data : Data
-            Whose columns they are.
+            Has the names of the columns.
         """
         names = (data.feature_names, data.feature_names, data.target_names)
         parts = zip(self.to_dict().items(), names, strict=True)
@@ -121,19 +121,19 @@ class Scaling:
 def standardise(
     data: Data, weights: np.ndarray | None = None, *, targets: bool = True
 ) -> tuple[Data, Scaling]:
-    """Return the table with columns of mean 0 and variance 1, and targets of mean 0.
+    """Return the table with columns of mean 0 and variance 1 and targets of mean 0, and the scaling.
 
-    Without a bias (β = 0) nothing is centred, which no network could undo: columns are divided by their root mean
-    square. A column that is constant is centred alone.
+    Without a bias (β = 0) nothing is centred, since no network could undo it: columns are divided by their root mean
+    square. A constant column is centred and not scaled.
 
     Parameters
     ----------
     data : Data
-        The user's.
+        In the user's units.
     weights : ndarray of shape (N,), optional
-        Of the samples, for means and variances; not all zero.
+        Sample weights for means and variances; not all zero.
     targets : bool
-        Whether the targets are centred; those of classes are not.
+        Whether the targets are centred; targets of classes are not.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def standardise(
 
 
 def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
-    """Say where columns differ in units so much that the norm would choose between them; nothing where they do not.
+    """Say which columns differ so much in units that the norm would prefer one; return an empty text if none do.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
 
 
 def paid_offset(Y: np.ndarray, names: Sequence[str]) -> str:
-    """Say which target lies farther from zero than it spreads; nothing where none does.
+    """Say which target has a mean larger than its spread; return an empty text if none has.
 
     Parameters
     ----------
@@ -203,12 +203,12 @@ def paid_offset(Y: np.ndarray, names: Sequence[str]) -> str:
 
 
 def check_spans(data: Data) -> None:
-    """Refuse a column that spans next to nothing beside its distance from zero, where there are others beside it.
+    """Refuse a column whose span is tiny relative to its distance from zero, if there are other columns.
 
     Parameters
     ----------
     data : Data
-        As it is to be solved. Without a bias it cannot be centred, and is taken as it is.
+        The table to be solved. Without a bias nothing is refused, since its columns cannot be centred.
 
     Raises
     ------
@@ -231,12 +231,12 @@ def check_spans(data: Data) -> None:
 
 
 def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets: bool) -> str:
-    """Say what of a table is not as :func:`standardise` leaves it; nothing where all is.
+    """Say how a table differs from one that :func:`standardise` returned; return an empty text if it does not.
 
     Parameters
     ----------
     data : Data
-        Standardised, as it is claimed.
+        A table that is claimed to be standardised.
     scaling : Scaling
     weights, targets
         As for :func:`standardise`.
@@ -249,7 +249,7 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
     far = (
         np.abs(found.centre) > FOUND + COMPUTED * np.abs(scaling.centre) / scaling.scale
     )  # a computed mean is subtracted
-    # about a mean that rounding moved the spread is √(1 − mean²)
+    # if rounding moved the mean, the spread about it is √(1 − mean²)
     wide = np.abs(found.scale - 1.0) > FOUND + found.centre**2
     for j in np.flatnonzero(far | wide)[:1]:
         return f"{data.feature_names[j]} has mean {found.centre[j]:.3g} and spread {found.scale[j]:.6g}, not 0 and 1"
@@ -260,16 +260,16 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
 
 
 def _centre(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return means to the last digits; of a constant column the constant itself, so that nothing is left of it."""
+    """Return means, refined to the last digits; of a constant column the constant, so that it becomes zero."""
     counted = values if weights is None else values[weights > 0]
-    with np.errstate(all="ignore"):  # a sum beyond doubles is refused by Scaling
+    with np.errstate(all="ignore"):  # Scaling refuses sums that overflow
         mean = np.average(values, axis=0, weights=weights)
         mean = mean + np.average(values - mean, axis=0, weights=weights)
     return np.where(np.ptp(counted, axis=0) == 0.0, counted[0], mean)
 
 
 def _moments(X: np.ndarray, weights: np.ndarray | None, centres: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return means (zeros where nothing is centred) and root mean squares about them, 1 where that is nothing."""
+    """Return means (zeros if nothing is centred), and root mean squares about them, with 1 in place of 0."""
     centre = _centre(X, weights) if centres else np.zeros(X.shape[1])
     off = X - centre
     _, exponent = np.frexp(np.abs(off).max(axis=0, initial=0.0))

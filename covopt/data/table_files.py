@@ -1,6 +1,6 @@
-"""Tables from files, with the columns that are asked for and a word about those that are not.
+"""Read tables from files, select features, targets and weights, and say which columns are left out.
 
-Columns of words as columns of 0 and 1, one for each word: ``town=Bern`` is 1 where the town is Bern.
+Columns of words can become columns of 0 and 1, one for each word: ``town=Bern`` is 1 where the town is Bern.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from covopt.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_WORDS = 50  # of a column; with more it is no category
+MOST_WORDS = 50  # different words of a column above which it is not a category
 
 
 def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """Replace columns of words by indicators; of two words the second has one. A missing word is a missing number.
+    """Replace columns of words by indicators; for two words there is one, of the second. Missing values stay missing.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     keep : sequence of str
-        Columns that stay as they are: targets and weights.
+        Columns that are not replaced: targets and weights.
 
     Returns
     -------
     frame : pandas.DataFrame
     groups : dict of str to list of str
-        Columns of words, each with its indicators.
+        The names of the indicators of each column of words.
     """
     groups = {}
     for name in frame.columns:
@@ -59,7 +59,7 @@ def one_hot(frame: pd.DataFrame, keep: Sequence[str]) -> tuple[pd.DataFrame, dic
 
 
 def with_indicators(frame: pd.DataFrame, names: str | Sequence[str] | None) -> pd.DataFrame:
-    """Add the indicators that are named, as those of a saved network are: ``town=Bern`` where there is a ``town``.
+    """Add the named indicators, such as ``town=Bern`` if there is a column ``town``; saved networks name them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ _CLASSES = "; for classes train with a loss, as in covopt fit --loss logistic"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What was read from a file, and what was not.
+    """The columns of a file that were read, and those that were left out.
 
     Attributes
     ----------
@@ -88,15 +88,15 @@ class Table:
     Y : (N, k) array, or (N,) labels
     feature_names, target_names : tuple of str
     left_out : dict of str
-        Columns that are neither, each with the reason.
+        The reason for each column that is neither.
     weights : (N,) array or None
-        The column of sample weights.
+        The sample weights.
     index : pandas.Index
-        Of the rows, called ``line`` or ``sheet row`` where they have places in the file.
+        Index of the rows; called ``line`` or ``sheet row`` if it holds their places in the file.
     dropped : int
-        Rows with missing values, where those were to be dropped.
+        Number of rows dropped because of missing values.
     lacking : dict of str to int
-        The columns that lack values in those rows, and how many, most first.
+        Numbers of missing values by column in these rows, in decreasing order.
     """
 
     X: np.ndarray
@@ -111,13 +111,13 @@ class Table:
 
     @property
     def features(self) -> pd.DataFrame:
-        """X with names, and an index that lets messages name the lines of the file."""
+        """X with names and the index of the rows, so that messages can name the lines of the file."""
         pd = required("pandas", "reading a table", "tables")
         return pd.DataFrame(self.X, columns=list(self.feature_names), index=self.index)
 
     @property
     def targets(self) -> pd.DataFrame | pd.Series:
-        """Y likewise; labels as a Series."""
+        """Y with names and the index of the rows; labels are a Series."""
         pd = required("pandas", "reading a table", "tables")
         if self.Y.ndim == 1:
             return pd.Series(self.Y, name=self.target_names[0], index=self.index)
@@ -129,7 +129,7 @@ class Table:
         Raises
         ------
         InputError
-            Naming the first.
+            With the first one.
         """
         check_finite("X", self.X, self.feature_names, RowNames.of(self.features))
 
@@ -145,20 +145,20 @@ def read_table(
     words: bool = False,
     drop_missing: bool = False,
 ) -> Table:
-    r"""Read inputs, targets and weights from a file, as :func:`load_table` does, and say what was left out.
+    r"""Read inputs, targets and weights from a file, as :func:`load_table` does, with the columns left out.
 
     Parameters
     ----------
     path, target, features, labels
-        As for :func:`load_table`; with ``labels=None`` the target is one of classes where it looks like that.
+        As for :func:`load_table`; ``labels=None`` takes the target as labels if it looks like classes.
     weight : str, optional
-        The column of sample weights; it is no feature unless it is named as one.
+        The column of sample weights; it is a feature only if it is named as one.
     text : Text, optional
-        How to read tables of text.
+        How to read text tables.
     words : bool
         Whether columns of words become columns of 0 and 1 (:mod:`covopt.data.table_files`).
     drop_missing : bool
-        Whether rows that lack a value in a column that is used are dropped.
+        Whether rows with a missing value in a column that is used are dropped.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def read_table(
 
 
 def taken_away(features: str | Sequence[str] | None, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are no features where all others are wanted; none where features are named.
+    """Return the columns that ``features`` excludes, as in ``-id,-weight``; none if it names the features.
 
     Parameters
     ----------
@@ -247,18 +247,18 @@ def resolve(
     Parameters
     ----------
     argument : str
-        What messages call it.
+        The name of the argument, for messages.
     wanted : str, sequence of str or None
         Names of columns or of groups; ``"a,b"`` names two.
     columns : sequence of str
     groups : dict
-        Names that stand for several columns.
+        The columns of each group.
     path : Path
 
     Raises
     ------
     InputError
-        For names that are none, or stand twice.
+        For unknown names, and for columns named twice.
     """
     if wanted is None:
         return []
@@ -286,7 +286,7 @@ def _roles(
     features: str | Sequence[str] | None,
     weight: str | None,
 ) -> tuple[pd.DataFrame, list[str], list[str], list[str], dict[str, str]]:
-    """Return the frame with the indicators asked for, its targets, features and weights, and what is none of them."""
+    """Return the frame with the requested indicators, its targets, features and weights, and the columns left out."""
     less = taken_away(features, list(frame.columns))
     frame = with_indicators(frame, None if less else features)
     columns = list(frame.columns)
@@ -347,15 +347,15 @@ def load_table(
         of its columns, and ``y`` also finds ``Y``. None: no targets, Y has no columns.
     features : str or sequence of str, optional
         Input columns, by default every other numeric column in the order of the file. Columns of text are
-        left out, those of dates and of two words with a warning; a column that mixes numbers with text, or holds
-        numbers in another writing (``$10``, ``1%``, ``1_000``), is an error, not left out. Left out with a warning
-        are columns whose header is empty and that hold nothing, or different whole numbers: the index that pandas
-        writes. A column called ``id`` (or ``index``, ``row``, …) that counts the rows is used, with a warning.
+        left out, columns of dates or of two words with a warning; a column that mixes numbers with text, or holds
+        numbers in another notation (``$10``, ``1%``, ``1_000``), is an error. Columns without a name that are empty
+        or hold different whole numbers (an index written by pandas) are left out with a warning. A column called
+        ``id`` (or ``index``, ``row``, …) that counts the rows is used, with a warning.
     labels : bool
-        Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
+        Whether the target is one column of classes, which may be text; then Y is (N,) and holds the labels.
     sep, encoding, decimal : str
-        Of tables of text: what separates columns (by default what the first line has most of), how letters are
-        encoded, and the decimal point.
+        For text tables: the separator of columns (by default the most frequent one in the first line), the encoding,
+        and the decimal point.
 
     Returns
     -------
@@ -366,8 +366,8 @@ def load_table(
     Raises
     ------
     InputError
-        For a file that is missing or cannot be read, columns that are unknown, repeated or not numeric, and
-        empty tables; the message names the column and the line of the file.
+        If the file is missing or cannot be read, a column is unknown, repeated or not numeric, or the table is
+        empty; the message names the column and the line of the file.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""From what users hold (arrays, lists, pandas and polars frames) to float columns with names, and names of rows.
+"""Convert arrays, lists, pandas and polars frames to columns of doubles, with names of columns and rows.
 
-pandas and polars are recognised by the module of the object's class, so neither is ever imported here.
+pandas and polars are recognised by the module of the object's class, so that neither is imported here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from covopt.checks.messages import counted
 from covopt.checks.validation import as_double
 from covopt.errors import InputError, TableWarning
 
-FILE_ROWS = ("line", "sheet row")  # what an index is called that tells where rows stand in their file
+FILE_ROWS = ("line", "sheet row")  # names of an index that holds the places of the rows in their file
 
 
 class RowNames:
-    """How messages call the rows of a table: by the lines of its file, else counted from 0.
+    """Names of the rows of a table in messages: the lines of its file, else numbers from 0.
 
     Parameters
     ----------
     labels : array_like of int, optional
-        Where each row stands in its file.
+        The place of each row in its file.
     kind : str
-        What is counted there: a line, a row of a sheet.
+        What the labels count: lines, rows of a sheet.
 
     Examples
     --------
@@ -43,17 +43,17 @@ class RowNames:
 
     @property
     def of_a_file(self) -> bool:
-        """Whether they are places in a file."""
+        """Whether the names are places in a file."""
         return self._kind in FILE_ROWS
 
     @property
     def of_x(self) -> str:
-        """What follows a name where it may be that of a row of Y: nothing for places in a file."""
+        """Words after a name that could be a row of Y; empty for places in a file."""
         return "" if self.of_a_file else " of X"
 
     @classmethod
     def of(cls, *tables: Any) -> RowNames:
-        """Take them from the first pandas frame or series whose index is called ``line`` or ``sheet row``.
+        """Return the names from the first pandas frame or series whose index is called ``line`` or ``sheet row``.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class RowNames:
         return f"{self._kind} {self._label(i)}"
 
     def all(self, *rows: int) -> str:
-        """Return ``row 3 (counting from 0)`` or ``lines 2 and 5``, the first of them first.
+        """Return ``row 3 (counting from 0)`` or ``lines 2 and 5``, in ascending order.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class RowNames:
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """Columns with names, where no library of frames is at hand.
+    """Columns with names, without a library of frames.
 
     Attributes
     ----------
@@ -117,14 +117,14 @@ class Named:
 
 
 def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return ``values`` as a float64 array of its own dimension, and the column names if it has any.
+    """Return ``values`` as a float64 array of the same dimension, and the column names if there are any.
 
-    A Series becomes one column. NaN and infinity pass through: :func:`check_finite` speaks about them.
+    NaN and infinity are kept; :func:`check_finite` refuses them.
 
     Raises
     ------
     InputError
-        For anything that is not a table of real numbers, with the first offending row and column.
+        If it is not a table of real numbers; the message has the first row and column at fault.
     """
     if isinstance(values, Named):
         return _to_float(name, _as_array(name, values.values)), values.names
@@ -150,7 +150,7 @@ def _as_array(name: str, values: Any) -> np.ndarray:
             warnings.simplefilter("error")
             array = np.asarray(values)
             if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
-                array = np.array(values, dtype=object)  # keeps the numbers among the strings as they were
+                array = np.array(values, dtype=object)  # keeps numbers among strings
     except InputError:
         raise
     except Exception as error:
@@ -171,7 +171,7 @@ def _as_array(name: str, values: Any) -> np.ndarray:
 
 
 def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return the columns of a frame or a series; a series without a name has none."""
+    """Return the columns of a frame or a series, and their names; none for a series without a name."""
     series = type(frame).__name__ == "Series"
     named = not series or frame.name not in (None, "")
     frame = frame.to_frame() if series else frame
@@ -192,20 +192,20 @@ def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...] | No
 
 
 def to_doubles(array: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str]) -> np.ndarray:
-    """Return numbers of any kind as doubles, missing ones as NaN, and say where an integer is rounded.
+    """Return numbers of any type as doubles, missing ones as NaN, and warn if an integer is rounded.
 
     Parameters
     ----------
     array : ndarray
     what : str
-        What messages call all of it.
+        The name of the array in messages.
     place : callable
-        What they call an entry, given its index.
+        Returns the name of an entry in messages, given its index.
 
     Raises
     ------
     InputError
-        With the first entry that is no real number.
+        With the first entry that is not a real number.
     """
     kind = array.dtype.kind
     if kind == "c":
@@ -237,7 +237,7 @@ def to_doubles(array: np.ndarray, what: str, place: Callable[[tuple[int, ...]], 
 
 
 def _say_rounding(given: np.ndarray, doubles: np.ndarray, place: Callable[[tuple[int, ...]], str]) -> None:
-    """Warn of the first integer that no double holds: rows that differ in it alone may become one point."""
+    """Warn of the first integer that is not a double: rows that differ only in such integers may become one point."""
     with np.errstate(invalid="ignore"):
         large = np.argwhere((np.abs(doubles) >= 2.0**53) & np.isfinite(doubles))
     for index in map(tuple, large.tolist()):
@@ -255,7 +255,7 @@ def _say_rounding(given: np.ndarray, doubles: np.ndarray, place: Callable[[tuple
 def _to_float(
     name: str, array: np.ndarray, column: int | None = None, label: str | None = None
 ) -> np.ndarray:
-    """Return an array as doubles: a table, or one column of a frame, whose place and name are then given."""
+    """Return an array as doubles: a table, or a column of a frame with its place and name."""
 
     def place(position: tuple[int, ...]) -> str:
         row, other = (*position, None)[:2]
@@ -276,18 +276,18 @@ def _where(row: int | None, column: int | None, label: str | None, rows: RowName
 
 
 def check_unique(names: Sequence[str], what: object) -> None:
-    """Refuse two columns of one name.
+    """Refuse columns with the same name.
 
     Parameters
     ----------
     names : sequence of str
     what : object
-        What messages call the table.
+        The name of the table in messages.
 
     Raises
     ------
     InputError
-        Naming them.
+        With these names.
     """
     repeated = sorted({n for n in names if list(names).count(n) > 1})
     if repeated:
@@ -303,12 +303,12 @@ def check_finite(
     rows: RowNames | None = None,
     remedy: str = "Drop or impute these rows",
 ) -> None:
-    """Refuse NaN and infinity, with the first row and column that has one.
+    """Refuse NaN and infinity.
 
     Parameters
     ----------
     name : str
-        What messages call the table.
+        The name of the table in messages.
     matrix : (N, d) array
     labels : sequence of str, optional
         Names of the columns.
@@ -320,7 +320,7 @@ def check_finite(
     Raises
     ------
     InputError
-        With the row, the column and its name, the value, and how many there are.
+        With the first such value, its row and column, and how many there are.
     """
     bad = ~np.isfinite(matrix)
     if not bad.any():
@@ -335,12 +335,12 @@ def check_finite(
 
 
 def to_symmetric(name: str, values: Any, rounding: float) -> np.ndarray:
-    """Return a symmetric matrix whose halves may differ by a share of its largest entry.
+    """Return the mean of a matrix and its transpose, which may differ by ``rounding`` times the largest entry.
 
     Raises
     ------
     InputError
-        Where it is not square, not symmetric, not finite, or empty.
+        If it is not square, not symmetric, not finite, or empty.
     """
     matrix, _ = to_matrix(name, values)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
