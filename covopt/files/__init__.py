@@ -1,9 +1,9 @@
-"""Read files of anybody, write them whole or not at all, and know the formats and their versions.
+"""Read untrusted files, write files atomically, and register all formats with their versions.
 
-JSON and archives that would fill the memory are refused.
+JSON files and archives that would exhaust the memory are refused.
 
-``covopt.load`` and ``covopt verify`` ask it what a file is; every reader asks it whether the content is its own. So a
-file of another kind, or of a later version, gets the same sentence wherever it is met.
+``covopt.load`` and ``covopt verify`` find the reader of a file here, and every reader checks format and version here:
+the message about a file of another kind, or of a later version, is always the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
     Parameters
     ----------
     path : path-like or binary file
-        What is no zip archive passes; so does one that cannot be read, for its reader to say why.
+        Other files pass, and so do archives that cannot be read: their readers report why.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
 
 
 MOST_BYTES = 2**28
-MOST_DEPTH = 24  # lists in lists; what covopt writes has seven
-NESTING = frozenset((dict, list))  # what the parser makes, exactly
+MOST_DEPTH = 24  # nested lists; files of covopt have seven
+NESTING = frozenset((dict, list))  # the only nested types that the parser returns
 
 
 class _Refused(ValueError):
-    """The file is JSON and yet nothing that covopt would write."""
+    """The file is JSON, but covopt cannot have written it."""
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -70,14 +70,14 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     SolutionFileError
-        When it is missing, cannot be read, is not JSON, is above 256 MiB, nests deeper than 24 lists, repeats a name,
-        or holds NaN or an infinity. Python itself refuses whole numbers of more than 4300 digits.
+        If it is missing, cannot be read, is not JSON, is above 256 MiB, nests deeper than 24 lists, repeats a name,
+        or holds NaN or an infinity. Python itself refuses integers of more than 4300 digits.
     """
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as stream:
             large = os.fstat(stream.fileno()).st_size > MOST_BYTES
-            raw = b"" if large else stream.read(MOST_BYTES + 1)  # of a pipe, or a file that grows
+            raw = b"" if large else stream.read(MOST_BYTES + 1)  # the size of a pipe is not known before
     except OSError as error:
         raise SolutionFileError(f"cannot read {name}: {error.strerror or error}") from error
     except ValueError as error:  # a path with a zero byte
@@ -94,12 +94,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """Parse JSON without what no file of covopt holds: NaN, repeated names, bombs.
+    """Parse JSON, and refuse what no file of covopt has: NaN, infinities, repeated names, deep nesting.
 
     Raises
     ------
     ValueError
-        Where it is no JSON, or holds such a thing; RecursionError for the deepest nesting.
+        If it is not JSON, or has such content; RecursionError for very deep nesting.
 
     Examples
     --------
@@ -139,20 +139,20 @@ def _check_depth(content: Any) -> None:
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """One file format.
 
     Attributes
     ----------
     name : str
-        Its ``format`` field.
+        The value of the ``format`` field.
     what : str
-        In words, for messages.
+        Its name in messages.
     versions : tuple of int
-        Those that are read, in order.
+        The versions that can be read, in ascending order.
     reader : str
-        ``module:attribute`` of the function that turns parsed JSON into the object; imported when such a file comes.
+        ``module:attribute`` of the function that makes the object from parsed JSON; imported on first use.
     field : str
-        Where the version stands.
+        The name of the field with the version.
     """
 
     name: str
@@ -193,7 +193,7 @@ def heading(name: str) -> dict[str, Any]:
 
 
 def check_format(content: Any, name: str) -> int:
-    """Return the version of parsed JSON that must be of one format.
+    """Return the version of parsed JSON, which must have the given format.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def check_format(content: Any, name: str) -> int:
     Raises
     ------
     SolutionFileError
-        Where it is of another format, or of a version that this covopt does not read.
+        If it has another format, or a version that this covopt does not read.
 
     Examples
     --------
@@ -232,11 +232,12 @@ def check_format(content: Any, name: str) -> int:
 
 @contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """Say in one sentence that content is damaged, whatever reading it raises.
+    """Report any error raised in the block by one sentence: the content is damaged.
 
     Parameters
     ----------
     what : str
+        The subject of that sentence.
 
     Raises
     ------
@@ -251,7 +252,7 @@ def damaged(what: str) -> Iterator[None]:
 
 
 def find_reader(content: Any) -> Callable[[Any], Any]:
-    """Return the function that reads parsed JSON, by its format and version.
+    """Return the function that makes the object from parsed JSON.
 
     Parameters
     ----------
@@ -260,7 +261,7 @@ def find_reader(content: Any) -> Callable[[Any], Any]:
     Raises
     ------
     SolutionFileError
-        Where it is of no format, or of a version that this covopt does not read.
+        If it has no known format, or a version that this covopt does not read.
     """
     claimed = content.get("format") if isinstance(content, dict) else None
     entry = FORMATS.get(claimed) if isinstance(claimed, str) else None
@@ -276,7 +277,7 @@ def find_reader(content: Any) -> Callable[[Any], Any]:
 
 
 def read_any(path: str | os.PathLike[str], name: str | None = None) -> Any:
-    """Read a file of any format in the registry, or of one.
+    """Read a file of any registered format, or of a given one.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ def read_any(path: str | os.PathLike[str], name: str | None = None) -> Any:
     Raises
     ------
     SolutionFileError
-        When it is missing, not JSON, of another format, of a newer version, or damaged.
+        If it is missing, not JSON, of another format, of a newer version, or damaged.
     """
     content = read_json(path)
     try:
@@ -299,15 +300,15 @@ def read_any(path: str | os.PathLike[str], name: str | None = None) -> Any:
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
-    """Let ``write`` fill a file beside ``path``, then put it there: a reader sees the old file or the whole new one.
+    """Write a temporary file, then rename it to ``path``: readers see the old file or the complete new one.
 
-    Links are followed. What is no regular file (a pipe, ``/dev/null``) is written to, never replaced.
+    Links are followed. Pipes and devices such as ``/dev/null`` are written to and not replaced.
 
     Parameters
     ----------
     path : path-like
     write : callable
-        Receives a binary stream; what it raises is raised again, and nothing is left behind.
+        Called with a binary stream; if it raises, the temporary file is removed.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -331,32 +332,32 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write JSON of one line, whole or not at all; floats are read back as they are.
+    """Write one line of JSON atomically; floats survive the round trip exactly.
 
     Parameters
     ----------
     path : path-like
     content : object
-        Of JSON types, without NaN and infinities.
+        JSON types, without NaN and infinities.
 
     Raises
     ------
     ValueError
-        For a number that is not finite; then nothing is written.
+        If a number is not finite; then nothing is written.
     """
     text = json.dumps(content, allow_nan=False, check_circular=False)
     write_atomically(path, lambda stream: stream.write(f"{text}\n".encode()))
 
 
 class Saved:
-    """What stands in one JSON file, which :func:`covopt.load` reads back."""
+    """Base class of objects that are saved as one JSON file, which :func:`covopt.load` reads."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats survive the round trip exactly."""
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, atomically: a reader sees the old file or the whole new one.
+        """Write one JSON file atomically: readers see the old file or the complete new one.
 
         Parameters
         ----------

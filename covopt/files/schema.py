@@ -1,7 +1,7 @@
-"""The layout of every JSON file that covopt writes, as tables: one line per field, one sentence where it is broken.
+"""The layouts of all JSON files of covopt as tables, with one line per field, and the check of content against them.
 
-A table maps names to kinds, or to other tables.
-Names that a table does not know are left alone: files of later versions may have more.
+A table maps names of fields to kinds of values, or to other tables.
+Fields that are not in the table are ignored: files of later versions may have more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-SHOWN = 80  # letters of a value in a message
+SHOWN = 80  # most letters of a value in a message
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = SHOWN
 _FRACTION = re.compile(r"[+-]?[0-9]+(/[0-9]+)?")
@@ -24,16 +24,16 @@ _FRACTION = re.compile(r"[+-]?[0-9]+(/[0-9]+)?")
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value must be.
+    """A kind of values.
 
     Attributes
     ----------
     what : str
-        In words.
+        Its name in messages.
     holds : callable
-        Whether a value is that.
+        Returns whether a value is of this kind.
     entries : Kind or table, optional
-        What the entries of a list must be.
+        The kind of the entries of a list.
     absent : bool
         Whether the field may be missing.
     """
@@ -48,19 +48,19 @@ Table = Mapping[str, "Kind | Table"]
 
 
 def check_content(content: Any, kind: Kind | Table, name: str = "the content") -> None:
-    """Compare parsed JSON with a table, or with one kind.
+    """Check parsed JSON against a table, or against one kind.
 
     Parameters
     ----------
     content : object
     kind : Kind, or mapping of str to kinds and tables
     name : str
-        For the message.
+        The name of the content in messages.
 
     Raises
     ------
     ValueError
-        For the first field that is missing or of another kind.
+        With the first field that is missing or of another kind.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def check_content(content: Any, kind: Kind | Table, name: str = "the content") -
 
 
 def shown(value: Any) -> str:
-    """Return what was received in a few letters.
+    """Return a short text for a received value.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def shown(value: Any) -> str:
     """
     try:
         full = _BRIEF.repr(value)
-    except ValueError:  # Python writes no more than 4300
+    except ValueError:  # Python writes at most 4300 digits
         return f"{type(value).__name__} of many digits"
     return full if len(full) <= SHOWN else f"{full[: SHOWN - 1]}…"
 
 
 def _is_text(value: Any) -> bool:
-    """Take text of at most 10 000 letters that every screen can show: half letters (surrogates) end programs."""
+    """Accept text of at most 10 000 letters without surrogates, which cannot be printed."""
     good = isinstance(value, str) and len(value) <= 10_000
     return good and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
@@ -110,19 +110,19 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_fraction(value: Any) -> bool:
-    """Take no powers of ten, which could fill the memory."""
+    """Accept no exponents, which could exhaust the memory."""
     return isinstance(value, str) and _FRACTION.fullmatch(value) is not None
 
 
 text = Kind("text", _is_text)
-# a summary that prints it cannot be given lines by it
+# without control characters, so that it cannot add lines to a summary
 line = Kind("one line of text", lambda value: _is_text(value) and value.isprintable())
 number = Kind("a number", _is_number)
 finite = Kind("a finite number", lambda value: _is_number(value) and math.isfinite(value))
 share = Kind("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
 whole = Kind("a nonnegative integer", lambda value: type(value) is int and 0 <= value < 2**63)
 flag = Kind("true or false", lambda value: isinstance(value, bool))
-rows = Kind("a list", lambda value: isinstance(value, list))  # numbers() looks into it
+rows = Kind("a list", lambda value: isinstance(value, list))  # numbers() checks the entries
 record = Kind("an object with names", lambda value: isinstance(value, dict))
 fraction = Kind("a fraction as text, such as '-3/7'", _is_fraction)
 seconds = Kind(
@@ -133,24 +133,24 @@ _scalar = Kind("text or a number", lambda value: value is None or isinstance(val
 
 
 def each(kind: Kind | Table) -> Kind:
-    """Take a list of such values."""
+    """Return the kind of lists of such values."""
     return replace(rows, entries=kind)
 
 
 def maybe(kind: Kind, *, absent: bool = False) -> Kind:
-    """Take such a value or null; ``absent``: or no field of that name."""
+    """Return the kind that also accepts null; with ``absent`` the field may be missing."""
     return replace(
         kind, what=f"{kind.what} or null", holds=lambda value: value is None or kind.holds(value), absent=absent
     )  # fmt: skip
 
 
 def numbers(name: str, value: Any) -> np.ndarray:
-    """Return a list of numbers, or a list of lists of them, as an array of doubles.
+    """Return a list of numbers, or a list of such lists, as an array of doubles.
 
     Raises
     ------
     ValueError
-        Where something else is in it, or the rows differ in length.
+        If it holds anything else, or the rows differ in length.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def fractions(entries: Sequence[Any]) -> list[Fraction]:
     Raises
     ------
     ValueError
-        For other text, and for a zero denominator.
+        For other text, or a zero denominator.
 
     Examples
     --------
@@ -242,7 +242,7 @@ SOLUTION: Table = {
     "network": NETWORK,
     "dual": rows,
     "dual_low": maybe(rows, absent=True),
-    # multipliers of a semidefinite relaxation, once: the dual norm is computed anew
+    # earlier versions wrote the multipliers of a semidefinite relaxation; the dual norm is recomputed without them
     "proof": maybe(record, absent=True),
     "certificate": CERTIFICATE,
     "solver": line,
