@@ -6,7 +6,6 @@ Packages that the core does without are imported when needed; if one is missing,
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from covopt.errors import MissingPackageError
@@ -46,23 +45,3 @@ def required(module: str, needed_by: str, extra: str) -> Any:
         raise MissingPackageError(
             f"{needed_by} needs {package}: pip install '.[{extra}]' in the checkout"
         ) from None
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module could be imported.
-
-    Parameters
-    ----------
-    module : str
-
-    Examples
-    --------
-    >>> is_installed("json"), is_installed("no_such_package")
-    (True, False)
-    """
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-    except ValueError:  # placed in sys.modules without a spec
-        return True

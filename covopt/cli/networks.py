@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from covopt.checks import is_installed, required
+from covopt.checks import required
 from covopt.checks.log import log_event
 from covopt.checks.messages import counted
 from covopt.cli.options import save_table
@@ -27,7 +27,7 @@ from covopt.cli.running import (
     strengths_in,
     widths_in,
 )
-from covopt.errors import InputError
+from covopt.errors import InputError, MissingPackageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,9 @@ def solve(given: SimpleNamespace) -> Answer:
 
 def demo(given: SimpleNamespace) -> Answer:
     """Solve a real table of patients and draw it; no file is needed."""
-    if not is_installed("matplotlib"):
+    try:
+        required("matplotlib", "drawing", "plot")
+    except MissingPackageError:
         given.plot = None
         if given.talks:
             typer.echo("no picture, which needs matplotlib: pip install '.[plot]' in the checkout")
