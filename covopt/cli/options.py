@@ -160,8 +160,8 @@ class Option:
 # fmt: off
 OPTIONS = (
     # inputs
-    Option("verify predict prove explore", "solution", Path, ..., "What covopt saved: a solution or a path; for "
-           "prove a solution of one output, for verify any file.", "FILE.json", argument=True, reads=True),
+    Option("verify predict prove explore", "solution", Path, ..., "A saved solution or path; prove takes a "
+           "solution with one output, verify any file of covopt.", "FILE.json", argument=True, reads=True),
     Option("reduce", "model", Path, ..., "State dict of Linear and ReLU: .safetensors, .pt or .pth.", "MODEL",
            argument=True, reads=True),
     Option("cp-rank", "source", Path, ..., "Symmetric matrix (.csv) or graph without weights (.g6, .graphml).",
@@ -171,60 +171,60 @@ OPTIONS = (
     Option("solve fit path depth train cells predict reduce gap", "table", Path, ...,
            "CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
            "TABLE", argument=True, reads=True),
-    Option("verify", "table", File, None, "The table it claims to fit; without it, the copy in the file.", "[TABLE]",
+    Option("verify", "table", File, None, "The table that it fits; by default the copy in the file.", "[TABLE]",
            argument=True, reads=True),
     Option("solve depth", "target", str, ..., "Target column.", "Y"),
     Option("fit path train gap", "target", str, ..., "Target column: numbers, or labels for classification.", "Y"),
-    Option("cells reduce", "target", Text, None, "Columns of the table that are no inputs.", "Y"),
+    Option("cells reduce", "target", Text, None, "Columns of the table that are not inputs.", "Y"),
     Option("solve fit path depth train cells reduce gap", "features", Text, None,
-           "Input columns; by default every other numeric column, with -A,-B all of these but A and B.", "A,B"),
-    Option("fit path train gap", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
+           "Input columns; by default every other numeric column; -A,-B for all of these except A and B.", "A,B"),
+    Option("fit path train gap", "sample_weight", Text, None, "Column of sample weights, not an input.", "COLUMN"),
     Option("solve fit path depth train cells predict reduce verify gap", "sep", Text, None,
-           "What separates the columns of a text table; by default that is found out.", "C"),
+           "Separator of the columns of a text table; by default it is detected.", "C"),
     Option("solve fit path depth train cells predict reduce verify gap", "encoding", str, "utf-8",
            "Encoding of a text table, as in latin-1.", "NAME"),
     Option("solve fit path depth train cells predict reduce verify gap", "decimal", Decimal, ".",
            "Decimal point of a text table."),
     Option("solve fit path train gap", "one_hot", bool, False,
            "Use columns of words: one column of 0 and 1 for each word."),
-    Option("solve fit path train gap predict", "drop_missing", bool, False,
-           "Drop the rows that lack a value in a column that is used; predict leaves theirs empty."),
+    Option("solve fit path train gap", "drop_missing", bool, False,
+           "Drop rows with a missing value in a column that is used."),
+    Option("predict", "drop_missing", bool, False, "Leave the predictions of rows with missing values empty."),
     Option("solve depth", "duplicates", Duplicates, "error",
-           "What to do with rows that are one point with different targets."),
+           "How to treat equal rows with different targets."),
     # the problem
     Option("depth", "depth", int, ..., "Number of weight layers, 2 or more.", "L"),
-    Option("fit", "depth", int, 2, "Weight layers. Beyond 2 descent finds the network, and bounds bracket it.", "L"),
+    Option("fit", "depth", int, 2, "Weight layers; beyond 2 the network is found by descent, and bracketed.", "L"),
     Option("fit", "lam", Text, None,
-           "λ of the objective, mean loss + λ‖W‖²: a number; a share of λ_max, from where on the best network is "
+           "λ of the objective, mean loss + λ‖W‖²: a number; a fraction of λ_max, above which the best network is "
            "empty (default 0.03max); or cv, chosen by cross-validation.", "λ"),
-    Option("gap", "lam", Text, None, "λ of mean loss + λ‖W‖²: a number, or a share of λ_max.", "λ"),
-    Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, in the place of --lam.",
+    Option("gap", "lam", Text, None, "λ of mean loss + λ‖W‖²: a number, or a fraction of λ_max.", "λ"),
+    Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, instead of --lam.",
            "WD"),
     Option("gap", "reduction", Reduction, "mean", "Whether PyTorch's loss was a mean or a sum over the rows."),
-    Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs."),
-    Option("train", "lam", Text, None, "λ of mean loss + λ‖W‖²: numbers, shares of λ_max as in 0.03max, or "
-           "cv. Without it 0; with --cross-check networks pass through the points.", "A,B"),
-    Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest.", "λ"),
-    Option("path", "lams", Text, None, "The λ to solve for: numbers, or shares of λ_max as in 0.1max; by default a "
-           "grid from λ_max down.", "A,B"),
+    Option("gap", "interpolation", bool, False, "Compare ‖W‖² with the least norm for the same outputs."),
+    Option("train", "lam", Text, None, "λ of mean loss + λ‖W‖²: numbers, fractions of λ_max as in 0.03max, or "
+           "cv. By default 0; with --cross-check, networks through the points.", "A,B"),
+    Option("predict", "lam", float | None, None, "Use the point of a path with the nearest λ.", "λ"),
+    Option("path", "lams", Text, None, "The λ to solve for: numbers, or fractions of λ_max as in 0.1max; by default "
+           "a grid from λ_max down.", "A,B"),
     Option("path", "n_lams", int, 30, "Points of the grid.", more={"min": 1}),
-    Option("path", "eps", float, 1e-3, "Smallest λ of the grid, as a share of λ_max."),
-    Option("path", "folds", int, 5, "Folds of a cross-validation, which says which λ fits rows left out; 0: none.",
+    Option("path", "eps", float, 1e-3, "Smallest λ of the grid, as a fraction of λ_max."),
+    Option("path", "folds", int, 5, "Folds of a cross-validation that compares the λ on rows left out; 0 for none.",
            more={"min": 0}),
     Option("fit path train gap", "loss", Text, None, "squared, huber, logistic, hinge, squared-hinge or "
-           "softmax-cross-entropy. By default the target says: squared for numbers, logistic for two classes, "
+           "softmax-cross-entropy. By default squared for numbers, logistic for two classes, "
            "softmax-cross-entropy for more.", "NAME", more={"autocompletion": losses_there_are}),
     Option("solve fit path depth train cells gap", "bias", float, 1.0,
            "Amount of bias: inputs become (x, bias); 0 for none."),
     Option("solve fit path depth train", "output_bias", OutputBias, "none",
-           "Bias of the output, and whether it costs."),
+           "Bias of the output, and whether its norm counts."),
     Option("gap", "output_bias", AnyOutputBias, "auto", "Bias of the output; by default what the network has."),
     Option("solve fit path", "potential", Potential, "variation",
            "What neurons cost: variation (their norm), label-noise or label-noise-exact.", "NAME"),
     Option("solve fit path train", "standardise", bool | None, None,
-           "Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
-           "is made of it take the columns as they stand in the table. By default where their units differ, or where "
-           "targets are far from zero.",
+           "Solve with columns of mean 0 and variance 1, and numerical targets of mean 0; the saved network still "
+           "takes the columns of the table. By default if their units differ, or targets are far from zero.",
            flags=("--standardise/--no-standardise", "--standardize/--no-standardize")),
     Option("gap", "standardise", bool, False, "The network was trained on columns of mean 0 and variance 1.",
            flags=("--standardise", "--standardize")),
@@ -243,17 +243,17 @@ OPTIONS = (
     Option("cells", "n_jobs", int, 1, "Processes; -1 for one per core."),
     Option("reduce", "preserve", Preserve, "covariances",
            "Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm."),
-    Option("verify", "exact", bool, False, "Prove residual, norm and bound in exact arithmetic too."),
-    Option("verify", "proof", File, None, "What `prove` wrote; implies --exact.", "PROOF.json"),
+    Option("verify", "exact", bool, False, "Check residual, norm and bound in exact arithmetic, too."),
+    Option("verify", "proof", File, None, "A proof written by `covopt prove`; implies --exact.", "PROOF.json"),
     Option("verify", "expect", list[str] | None, None,
-           "What the problem should be, as lam=0.1, loss=squared, bias=1, weights=none; again for more.",
+           "What the problem must be, as lam=0.1, loss=squared, bias=1, weights=none; may be repeated.",
            "NAME=VALUE"),
-    Option("prove", "boxes", int, 2_000_000, "Most boxes; where they run out a weaker bound is proved.", "N",
+    Option("prove", "boxes", int, 2_000_000, "Most boxes; if they are not enough, a weaker bound is proved.", "N",
            more={"min": 1}),
     Option("prove", "threads", int, 1, "Threads of the search.", "N", more={"min": 1}),
     Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
-    Option("prove", "tol", float, 1e-9, "Share of the bound that may be left unproved, for a smaller file."),
-    Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
+    Option("prove", "tol", float, 1e-9, "Fraction of the bound that may be lost, for a smaller file."),
+    Option("gap", "tol", float, 1e-3, "Relative gap to certify between the best network and the bound."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
     # limits and seeds
     Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
@@ -266,8 +266,8 @@ OPTIONS = (
     Option("cp-rank", "seed", int, 0, "Seed of the numerical search.", more={"min": 0}),
     Option("solve fit path depth train cells predict reduce verify prove cp-rank explore gap", "memory_limit",
            Seconds, None,
-           "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths of what is "
-           "free.", "GIB"),
+           "Maximum memory for the arrays of a step, besides 0.3 GiB for Python itself; by default four fifths of "
+           "the free memory.", "GIB"),
     # outputs
     Option("solve fit depth", "out", File, None, "Save the solution.", writes=JSON, key="solution_file"),
     Option("gap", "out", File, None, "Save the report.", writes=JSON, key="gap_file"),
@@ -275,8 +275,8 @@ OPTIONS = (
            key="solution_file"),
     Option("path", "out", File, None, "Save all solutions.", writes=JSON, key="path_file"),
     Option("train", "out", File, None, "Save the table (.csv, .parquet, .tex).", writes=TABLES, key="table_file"),
-    Option("predict", "out", File, None, "Save them (.csv, .parquet, .tex); else CSV on stdout.", writes=TABLES,
-           key="table_file"),
+    Option("predict", "out", File, None, "Save the predictions (.csv, .parquet, .tex); else CSV on stdout.",
+           writes=TABLES, key="table_file"),
     Option("cells", "out", File, None,
            "Save the patterns, packed bits (numpy.unpackbits): .npz, or .npy and .parquet, "
            "which are streamed in bounded memory.", "FILE", writes=(".npz", ".npy", ".parquet"),
@@ -294,7 +294,7 @@ OPTIONS = (
            key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", writes=FIGURE,
            key="figure_file"),
-    Option("solve fit path depth", "resume", bool, False, "Begin with what is in --out, of a run that was stopped."),
+    Option("solve fit path depth", "resume", bool, False, "Continue a stopped run from the solution in --out."),
     Option("*", "as_json", bool, False, "Print one JSON object on stdout, errors too.", flags=("--json",)),
     Option("*", "quiet", bool, False, "No progress and no summary.", flags=("--quiet", "-q")),
 )
