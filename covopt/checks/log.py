@@ -1,8 +1,8 @@
-"""What solvers say while they run, through the logger ``covopt``, and where their time goes: seconds by stage.
+"""Log messages of solvers through the logger ``covopt``, and their seconds by stage.
 
-Rounds are said at DEBUG, results at INFO. Each second is counted once, and compilation apart.
+Rounds are logged at DEBUG, results at INFO. Each second is counted once; compilation is counted separately.
 
-Each record has an event beside its text, for programs: :class:`JsonLines` writes one JSON object a line.
+Each record has an event for programs besides its text: :class:`JsonLines` writes one JSON object for each line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from covopt.errors import CovoptWarning, InputError
 from covopt.limits import compiling, now
 
 logger = logging.getLogger("covopt")
-_levels: dict[logging.Handler, int] = {}  # of the logger, before a handler came
+_levels: dict[logging.Handler, int] = {}  # level of the logger before each handler was added
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -110,7 +110,7 @@ def log_found(found: Any, text: str, **values: Any) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: ``time`` (UTC, ISO 8601), ``level``, ``event`` and its values.
+    """Format a record as a line of JSON: ``time`` (UTC, ISO 8601), ``level``, ``event`` and its values.
 
     Numbers that are not finite become null.
 
@@ -150,10 +150,10 @@ def _plain(value: Any) -> Any:
 
 
 class _LogFile(logging.FileHandler):
-    """A file that may become full, or a pipe whose reader goes: a warning says so, and nothing more is written."""
+    """A log file that warns once if it cannot be written, as on a full disk, and ends there."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say what went wrong, once."""
+        """Warn, and remove the handler."""
         error = sys.exc_info()[1]
         logger.removeHandler(self)
         reason = getattr(error, "strerror", None) or error
@@ -164,13 +164,13 @@ class _LogFile(logging.FileHandler):
         )
 
     def close(self) -> None:
-        """Close the file; what could not be written is gone."""
+        """Close the file; records that could not be written are lost."""
         with suppress(OSError):
             super().close()
 
 
 def write_events(path: str | os.PathLike[str]) -> logging.Handler:
-    """Append every event to a file from now on, a JSON object a line, flushed at once.
+    """Append every event to a file from now on, as a line of JSON that is flushed at once.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def write_events(path: str | os.PathLike[str]) -> logging.Handler:
     Raises
     ------
     InputError
-        Where the file cannot be written.
+        If the file cannot be written.
     """
     if str(path) == "-":
         handler: logging.Handler = logging.StreamHandler(sys.stderr)
@@ -207,7 +207,7 @@ def _heard(handler: logging.Handler, level: int) -> logging.Handler:
 
 
 def stop_log(handler: logging.Handler) -> None:
-    """Take back what :func:`start_log` or :func:`write_events` began."""
+    """Remove a handler of :func:`start_log` or :func:`write_events`, and restore the level of the logger."""
     logger.removeHandler(handler)
     logger.setLevel(_levels.pop(handler, logging.NOTSET))
     handler.close()
@@ -215,12 +215,12 @@ def stop_log(handler: logging.Handler) -> None:
 
 @contextmanager
 def logged(verbose: int = 0) -> Iterator[None]:
-    """Show what is logged on standard error while the block runs.
+    """Show log messages on standard error while the block runs.
 
     Parameters
     ----------
     verbose : int
-        0 changes nothing, and what is logged goes where the caller's logging sends it; 1 shows results, 2 rounds too.
+        0 changes nothing: messages go where the caller's configuration sends them; 1 shows results, 2 rounds too.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def logged(verbose: int = 0) -> Iterator[None]:
 
 
 def start_log(verbose: int) -> logging.Handler:
-    """Show what is logged on standard error from now on.
+    """Show log messages on standard error from now on.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def start_log(verbose: int) -> logging.Handler:
 
 
 def spinner(text: str, enabled: bool) -> Any:
-    """Return a spinner with a text and the time, on a terminal; anywhere else it shows nothing.
+    """Return a spinner with a text and the time; it shows nothing unless standard error is a terminal.
 
     Parameters
     ----------
@@ -282,13 +282,13 @@ COMPILING = "compiling"
 
 
 class Stopwatch:
-    """Seconds by stage; a stage within another one stops the outer one's clock.
+    """Seconds by stage; while an inner stage runs, the clock of the outer one stands still.
 
     Parameters
     ----------
     began : float
-        Reading of ``covopt.limits.now()`` from which on time counts: as ``preparing`` to the first stage (imports,
-        checks, reductions), as ``rest`` where none is entered later.
+        Reading of ``covopt.limits.now()`` at the start. Time before the first stage counts as ``preparing`` (imports,
+        checks, reductions), later time outside of stages as ``rest``.
 
     Examples
     --------
@@ -322,7 +322,7 @@ class Stopwatch:
         self._entered.pop()
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds so far, longest first; ``compiling`` is no part of the others."""
+        """Return the seconds so far in decreasing order; ``compiling`` is not part of the others."""
         self._charge()
         compiled = compiling.after(self._began)
         found = dict(sorted(self._seconds.items(), key=lambda item: -item[1]))

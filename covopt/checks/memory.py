@@ -1,4 +1,4 @@
-"""How much memory work may take, and the sentence for work that would take more."""
+"""Memory limits, and the messages about work that would exceed them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from covopt.checks.validation import check_number
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
 from covopt.limits import PIECE, TimeUp
 
-SHARE = 0.8  # of what is free, that is taken without being asked
+SHARE = 0.8  # default limit, as a share of the free memory
 GIB = 1 << 30
 SMALL = 16 * PIECE  # bytes that are never checked
 
@@ -34,7 +34,7 @@ def free_bytes() -> int:
     except (OSError, StopIteration, ValueError):
         if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
             free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    for limit, used in (  # of a container, where there is one
+    for limit, used in (  # of a container, if there is one
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
@@ -47,12 +47,12 @@ def free_bytes() -> int:
 
 
 def limit_bytes(memory_limit_gib: float | None) -> int:
-    """Return the limit that a user gave, or four fifths of what is free.
+    """Return the given limit in bytes, by default four fifths of the free memory.
 
     Raises
     ------
     InputError
-        For a limit that is no positive number.
+        If the limit is not a positive number.
 
     Examples
     --------
@@ -81,9 +81,9 @@ def plan(
     ----------
     needed, limit : float
     advice, what : str
-        What to do instead, and what needs them.
+        What to do instead, and the subject of the message.
     error : type
-        What is raised: a :class:`~covopt.errors.BudgetError` for work that callers know to do without.
+        The error to raise: a :class:`~covopt.errors.BudgetError` for work that callers can replace.
 
     Raises
     ------
@@ -108,7 +108,7 @@ _limit: ContextVar[int | None] = ContextVar("memory limit", default=None)
 
 @contextmanager
 def memory_limited(memory_limit_gib: float | None) -> Iterator[None]:
-    """Let what is planned in the block keep to a limit; None for four fifths of what is free at the moment.
+    """Limit the memory planned in the block; None for four fifths of the free memory at each plan.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def memory_limited(memory_limit_gib: float | None) -> Iterator[None]:
     Raises
     ------
     InputError
-        For a limit that is no positive number.
+        If the limit is not a positive number.
 
     Examples
     --------
@@ -133,13 +133,13 @@ def memory_limited(memory_limit_gib: float | None) -> Iterator[None]:
 
 
 def memory_left(needed: float = float("inf")) -> int:
-    """Return how many bytes work may be planned with: the limit around the caller, else four fifths of what is free.
+    """Return the memory limit in bytes: that of the block around the caller, else four fifths of the free memory.
 
     Parameters
     ----------
     needed : float
-        Bytes that are asked for; where they are few, and no limit was given, the system is not asked: that takes as
-        long as ten thousand cells do.
+        Bytes that the caller needs. If they are few and no limit was given, the free memory is not read, which takes
+        as long as ten thousand cells.
 
     Examples
     --------
@@ -153,17 +153,17 @@ def memory_left(needed: float = float("inf")) -> int:
 
 
 class NoRoom(TimeUp):
-    """What grows would take more memory than there may be: like time that is up, the best so far is returned."""
+    """Growing data would exceed the memory limit; as when the time is up, solvers return the best result so far."""
 
 
 def gives_way(needed: float, what: str, instead: str) -> bool:
-    """Whether work would need more bytes than it may; then a warning says so, and what takes its place.
+    """Return whether work would exceed the memory limit; a warning then names what is done instead.
 
     Parameters
     ----------
     needed : float
     what, instead : str
-        What would need them; what is done in its place.
+        The work, and what is done instead.
 
     Warns
     -----
@@ -185,7 +185,7 @@ def gives_way(needed: float, what: str, instead: str) -> bool:
 
 
 def room(most: float, share: float = 0.25) -> int:
-    """Return how many bytes something may keep that gets better with more: ``most``, or a share of the limit.
+    """Return how many bytes a search may use that gets better with more: ``most``, or a share of the limit.
 
     Examples
     --------
@@ -197,13 +197,14 @@ def room(most: float, share: float = 0.25) -> int:
 
 
 def check_room(held: float, more: float, what: str) -> None:
-    """Raise :class:`NoRoom`, with a warning, where something that has grown may not grow on.
+    """Raise :class:`NoRoom`, with a warning, if growing data would exceed the memory limit.
 
     Parameters
     ----------
     held, more : float
-        Bytes that it has, and that it is about to take beside them.
+        Bytes in use, and additional bytes to be allocated.
     what : str
+        Name of the data, for the warning.
 
     Warns
     -----
@@ -216,7 +217,7 @@ def check_room(held: float, more: float, what: str) -> None:
     given = _limit.get()
     if given is None and more <= SMALL:
         return
-    # a limit of the user is about everything, one of the machine about what is still free
+    # a limit of the user counts all bytes, that of the machine only additional ones
     needed, limit = (more, limit_bytes(None)) if given is None else (held + more, given)
     if needed > limit:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Words for people: numbers with their nouns, what other programs said in one line, claims, tables for notebooks."""
+"""Texts for people: numbers with nouns, lists of names, messages of other programs in one line, tables, checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 
 class Brief:
-    """A dataclass that a session shows in one line: shapes for arrays, sizes for what is long, never rows."""
+    """Base of dataclasses whose repr is one line: shapes of arrays and lengths of long values instead of content."""
 
     def __repr__(self) -> str:
         said = (f"{f.name}={_brief(getattr(self, f.name))}" for f in fields(self) if f.repr)  # type: ignore[arg-type]
@@ -17,7 +17,7 @@ class Brief:
 
 
 class Rows:
-    """What says itself in rows, each a name and a text: lines for people, a table in notebooks."""
+    """Base of classes with a summary of rows, each a name and a text; in notebooks it is a table."""
 
     _WIDTH: ClassVar[int] = 14
 
@@ -25,7 +25,7 @@ class Rows:
         raise NotImplementedError
 
     def summary(self) -> str:
-        """Return a few lines for people."""
+        """Return the summary, with a line for each row."""
         return "\n".join(f"{name:<{self._WIDTH}} {text}" for name, text in self._rows())
 
     def _repr_html_(self) -> str:
@@ -48,9 +48,9 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ----------
     number : int
     noun : str
-        Singular; adjectives may stand before it.
+        Singular, possibly with adjectives.
     plural : str, optional
-        Where it is not the noun with an s.
+        By default the noun with an s.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return names with commas; of many the first and the last, which most often is the target.
+    """Return names with commas; of many names the first ones and the last, which often is the target.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def one_line(said: object, most: int = 160) -> str:
-    r"""Return what somebody else said, an error or a part of a file, as one short line that every screen can show.
+    r"""Return a text of another program or file as one short line of printable letters.
 
     Parameters
     ----------
     said : object
     most : int
-        Letters.
+        Most letters.
 
     Examples
     --------
@@ -132,7 +132,7 @@ NOT_EXACT = "NOT exact"
 
 @dataclass(frozen=True)
 class Check:
-    """One claim: what it says, whether it held, and the numbers."""
+    """The check of a claim: its name, whether it holds, and the numbers."""
 
     name: str
     ok: bool
@@ -140,5 +140,5 @@ class Check:
 
     @property
     def floating(self) -> bool:
-        """Whether it held, in floating point alone, where exact arithmetic was asked for."""
+        """Whether it holds in floating point only, although exact arithmetic was requested."""
         return self.ok and NOT_EXACT in self.detail

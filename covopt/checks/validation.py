@@ -1,4 +1,4 @@
-"""Checks of scalar options: one sentence that names the option, the rule and what was received."""
+"""Checks of scalar options; their messages name the option, the rule and the received value."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ OUTPUT_BIASES = ("none", "penalized", "free")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a real number, NaN and infinity among them; True and False are none."""
+    """Return whether it is a real number, NaN and infinity included; booleans are not."""
     return isinstance(value, Real) and type(value).__name__ not in {"bool", "bool_"}
 
 
 def is_whole(value: Any, least: int) -> bool:
-    """Whether it is an integer, at least so large; 2.0 is none."""
+    """Return whether it is an integer of at least ``least``; 2.0 is not."""
     return (
         isinstance(value, Integral) and type(value).__name__ not in {"bool", "bool_"} and int(value) >= least
     )
 
 
 def as_double(value: Any) -> float:
-    """Return a number as a float, an infinite one for whole numbers and fractions above the doubles.
+    """Return a number as a float; integers and fractions beyond the doubles become infinite.
 
     Examples
     --------
@@ -43,12 +43,12 @@ def as_double(value: Any) -> float:
 
 
 def as_doubles(values: Any) -> np.ndarray:
-    """Return numbers as an array of floats, infinite where they are above the doubles.
+    """Return numbers as an array of floats, infinite for numbers beyond the doubles.
 
     Raises
     ------
     TypeError, ValueError
-        For complex numbers and what are no numbers.
+        For complex numbers, and for values that are not numbers.
 
     Examples
     --------
@@ -65,21 +65,21 @@ def as_doubles(values: Any) -> np.ndarray:
 
 
 def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
-    """Return an option as a float, once it is known to follow its rule.
+    """Return an option as a float if it satisfies a rule.
 
     Parameters
     ----------
     name : str
     value : object
     rule : str
-        In words, for the message.
+        The rule in words, for the message.
     holds : callable
-        Says false of NaN.
+        Returns whether a float satisfies the rule; False for NaN.
 
     Raises
     ------
     InputError
-        For anything else.
+        Otherwise.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return an integer that is not below the least one.
+    """Return an integer of at least ``least``.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def check_tol(tol: Any, name: str = "tol") -> float:
     Raises
     ------
     InputError
-        Where it is not a number, not finite, not positive, or 1 and more.
+        If it is not a number in (0, 1).
 
     Examples
     --------
@@ -128,7 +128,7 @@ def check_tol(tol: Any, name: str = "tol") -> float:
     Traceback (most recent call last):
     covopt.errors.InputError: tol must be a positive finite number below 1 (a relative gap); received -1. ...
     """
-    if name != "tol":  # another share, for which a gap's advice means nothing
+    if name != "tol":  # another fraction: the advice about gaps does not apply
         return check_number(name, tol, "a positive number below 1", lambda t: 0 < t < 1)
     if is_number(tol) and 0 < as_double(tol) < 1:
         return as_double(tol)
@@ -139,12 +139,12 @@ def check_tol(tol: Any, name: str = "tol") -> float:
 
 
 def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | None:
-    """Return a time limit in seconds, None where there is none (None or infinity).
+    """Return a time limit in seconds, None for no limit (None or infinity).
 
     Raises
     ------
     InputError
-        Where it is not a number, NaN, zero or negative.
+        If it is not a positive number.
     """
     if time_limit_s is None:
         return None
@@ -190,14 +190,14 @@ def check_bias(bias: Any) -> float:
     Raises
     ------
     InputError
-        Where it is not a number, not finite, or negative.
+        If it is not a number, not finite, or negative.
     """
     rule = "a finite number that is 0 (no bias) or positive (1 is the usual one)"
     return check_number("bias", bias, rule, lambda b: 0 <= b < math.inf)
 
 
 def check_output_bias(output_bias: Any, bias: Any) -> str:
-    """Return the kind of output bias where the network has the bias that it is a multiple of.
+    """Return the kind of output bias; it is a multiple of the bias, which must be positive.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def check_output_bias(output_bias: Any, bias: Any) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'a' or 'b'?"`` for near names, or an empty string."""
+    """Return ``"; did you mean 'a' or 'b'?"`` if there are similar names, else an empty string."""
     known = list(known)
     near = [other for other in known if other.casefold() == name.casefold()]
     near = near or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -227,7 +227,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def check_random_state(random_state: Any, name: str = "random_state") -> int | None:
-    """Return the seed where it is a nonnegative integer or None.
+    """Return the seed if it is a nonnegative integer or None.
 
     Raises
     ------
@@ -247,12 +247,12 @@ def check_random_state(random_state: Any, name: str = "random_state") -> int | N
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """Return ``value`` where it is one of ``allowed``.
+    """Return ``value`` if it is one of ``allowed``.
 
     Raises
     ------
     InputError
-        Otherwise, with the choices and the nearest of them.
+        Otherwise, with the choices and the most similar one.
 
     Examples
     --------

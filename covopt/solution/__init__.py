@@ -1,4 +1,4 @@
-"""A minimal-norm network with the proof of its optimality, and what can be asked of it."""
+"""A solution: a network with the proof of its optimality, properties of the set of minimisers, and its file."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _BY_OUTPUTS = (
 class Solution(Predicts):
     """A network with the proof of its optimality; numbers are in the user's units.
 
-    ``cost`` is ‖W‖² and ``objective`` what was minimised: the same for interpolation, mean loss + λ‖W‖² for a fit. No
-    network of any width has an objective below ``lower_bound``. ``gap`` is (objective − lower bound) / objective.
+    ``cost`` is ‖W‖², ``objective`` the minimised objective: the cost for interpolation, mean loss + λ‖W‖² for a fit.
+    No network of any width has an objective below ``lower_bound``. ``gap`` is (objective − lower bound) / objective.
 
     Attributes
     ----------
@@ -47,23 +47,22 @@ class Solution(Predicts):
     dual : ndarray of shape (N,) or (N, k)
         Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w; |⟨Λ, σ(X̃ w)⟩| ≤ ω(w) with a label-noise potential.
     dual_low : ndarray or None
-        What the multipliers are beside the doubles in ``dual``, Λ = dual + dual_low: of one input far from the
-        origin, where sums cancel by more digits than a double has. None where there is nothing.
+        The low parts of the multipliers, Λ = dual + dual_low: for one input far from the origin, where sums cancel by
+        more digits than a double has. None otherwise.
     certificate : Certificate
     status : Status
     data : Data
-        The table that was solved; of standardised columns where the network has a ``scaling``.
+        The table that was solved; with standardised columns if the network has a ``scaling``.
     lam, loss, sample_weight : float, Loss, ndarray
-        Of a regularised solve; None for interpolation.
+        λ, loss and sample weights of a fit; None for interpolation.
     lambda_max : float or None
-        :func:`covopt.lambda_max` of the table, or the best lower bound on it, where the solve asked for it; files do
-        not keep it.
+        :func:`covopt.lambda_max` of the table, or the best lower bound on it, if the solve needed it; not saved.
     held_out : HeldOut or None
-        How networks did on rows left out, for each λ that ``lam="cv"`` has chosen from; files do not keep it.
+        Scores on held-out rows for each λ that ``lam="cv"`` compared; not saved.
     timings : dict of str to float
-        Where the time went, longest first: seconds of preparing (imports, checks, reductions), pricing, the
-        restricted master, its columns, making networks, proofs, finishing, the certificate and the rest. They sum to
-        ``time_s``; those of compiling, where there were any, are no part of it.
+        Seconds by stage in decreasing order: preparing (imports, checks, reductions), pricing, the restricted master
+        problem, its columns, making networks, proofs, finishing, the certificate and the rest. They sum to
+        ``time_s``, which does not include the seconds of compiling, if there were any.
     """
 
     data: Data
@@ -87,26 +86,23 @@ class Solution(Predicts):
     held_out: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        fits = self.network.n_inputs == len(self.data.feature_names)
-        if (
-            self.network.feature_names is None and fits
-        ):  # a damaged file says something else, for verify to tell
+        fits = self.network.n_inputs == len(self.data.feature_names)  # else damaged; verify reports it
+        if self.network.feature_names is None and fits:
             self.network = replace(self.network, feature_names=self.data.feature_names)
 
     # ------------------------------------------------------------------ numbers
     @property
     def scaling(self) -> Scaling | None:
-        """How the columns were standardised; None where they were solved as they are.
+        """The standardisation of the columns; None without one.
 
-        Cost, bounds, dual, λ and ``data`` are then those of the standardised table; ``network`` takes the user's
-        columns.
+        Cost, bounds, dual, λ and ``data`` are those of the standardised table; ``network`` takes the user's columns.
         """
         return self.network.scaling
 
     def in_your_units(self) -> Solution:
-        """Return it with the table in the user's columns, for pictures; its bracket is still of the standardised one.
+        """Return the solution with ``data`` in the user's columns, which ``network`` takes, for pictures.
 
-        ``data`` is then what ``network`` takes.
+        Its bracket is still that of the standardised table.
         """
         return self if self.scaling is None else replace(self, data=self.scaling.invert_data(self.data))
 
@@ -127,7 +123,7 @@ class Solution(Predicts):
 
     @property
     def lower_bound(self) -> float:
-        """Certified: no network has a smaller objective (no network through the points a smaller ‖W‖²)."""
+        """Certified lower bound on the objective of every network (on ‖W‖² of every network through the points)."""
         return self.certificate.lower_bound
 
     @property
@@ -137,10 +133,10 @@ class Solution(Predicts):
 
     @cached_property
     def undetermined(self) -> np.ndarray:
-        """For each neuron the dimension of the set of parameters that cost the same and act the same on the data.
+        """For each neuron the dimension of the set of parameters with the same cost and the same activations.
 
-        Zeros with the variation norm. A label-noise potential sees a neuron only through its activations, and many
-        parameters share them where the active rows have rank below D; see :mod:`covopt.potentials`.
+        Zeros with the variation norm. A label-noise potential depends on a neuron only through its activations, which
+        do not determine the parameters if the active rows have rank below D; see :mod:`covopt.potentials`.
         """
         rows = self.data.lifted
         if self.sample_weight is not None:
@@ -170,7 +166,7 @@ class Solution(Predicts):
         return Minimisers(self.data, self.output_bias, network, self.dual, self.gap, self.random_state)
 
     def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
-        """Return all (cell, sign) pairs whose dual value is within ``slack`` of one; minimisers live there.
+        """Return all (cell, sign) pairs with a dual value within ``slack`` of one; they hold all minimisers.
 
         With several outputs: all maximisers of ‖Λᵀσ(X̃ w)‖, each with the direction of its output weight.
 
@@ -178,7 +174,7 @@ class Solution(Predicts):
         ----------
         slack : float
         refine : bool
-            Solve on to a gap of 1e-9 first when this solution is coarser; otherwise its own dual is used, and
+            Whether to solve to a gap of 1e-9 first if this solution is coarser. Otherwise its own dual is used, and
             ``slack`` is at least ten times its gap.
 
         Returns
@@ -214,7 +210,7 @@ class Solution(Predicts):
 
     @property
     def is_unique(self) -> bool | None:
-        """True, False, or None when it cannot be told; ``uniqueness.reason`` says why."""
+        """True, False, or None if it is not known; ``uniqueness.reason`` has the reason."""
         return self.uniqueness.unique
 
     def sparsest(self, *, time_limit_s: float | None = 60.0) -> Sparsest:

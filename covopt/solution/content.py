@@ -1,4 +1,4 @@
-"""The file of a solution: its content as JSON types, and what is read back from it."""
+"""The file of a solution: write it as JSON types, and read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN = ("solver", "random_state", "time_s", "timings", "history")
 def to_content(solution: Solution) -> dict[str, Any]:
     """Return a solution as JSON types."""
     network, stated = solution.network, asdict(solution.certificate)
-    bracket = {name: stated.pop(name) for name in BRACKET}  # one place for every number
+    bracket = {name: stated.pop(name) for name in BRACKET}  # each number is written once
     if solution.loss is None:
         stated = {name: value for name, value in stated.items() if name not in OF_A_LOSS}
     problem = problem_of(solution) | {"potential": solution.potential}
@@ -43,13 +43,13 @@ def to_content(solution: Solution) -> dict[str, Any]:
 
 
 def _schema_of(solution: Solution) -> int:
-    """Return the first version whose readers know all that is in the file: earlier ones must refuse it."""
+    """Return the first version whose readers know every field of the file; earlier readers must refuse it."""
     news = (solution.loss, solution.scaling, solution.dual_low)
     return max(place * (part is not None) + 1 for place, part in enumerate(news, 1))
 
 
 def problem_of(solution: Any) -> dict[str, Any]:
-    """Return the table of a solution of any depth as JSON types, with the loss where there is one.
+    """Return the table of a solution of any depth as JSON types, with the loss if there is one.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def data_of(problem: dict[str, Any]) -> Data:
 
 @damaged("the solution file")
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
-    """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
+    """Return the solution of JSON types; see :meth:`Solution.from_dict`."""
     check_format(content, FORMAT)
     fitted = "loss" in content.get("problem", ())
     check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
@@ -148,11 +148,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Solution, list of Solution, CPRankCertificate, Proof or Gap
-        What ``save`` wrote; the list from the file of a path.
+        The object that was saved; a list for the file of a path.
 
     Raises
     ------
     SolutionFileError
-        When the file is missing, not JSON, not written by covopt, or of a newer schema.
+        If the file is missing, not JSON, not written by covopt, or of a newer schema.
     """
     return read_any(path)

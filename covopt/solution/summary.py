@@ -1,4 +1,4 @@
-"""What a solution says: its summary, how well it fits its own points and why badly, and what it predicts."""
+"""The summary of a solution, its quality of fit with a hint if it is bad, and its predictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from covopt.losses.classification import codes_of
 if TYPE_CHECKING:
     from covopt.solution import Solution
 
-POOR = 0.1  # R² below which a network says hardly more than a constant
+POOR = 0.1  # R² below which a network is hardly better than a constant, and the gap of a run that was stopped early
 STOPPED = ("time_limit", "interrupted")
 
 
 def quality(solution: Any) -> tuple[str, float]:
-    """Return the name and the value of R², or of the accuracy for classes, on the solution's own data.
+    """Return R² (for classes the accuracy) on the solution's own data, by name and value.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ def quality(solution: Any) -> tuple[str, float]:
 
 
 def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple[str, float]:
-    """Return the name and the value of R², or of the accuracy for classes, of outputs at some rows.
+    """Return R² (for classes the accuracy) of outputs, by name and value.
 
     Parameters
     ----------
     loss : Loss or None
     Y : ndarray of shape (N, k)
-        As the loss encodes targets.
+        Targets as the loss encodes them.
     outputs : ndarray of shape (N,) or (N, k)
     weights : ndarray of shape (N,) or None
     """
@@ -55,10 +55,10 @@ def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple
 
 
 def hint(solution: Solution) -> str:
-    """Return why a solution fits badly, or may be about units, and what helps; nothing where there is nothing to say.
+    """Return why a solution fits badly and what helps; an empty text if there is no reason for a hint.
 
-    Said where R² is below 0.1, where the accuracy is not above the share of the largest class, where a gap is open
-    and columns differ in units. Of a run that was stopped early it says that, unless units are why.
+    There is a hint if R² is below 0.1, if the accuracy is not above the share of the largest class, or if the gap is
+    open and columns differ in units. For a run that was stopped early it says so, unless units are the reason.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def hint(solution: Solution) -> str:
     """
     data = solution.data
     if not (np.isfinite(data.X).all() and np.isfinite(data.Y).all()):
-        return ""  # a damaged file says something else, for verify to tell
+        return ""  # a damaged file, which verify reports
     bad = _poor(solution)
     is_open = solution.status is not Status.CERTIFIED and solution.gap > solution.tol
     units = _units(solution, offset=bool(bad)) if solution.scaling is None and (bad or is_open) else []
@@ -111,7 +111,7 @@ def _poor(solution: Solution) -> str:
 
 
 def _units(solution: Solution, *, offset: bool) -> list[str]:
-    """Return what about the units makes some columns cheap, or the targets dear."""
+    """Return sentences about units that make some columns cheap, or the targets expensive."""
     data = solution.data
     apart = differing_units(data.X, data.feature_names)
     said = [apart] if apart else []
@@ -122,7 +122,7 @@ def _units(solution: Solution, *, offset: bool) -> list[str]:
 
 
 def explained(Y: np.ndarray, said: np.ndarray, weights: Any) -> float:
-    """Return R², the mean over outputs; of a constant output 1 where it is met, else 0."""
+    """Return R², the mean over outputs; for a constant target 1 if it is predicted exactly, else 0."""
     weights = np.ones(len(Y)) if weights is None else np.asarray(weights)
     missed = weights @ (Y - said) ** 2
     spread = weights @ (Y - np.average(Y, axis=0, weights=weights)) ** 2
@@ -132,7 +132,7 @@ def explained(Y: np.ndarray, said: np.ndarray, weights: Any) -> float:
 
 
 def summary_rows(solution: Solution) -> list[tuple[str, str]]:
-    """Return name and text of each line."""
+    """Return the name and the text of each line of the summary."""
     certificate = solution.certificate
     missed = f"max |f − y| = {certificate.residual:.1e} of max |y|"
     if not certificate.interpolates:
@@ -158,7 +158,7 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
 
 
 def scaling_rows(solution: Solution) -> list[tuple[str, str]]:
-    """Return what was solved in place of the user's table, a row or none."""
+    """Return a row about the standardisation of the table, if there is one."""
     scaling = solution.scaling
     if scaling is None:
         return []
@@ -200,19 +200,19 @@ def _potential_rows(solution: Solution) -> list[tuple[str, str]]:
 
 
 class Predicts(Rows, Saved):
-    """What every solution can say of rows that it may not have seen."""
+    """Base class of solutions of any depth: predictions and scores on any rows."""
 
     network: Any
     loss: Any
     data: Any
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return what the network says of each row: numbers in your units, or the labels of classes.
+        """Return the prediction for each row: numbers in the user's units, or labels of classes.
 
         Parameters
         ----------
         X : array_like or frame of shape (N, d)
-            The columns of frames are found by name.
+            Columns of frames are found by name.
 
         Examples
         --------
@@ -230,7 +230,7 @@ class Predicts(Rows, Saved):
         Parameters
         ----------
         X : array_like or frame of shape (N, d), optional
-            By default the points that were fitted, with their weights.
+            By default the fitted points, with their weights.
         Y : array_like of shape (N,) or (N, k), optional
             Numbers, or labels.
         sample_weight : array_like of shape (N,), optional
@@ -257,7 +257,7 @@ def predict_columns(solution: Predicts, X: Any) -> dict[str, np.ndarray]:
     ----------
     solution : Solution or DeepSolution
     X : array_like or frame of shape (N, d)
-        The columns of frames are found by name.
+        Columns of frames are found by name.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def predict_columns(solution: Predicts, X: Any) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        Where X does not fit the network.
+        If X does not fit the network.
 
     Examples
     --------
