@@ -22,7 +22,7 @@ class BudgetError(CovoptError):
 
 
 class UnclearRanksError(BudgetError, ArithmeticError):
-    """The faces of an arrangement cannot be told from rounding, so they cannot be looked at one by one."""
+    """Faces of an arrangement cannot be distinguished from rounding errors, so they cannot be enumerated."""
 
 
 class SolverUnavailableError(CovoptError):
@@ -42,7 +42,7 @@ class SolutionFileError(CovoptError, ValueError):
 
 
 class CertificateContradictedError(CovoptError):
-    """A network is below a certified lower bound: one of the two is wrong; ``path`` has all that reproduces it."""
+    """A network is below a certified lower bound, so one of the two is wrong; ``path`` is a file to reproduce it."""
 
     def __init__(self, message: str, path: Path | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class CovoptWarning(UserWarning):
 
 
 class PrecisionWarning(CovoptWarning):
-    """Rounding errors are too close to the smallest nonzero quantity for the answer to be trusted."""
+    """Rounding errors are too close to the smallest nonzero quantity for a reliable answer."""
 
 
 class SolverFallbackWarning(CovoptWarning):
@@ -62,7 +62,7 @@ class SolverFallbackWarning(CovoptWarning):
 
 
 class TableWarning(CovoptWarning):
-    """A column of a table was left out although nobody said so; the message says how to keep it."""
+    """A column of a table was left out, or used, by default; the message has the option that changes it."""
 
 
 class NotCertifiedWarning(CovoptWarning):
@@ -74,20 +74,20 @@ class PathStoppedWarning(CovoptWarning):
 
 
 class MemoryLimitWarning(CovoptWarning):
-    """Something weaker takes the place of what would need more memory than there may be; bounds are valid."""
+    """A weaker method was used because of the memory limit; bounds are valid."""
 
 
 class MessageEnum(StrEnum):
     """A string, its code, with a message: ``status == "certified"`` compares codes.
 
-    Members are written as ``NAME = ("code", "message")``.
+    Define members as ``NAME = ("code", "message")``.
     """
 
     code: str
     message: str
 
     def __new__(cls, code: str, message: str) -> MessageEnum:
-        """Make the string of the code."""
+        """Return the string of the code."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.code, member.message = code, message
@@ -95,7 +95,7 @@ class MessageEnum(StrEnum):
 
     @classmethod
     def from_code(cls, code: str) -> Self:
-        """Return the member whose ``code`` is given (as in files).
+        """Return the member with a code, as in files.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class MessageEnum(StrEnum):
         Raises
         ------
         ValueError
-            Where no status has this code.
+            If no member has this code.
         """
         for member in cls:
             if member.code == code:
@@ -115,8 +115,8 @@ class MessageEnum(StrEnum):
 class Status(MessageEnum):
     """Outcome of a solve; a string, so that ``solution.status == "certified"`` compares its code.
 
-    ``CERTIFIED`` is the only status that claims optimality, and only within the tolerance that
-    was asked for: the gap was recomputed from the raw data with a valid upper bound on the dual norm h(Λ).
+    Only ``CERTIFIED`` claims optimality, to the requested tolerance: the gap was recomputed from the raw data with a
+    valid upper bound on the dual norm h(Λ).
     """
 
     CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed from the data")

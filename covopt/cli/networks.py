@@ -230,7 +230,6 @@ def _path_lines(found: Any, record: dict[str, Any]) -> list[str]:
 
 # ---------------------------------------------------------------------- training
 STANDARDISED = f"{'standardised':<14} costs, bounds and λ are of columns of mean 0 and variance 1"
-SHOWN = 8  # rows of the table on the terminal
 COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
     "error_rate", "status",
@@ -370,9 +369,10 @@ def _save_table(table: pd.DataFrame, out: Path) -> None:
 
 
 def _rows(table: pd.DataFrame, by: str = "objective") -> list[str]:
-    shown = table.sort_values(by).head(SHOWN)
+    most = required("pandas", "covopt train", "train").get_option("display.min_rows")
+    shown = table.sort_values(by).head(most)
     shown = shown[[name for name in COLUMNS if name in shown and not shown[name].isna().all()]]
     lines = shown.to_string(index=False, float_format=lambda value: f"{value:.6g}").splitlines()
-    if len(table) > SHOWN:
-        lines.append(f"the best {SHOWN} of {len(table)} networks; --out saves all")
+    if len(table) > most:
+        lines.append(f"the best {most} of {len(table)} networks; --out saves all")
     return lines

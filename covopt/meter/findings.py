@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from covopt.meter.report import Gap
 
-SHOWN = 6  # coordinates of a direction that are printed
-
 
 def describe(report: Gap) -> list[str]:
     """Return a sentence for each source of the gap, in decreasing order.
@@ -64,7 +62,7 @@ def describe(report: Gap) -> list[str]:
     missing = missing_neuron(report)
     if missing is not None:
         place, height = missing
-        at = listed([f"{x:.3g}" for x in place], SHOWN)
+        at = listed([f"{x:.3g}" for x in place])
         found.append(
             f"a neuron is missing at ({at}): the dual exceeds 1 by {100.0 * (height - 1.0):.3g} % there"
         )

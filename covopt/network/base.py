@@ -24,9 +24,7 @@ from covopt.limits import PIECE
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
 
-# Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
-OPSET = 17
-FORMAT_VERSION = 8
+OPSET = 17  # every runtime that reads it has double kernels for its Gemm 13 and Relu 14
 MANY_PAIRS = 200_000_000  # above this many pairs points are sorted where neurons have one direction
 
 
@@ -208,9 +206,10 @@ class Network:
             [helper.make_tensor_value_info("Y", TensorProto.DOUBLE, ["N", len(arrays[-1][0])])],
             tensors,
         )  # fmt: skip
+        opset = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(
-            graph, producer_name="covopt", producer_version=__version__, ir_version=FORMAT_VERSION,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            graph, producer_name="covopt", producer_version=__version__, opset_imports=opset,
+            ir_version=helper.find_min_ir_version_for(opset),
         )  # fmt: skip
         onnx.checker.check_model(model)
         content = model.SerializeToString()
