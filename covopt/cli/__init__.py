@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from covopt.checks import required
-from covopt.cli import certificates, networks, saved
+from covopt.cli import analysis, networks
 from covopt.cli.report import Exit, print_json, reporting
 from covopt.cli.running import EXAMPLES, EXIT_CODES, add
 from covopt.errors import InputError
@@ -94,9 +94,9 @@ def _root(
 
 for _name, _command in {
     "solve": networks.solve, "demo": networks.demo, "fit": networks.fit, "path": networks.path,
-    "depth": networks.depth, "gap": saved.gap, "cells": certificates.cells, "predict": saved.predict,
-    "train": networks.train, "cp-rank": certificates.cp_rank, "verify": certificates.verify,
-    "prove": certificates.prove, "explore": saved.explore, "reduce": saved.reduce,
+    "depth": networks.depth, "gap": analysis.gap, "cells": analysis.cells, "predict": analysis.predict,
+    "train": networks.train, "cp-rank": analysis.cp_rank, "verify": analysis.verify,
+    "prove": analysis.prove, "explore": analysis.explore, "reduce": analysis.reduce,
 }.items():  # fmt: skip
     add(app, _name, _command)
 

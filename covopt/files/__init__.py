@@ -261,14 +261,13 @@ def find_reader(content: Any) -> Callable[[Any], Any]:
     Raises
     ------
     SolutionFileError
-        If it has no known format, or a version that this covopt does not read.
+        If it has no known format; the reader refuses unknown versions.
     """
     claimed = content.get("format") if isinstance(content, dict) else None
     entry = FORMATS.get(claimed) if isinstance(claimed, str) else None
     if entry is None:
         stated = "it has no format field" if claimed is None else f"its format field is {shown(claimed)}"
         raise SolutionFileError(f"this is not a covopt file: {stated}; covopt reads {', '.join(FORMATS)}")
-    check_format(content, entry.name)
     module, _, names = entry.reader.partition(":")
     found: Any = import_module(module)
     for name in names.split("."):
