@@ -289,12 +289,12 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     limit = memory_left(needed)
     if needed > limit:
         if not reduced.exact:  # usually in general position; integers may have far fewer cells
-            plan(needed, limit, _STREAM)
+            plan(needed, _STREAM, limit=limit)
         size = min(size, PIECE)
     run, blocks, found = Run(reduced), [], 0
     for half, count in half_blocks(run, size=size, n_jobs=n_jobs, keep=True):
         found += 2 * count
-        plan(cell_bytes(found, reduced.n_samples), limit, _STREAM)
+        plan(cell_bytes(found, reduced.n_samples), _STREAM, limit=limit)
         blocks.append(half)
     packed = _as_bytes(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), reduced)
     run.warn()

@@ -22,7 +22,7 @@ from scipy.linalg import lstsq
 from scipy.optimize import LinearConstraint, milp
 
 from covopt.checks.log import stage
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.checks.messages import Brief
 from covopt.errors import BudgetError
 from covopt.exact.elimination import integer_table
@@ -102,9 +102,7 @@ def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: floa
     neurons, values = pricing.neurons[tight], pricing.values[tight]
     units = problem.rows / np.linalg.norm(problem.rows, axis=1, keepdims=True)
     needed = len(neurons) * (17.0 * len(units) + 12.0 * len(neurons))
-    plan(
-        needed, memory_left(needed), "It is not computed.", what=f"a tight set of {len(neurons)}", error=BudgetError
-    )  # fmt: skip
+    plan(needed, "It is not computed.", what=f"a tight set of {len(neurons)}", error=BudgetError)
     side = neurons @ units.T
     side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
     found = (

@@ -133,17 +133,18 @@ class JsonLines(logging.Formatter):
 
 
 def json_line(content: dict[str, Any]) -> str:
-    """Return an object as JSON; numbers that are not finite become null, other objects strings."""
-    return json.dumps(_plain(content), ensure_ascii=False, allow_nan=False)
+    """Return an object as a line of JSON, by :func:`plain`."""
+    return json.dumps(plain(content), ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON types: numbers that are not finite become null, other objects strings."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)

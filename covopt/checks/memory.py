@@ -61,29 +61,29 @@ def limit_bytes(memory_limit_gib: float | None) -> int:
     """
     if memory_limit_gib is None:
         return int(SHARE * free_bytes())
-    return int(
-        GIB
-        * check_number("memory_limit", memory_limit_gib, "a positive number of GiB", lambda v: 0 < v < 1e9)
-    )
+    rule = "a positive number of GiB"
+    return int(GIB * check_number("memory_limit", memory_limit_gib, rule, lambda v: 0 < v < 1e9))
 
 
 def plan(
     needed: float,
-    limit: int,
     advice: str,
     *,
     what: str = "this",
     error: type[InputError] | type[BudgetError] = InputError,
+    limit: int | None = None,
 ) -> None:
     """Refuse work that needs more bytes than the limit, before it begins.
 
     Parameters
     ----------
-    needed, limit : float
+    needed : float
     advice, what : str
         What to do instead, and the subject of the message.
     error : type
         The error to raise: a :class:`~covopt.errors.BudgetError` for work that callers can replace.
+    limit : int, optional
+        By default :func:`memory_left`.
 
     Raises
     ------
@@ -91,10 +91,11 @@ def plan(
 
     Examples
     --------
-    >>> plan(3e9, 1 << 30, "Use fewer rows.")
+    >>> plan(3e9, "Use fewer rows.", limit=1 << 30)
     Traceback (most recent call last):
     covopt.errors.InputError: this needs about 2.8 GiB of memory; the limit is 1 GiB. Use fewer rows.
     """
+    limit = memory_left(needed) if limit is None else limit
     if needed > limit:
         raise error(f"{what} needs about {_gib(needed)} of memory; the limit is {_gib(limit)}. {advice}")
 

@@ -353,7 +353,7 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
     from covopt import count_cells, enumerate_cells
     from covopt.arrangement.enumeration import cell_bytes
     from covopt.arrangement.files import STREAMED, most_cells, write_cells
-    from covopt.checks.memory import limit_bytes, plan
+    from covopt.checks.memory import plan
     from covopt.files import write_atomically
     from covopt.limits import TimeUp, seconds_left
 
@@ -370,7 +370,6 @@ def _counted(read: Any, bias: float, given: SimpleNamespace, report: Callable[[s
     report(f"enumerating, {expected}")
     plan(
         cell_bytes(most, len(X)),
-        limit_bytes(given.memory_limit),
         "Save them with --out FILE.npy or FILE.parquet, which stream, or count them with --count-only.",
     )
     found = enumerate_cells(X, **asked)

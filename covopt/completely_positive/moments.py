@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from covopt.checks import required
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.checks.validation import check_choice, check_time_limit
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.moment_model import METHODS, MomentModel, moment_model
@@ -205,7 +205,7 @@ def moment_bound(
 def _solve(model: MomentModel, method: str, time_limit_s: float | None) -> tuple[np.ndarray, float]:
     """Return an approximate dual point, ordered like the rows of ``model``, and the value that the solver reports."""
     plan(
-        ENTRY_BYTES * sum((order * (order + 1) // 2) ** 2 for order in model.blocks), memory_left(),
+        ENTRY_BYTES * sum((order * (order + 1) // 2) ** 2 for order in model.blocks),
         "Take level 1, or the bounds without moments.", what="the moment relaxation", error=BudgetError,
     )  # fmt: skip
     cvxpy = required("cvxpy", "a moment bound", "conic")

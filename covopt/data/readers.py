@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks import required
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import SMALL, plan
 from covopt.checks.messages import counted, one_line
 from covopt.checks.validation import suggest
 from covopt.data.tabular import check_unique
@@ -149,7 +149,8 @@ COMPRESSED: dict[str, Callable[[Path, str], Any]] = {
 
 def _check_size(path: Path, needed: float) -> None:
     """Refuse a table that needs more memory than the limit."""
-    plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
+    if needed > SMALL:
+        plan(needed, "Leave out rows or columns.", what=f"the table {path}")
 
 
 # ---------------------------------------------------------------------- text

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank, of_given
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
@@ -161,7 +161,7 @@ class LabelNoiseOracle:
             )
         faces = count_lattice(n, self.rank)
         plan(
-            FACE_BYTES * faces + SIGN_BYTES * min(faces, BLOCK) * n, memory_left(),
+            FACE_BYTES * faces + SIGN_BYTES * min(faces, BLOCK) * n,
             'There is no other one; use fewer rows, or potential="variation".',
             what="the exact label-noise oracle", error=BudgetError,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.conic.programs import solve_conic
 from covopt.errors import Status
 from covopt.exact.rank import NEAR, ROUGH
@@ -45,12 +45,7 @@ def solve_all_cells(
     """
     n, rank = problem.rows.shape
     most = most_cells(problem.rows)
-    plan(
-        most * (ROW_BYTES * n + AXIS_BYTES * rank),
-        memory_left(),
-        INSTEAD,
-        what=f"the program of {most:,} cells",
-    )
+    plan(most * (ROW_BYTES * n + AXIS_BYTES * rank), INSTEAD, what=f"the program of {most:,} cells")
     patterns = enumerate_cells(problem.rows).patterns
     found = solve_conic(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s

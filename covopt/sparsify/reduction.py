@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.linalg import lstsq, qr, solve_triangular
 
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.checks.messages import counted
 from covopt.exact.rank import ATOMS, COMPUTED, numerical_rank
 from covopt.limits import TimeUp, limited
@@ -80,7 +80,7 @@ def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
     (n, width), m, k = layer.inputs.shape, len(layer), layer.outgoing.shape[1]
     atoms = min(2 * m + 20, n * k if preserve == "outputs" else 2 * n * n)
     needed = 8.0 * (6 * n * (m + width) + 7 * m * atoms + 3 * n * k)
-    plan(needed, memory_left(needed), FEWER, what=f"the reduction of {counted(m, 'neuron')}")
+    plan(needed, FEWER, what=f"the reduction of {counted(m, 'neuron')}")
     return _keep_outputs(layer) if preserve == "outputs" else _keep_pair(layer)
 
 

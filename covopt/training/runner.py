@@ -15,7 +15,7 @@ import numpy as np
 from covopt.api.task import Task
 from covopt.checks import required
 from covopt.checks.log import log_event, spinner
-from covopt.checks.memory import memory_left, plan
+from covopt.checks.memory import plan
 from covopt.checks.messages import Brief
 from covopt.checks.validation import (
     check_choice,
@@ -265,7 +265,7 @@ def train(
     copies = max(map(copies_in, phases))
     if where.type == "cpu":
         needed = precision.itemsize * copies * float(sum(own.size for own in layouts))
-        plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
+        plan(needed, "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, layouts, members, seed, check_positive("scale", scale))
     runner = Runner(
         members, layouts, torch.as_tensor(task.data.lifted, dtype=precision, device=where),

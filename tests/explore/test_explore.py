@@ -213,11 +213,11 @@ def test_what_is_not_shown_is_said(line, path):
     html = page_html(replace(line, data=named))
     assert "a &amp; b from &lt;!--DATA--&gt;" in html
     assert list(panels_of(html)) == ["function-0", "agreement", "dual", "points", "progress"]
-    many = replace(path[-1], network=type(line.network)(np.ones((450, 2)), np.ones((450, 1)), 1.0))
+    many = replace(path[-1], network=type(line.network)(np.ones((2050, 2)), np.ones((2050, 1)), 1.0))
     told = [
         each["neurons"] for each in facts_of(page_html([path[-1], many]))
     ]  # each step speaks of its own network
-    assert told == [str(len(path[-1].network)), "450, of which the 400 costliest are described and drawn"]
+    assert told == [str(len(path[-1].network)), "2050, of which the 2000 costliest are described and drawn"]
     open_ended = replace(line, status=covopt.Status.from_code("gap"), history=[])
     said = words_of(page_html(open_ended))
     assert "The tight set is not shown: it needs a certified solution." in said
