@@ -51,7 +51,7 @@ def load_diabetes_table(
     Raises
     ------
     InputError
-        Where ``n_features`` is not between 1 and 10.
+        If ``n_features`` is not between 1 and 10.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def make_random_plane(
     Raises
     ------
     InputError
-        Where a size is not a positive integer.
+        If a size is not a positive integer.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def make_smooth(n_samples: int, d: int = 2, *, random_state: int | None = 0) -> 
     Raises
     ------
     InputError
-        Where a size is not a positive integer.
+        If a size is not a positive integer.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def make_teacher_student(
     Raises
     ------
     InputError
-        Where a size is not a positive integer, or fewer than two widths are given.
+        If a size is not a positive integer, or fewer than two widths are given.
 
     Examples
     --------

@@ -25,7 +25,7 @@ def required(module: str, needed_by: str, extra: str) -> Any:
     Raises
     ------
     MissingPackageError
-        Where it is not installed; the message has the command that installs it.
+        If it is not installed; the message has the command that installs it.
 
     Examples
     --------

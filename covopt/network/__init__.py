@@ -43,7 +43,7 @@ class ReLUNetwork(Network):
     Raises
     ------
     InputError
-        Where the shapes do not fit together. Lists are accepted; a vector of output weights is one output.
+        If the shapes do not fit together. Lists are accepted; a vector of output weights is one output.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class ReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X has another number of columns, or is a frame without the required columns.
+            If X has another number of columns, or is a frame without the required columns.
         """
         X = as_table(X, self.n_inputs, self.feature_names)
         if self.scaling is not None:
@@ -195,7 +195,7 @@ class ReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X has another number of columns.
+            If X has another number of columns.
         """
         found = outputs_of(self.lift(X), self.hidden_weights, self.output_weights)
         outputs = found + self.bias * self.output_bias
@@ -280,7 +280,7 @@ class ReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X does not fit, has no rows or entries that are not finite.
+            If X does not fit, has no rows or entries that are not finite.
 
         Examples
         --------

@@ -56,7 +56,7 @@ class Network:
         Raises
         ------
         InputError
-            When X does not fit or ``preserve`` is unknown.
+            If X does not fit or ``preserve`` is unknown.
 
         Examples
         --------
@@ -94,7 +94,7 @@ class Network:
         Raises
         ------
         InputError
-            When X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
+            If X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
 
         Examples
         --------
@@ -129,7 +129,7 @@ class Network:
         Raises
         ------
         InputError
-            When PyTorch is not installed.
+            If PyTorch is not installed.
 
         Examples
         --------
@@ -165,7 +165,7 @@ class Network:
         Raises
         ------
         InputError
-            When onnx is not installed or the path cannot be written.
+            If onnx is not installed or the path cannot be written.
 
         Examples
         --------

@@ -34,7 +34,7 @@ class DeepReLUNetwork(Network):
     Raises
     ------
     InputError
-        Where the shapes do not fit together or an entry is not finite.
+        If the shapes do not fit together or an entry is not finite.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class DeepReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X has another number of columns, or entries that are not finite.
+            If X has another number of columns, or entries that are not finite.
         """
         features = check_inputs(X, self.n_inputs)
         found: list[np.ndarray] = []
@@ -150,7 +150,7 @@ class DeepReLUNetwork(Network):
         Raises
         ------
         InputError
-            When X has another number of columns, or entries that are not finite.
+            If X has another number of columns, or entries that are not finite.
         """
         widest = max(len(w) for w in self.weights)
         outputs = in_pieces(

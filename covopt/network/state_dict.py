@@ -126,7 +126,7 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     Raises
     ------
     InputError
-        Where a weight overflows its type.
+        If a weight overflows its type.
     """
     tensors: dict[str, np.ndarray] = {}
     for names, dtype, layer in zip(model.keys, model.dtypes, network.layers, strict=True):

@@ -185,7 +185,7 @@ class Solution(Predicts):
         Raises
         ------
         BudgetError
-            When the arrangement has too many faces to look at.
+            If the arrangement has too many faces to look at.
         """
         if self.loss is not None and self.potential == "variation":
             assert self.lam is not None
@@ -230,7 +230,7 @@ class Solution(Predicts):
         InputError
             For a solution with a loss, and for a time limit that is none.
         BudgetError
-            When the arrangement has too many faces for the tight set.
+            If the arrangement has too many faces for the tight set.
         """
         if self.loss is not None:
             raise InputError(f"the sparsest minimiser is computed for interpolation; {_BY_OUTPUTS}")
@@ -256,25 +256,25 @@ class Solution(Predicts):
         Parameters
         ----------
         max_boxes : int
-            Of the search. Where they run out the proof proves a smaller bound, its ``lower_bound``.
+            Limit of the search. If it is reached, the proof is of a smaller bound, its ``lower_bound``.
         n_threads : int
         time_limit_s : float, optional
-            Seconds. Proofs with more and more boxes are made while time lasts, and the last one is returned.
+            Seconds. Proofs with more and more boxes are made until then, and the last one is returned.
         tol : float
-            The share of ``lower_bound`` that may be left unproved. A larger one makes a smaller file.
+            The fraction of ``lower_bound`` that may be lost. A larger one makes a smaller file.
 
         Returns
         -------
         Proof
-            Of a bound that is smaller than ``lower_bound`` by less than ``tol`` of it.
+            It proves a bound of at least (1 − ``tol``) ``lower_bound``, unless a limit was reached.
 
         Raises
         ------
         InputError
-            With several outputs, a label-noise potential or the softmax: there the oracle's bound is all there is.
-            Where ``tol`` is below 1e-9, closer than doubles search, or 1 and more.
+            With several outputs, a label-noise potential or the softmax, for which there are no exact proofs.
+            If ``tol`` is below 1e-9, which doubles cannot reach, or not below 1.
         BudgetError
-            Where the time was up before there was any proof.
+            If the time was up before there was any proof.
 
         Examples
         --------
@@ -306,7 +306,7 @@ class Solution(Predicts):
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Solution:
-        """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``).
+        """Invert :meth:`to_dict`; only the form of the content is checked (see ``covopt.verify``).
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Solution(Predicts):
         Raises
         ------
         SolutionFileError
-            Where the content is something else, of another schema, or damaged.
+            If the content is not a solution, has another schema, or is damaged.
         """
         return from_content(cls, content)
 
@@ -334,7 +334,7 @@ class Solution(Predicts):
         Raises
         ------
         InputError
-            Where the path ends in another suffix.
+            If the path ends in another suffix.
         """
         from covopt.plotting import plot_solution
 
