@@ -10,7 +10,7 @@ from covopt.checks.messages import counted, one_line
 from covopt.errors import CovoptError
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import heights
-from covopt.plotting.function import kinks_of
+from covopt.plotting.function import BETWEEN_KINKS, kinks_of
 from covopt.plotting.pictures import (
     INK,
     MOST_MARKS,
@@ -149,7 +149,8 @@ def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
 
     bent = kinks_of(np.vstack([tight, marked.hidden]), data.bias)
     inside = bent[(bent >= low) & (bent <= high)]
-    grid, layers = np.unique(np.concatenate([np.linspace(low, high, 1081), data.X[:2000, 0], inside])), []
+    grid = np.unique(np.concatenate([np.linspace(low, high, BETWEEN_KINKS), data.X[:MOST_MARKS, 0], inside]))
+    layers = []
     # the two functions are often equal: then the thin line lies within the broad one
     for width, color, side, sign in ((3.6, PALE, "left", -1.0), (1.2, INK, "right", 1.0)):
         values = _values(solution, sign * np.column_stack([np.ones(len(grid)), -grid / data.bias]))

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_KINKS = 16  # more lines would be unreadable
-BETWEEN_KINKS = 301  # points of a curve besides its kinks and the data, since probabilities are not linear
+BETWEEN_KINKS = (
+    301  # points of a curve besides its kinks and the data; probabilities and duals are not linear
+)
 KINKS_1D = (
     "The curve is exact: a network is straight between its kinks. Triangles are kinks, upwards and filled for a "
     "positive output weight, downwards and white for a negative one; larger ones cost more."
