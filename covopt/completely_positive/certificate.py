@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import Brief, Check, counted
+from covopt.checks.messages import Brief, Check, Rows, counted
 from covopt.completely_positive import exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern, symmetric
@@ -24,7 +24,7 @@ REASONS = (lower, moments, face, upper, exclusion)  # each module registers its 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CPRankCertificate(Brief, Saved):
+class CPRankCertificate(Rows, Brief, Saved):
     r"""Lower and upper bounds on the CP-rank with their proof: every claim follows from the reasons.
 
     .. math::
@@ -118,8 +118,10 @@ class CPRankCertificate(Brief, Saved):
         """Max |BᵀB − A|_ij / √(a_ii a_jj)."""
         return None if self.factor is None else residual_of(self.matrix.values, self.factor)
 
-    def summary(self) -> str:
-        """Return a readable summary; identical components are counted, not repeated."""
+    _WIDTH = 10
+
+    def _rows(self) -> list[tuple[str, str]]:
+        # identical components are counted, not repeated
         kind = "exact entries" if self.matrix.exact is not None else f"floats, rounding up to {self.tol:g}"
         if self.matrix.graph is not None:
             kind = f"EᵀE of a graph with {counted(self.matrix.graph.number_of_edges(), 'edge')}"
@@ -147,7 +149,7 @@ class CPRankCertificate(Brief, Saved):
             rows.append((side.replace("_", " ") if side in SIGNS else "?", f"{where}{bound}{text}"))
         rows.extend(("note", note) for note in self.notes)
         rows.append(("time", f"{self.time_s:.2f} s"))
-        return "\n".join(f"{name:<10} {text}" for name, text in rows)
+        return rows
 
     def verify(self) -> list[Check]:
         """Recompute every claim; see :func:`verify_cp_rank`."""

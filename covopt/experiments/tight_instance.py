@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.checks.messages import Brief, counted
+from covopt.checks.messages import Brief, Rows, counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.graphs import check_graph, graph_matrix, incidence
 from covopt.completely_positive.rank import cp_rank
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TightInstance(Brief):
+class TightInstance(Rows, Brief):
     """A data set with its exact representation cost and the least number of neurons that attains it.
 
     Attributes
@@ -53,8 +53,9 @@ class TightInstance(Brief):
         """Least number of neurons of a minimal-norm network; None if the certificate is not exact."""
         return self.certificate.lower if self.certificate.is_exact else None
 
-    def summary(self) -> str:
-        """Return a readable summary."""
+    _WIDTH = 10
+
+    def _rows(self) -> list[tuple[str, str]]:
         found = self.certificate
         fewest = f"{found.lower}" if found.is_exact else f"between {found.lower} and {found.upper}"
         edges = counted(self.graph.number_of_edges(), "edge")
@@ -66,7 +67,7 @@ class TightInstance(Brief):
             ("small", f"{counted(len(self.small_network), 'neuron')}, "
                       f"‖W‖² = {self.small_network.squared_norm:g} (Remark 23)"),
         ]  # fmt: skip
-        return "\n".join(f"{name:<10} {text}" for name, text in rows)
+        return rows
 
 
 def tight_instance(graph: nx.Graph, *, time_limit_s: float | None = 300.0) -> TightInstance:

@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
-from covopt.checks.messages import Brief, Check
+from covopt.checks.messages import Brief, Check, Rows
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND
@@ -129,7 +129,7 @@ STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossCheck(Brief):
+class CrossCheck(Rows, Brief):
     """Trained networks compared with a certificate. The floor is proved; the trained networks are heuristic.
 
     Attributes
@@ -169,8 +169,7 @@ class CrossCheck(Brief):
         """Least cost / certified cost: 1 if training found the optimum, inf if no network can be compared."""
         return float(self.table["ratio"].min())
 
-    def summary(self) -> str:
-        """Return a readable summary."""
+    def _rows(self) -> list[tuple[str, str]]:
         costs = self.table["cost"].to_numpy()
         usable = np.isfinite(costs)
         name, state = ("certified", "") if self.proved else ("solution", " (not proved to be optimal)")
@@ -187,7 +186,7 @@ class CrossCheck(Brief):
         if not self.complete:
             rows.append(("stopped", "training was stopped before its end"))
         rows.append(("time", f"{self.time_s:.2f} s"))
-        return "\n".join(f"{name:<14} {text}" for name, text in rows)
+        return rows
 
 
 def cross_check(
