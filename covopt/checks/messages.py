@@ -19,17 +19,28 @@ class Brief:
 class Rows:
     """Base of classes with a summary of rows, each a name and a text; in notebooks it is a table."""
 
-    _WIDTH: ClassVar[int] = 14
+    WIDTH: ClassVar[int] = 14
 
     def _rows(self) -> list[tuple[str, str]]:
         raise NotImplementedError
 
     def summary(self) -> str:
         """Return the summary, with a line for each row."""
-        return "\n".join(f"{name:<{self._WIDTH}} {text}" for name, text in self._rows())
+        return "\n".join(row(name, text, self.WIDTH) for name, text in self._rows())
 
     def _repr_html_(self) -> str:
         return html_table(self._rows())
+
+
+def row(name: str, text: object, width: int = Rows.WIDTH) -> str:
+    """Return a line of a summary: a name and a text.
+
+    Examples
+    --------
+    >>> row("neurons", 3)
+    'neurons        3'
+    """
+    return f"{name:<{width}} {text}"
 
 
 def _brief(value: Any) -> str:

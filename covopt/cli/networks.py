@@ -12,7 +12,7 @@ import typer
 
 from covopt.checks import required
 from covopt.checks.log import log_event
-from covopt.checks.messages import counted
+from covopt.checks.messages import counted, row
 from covopt.cli.options import save_table
 from covopt.cli.report import Exit, Progress, left_out_lines
 from covopt.cli.running import (
@@ -117,7 +117,7 @@ def fit(given: SimpleNamespace) -> Answer:
     lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
     solution, table, said = _found(given, "fit", by_loss=True, units=shallow, lam=lam)
     (name, value), top = quality(solution), solution.lambda_max or None
-    answer = answer_of(solution, table, [f"{name:<14} {value:.4f}  (on the points it was fitted to)", *said])
+    answer = answer_of(solution, table, [row(name, f"{value:.4f}  (on the points it was fitted to)"), *said])
     share = None if top is None else solution.lam / top
     answer.record |= {"lambda_max": top, "lam_over_lambda_max": share, "held_out": _held_out(solution)}
     answer.record["r2" if name == "R²" else name] = value
@@ -137,7 +137,7 @@ def path(given: SimpleNamespace) -> Answer:
         given.out = given.plot = None
     ended = len(solutions) == n_asked
     complete = ended and all(s.status.code == "certified" for s in solutions)
-    scaling = [f"{name:<14} {text}" for s in solutions[:1] for name, text in scaling_rows(s)]
+    scaling = [row(*each) for s in solutions[:1] for each in scaling_rows(s)]
     record = {
         "certified": complete, "points_asked": n_asked, **(table_of(solutions[0], table) if solutions else {}),
         "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
@@ -158,7 +158,7 @@ def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
     from covopt.solution.summary import hint
 
     certified = solution.status.code == "certified"
-    noted = [] if solution.data.notes is None else [f"{'note':<14} {note}" for note in solution.data.notes]
+    noted = [] if solution.data.notes is None else [row("note", note) for note in solution.data.notes]
     shallow = isinstance(solution, Solution)  # hints suggest --standardise, which needs two layers
     return Answer(
         Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED,
@@ -223,13 +223,13 @@ def _path_lines(found: Any, record: dict[str, Any]) -> list[str]:
     rows = found.to_frame().drop(columns="lower_bound")
     lines = rows.to_string(index=False, float_format="{:.6g}".format).splitlines() if points else []
     if seen is not None:
-        lines.append(f"{'fits best':<14} λ = {seen.best:.6g} on rows left out: {seen.said}")
+        lines.append(row("fits best", f"λ = {seen.best:.6g} on rows left out: {seen.said}"))
     done, total = sum(p["certified"] for p in points), sum(p["time_s"] for p in points)
     return [*lines, f"{done} of {counted(record['points_asked'], 'point')} certified, {total:.2f} s"]
 
 
 # ---------------------------------------------------------------------- training
-STANDARDISED = f"{'standardised':<14} costs, bounds and λ are of columns of mean 0 and variance 1"
+STANDARDISED = row("standardised", "costs, bounds and λ are of columns of mean 0 and variance 1")
 COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
     "error_rate", "status",
@@ -322,7 +322,7 @@ def _run(
         found: Any = training.cross_check(solution, contradiction_file=place, **trained)
         more, proved = {name: getattr(found, attribute) for name, attribute in CHECKED.items()}, found.proved
         run, floor = found.run, None if solution.loss is None else found.floor
-        lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
+        lines = [*_rows(found.table, by="cost"), row("status", solution.status.message), found.summary()]
     else:
         run = found = training.train(lam=lams if lams else 0.0, **options, **trained)
         counts = found.table["status"].value_counts().to_dict()

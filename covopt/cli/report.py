@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from covopt.checks.log import json_line, round_line, spinner
-from covopt.checks.messages import listed, one_line
+from covopt.checks.messages import listed, one_line, row
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, defer_interrupts, ends_like_an_interrupt
 
@@ -189,21 +189,19 @@ def record_lines(record: dict[str, Any]) -> list[str]:
 
     width = max((len(name) for name in record), default=0) + 2
     return [
-        f"{name.replace('_', ' '):<{width}} {said(value)}"
-        for name, value in record.items()
-        if value is not None
+        row(name.replace("_", " "), said(value), width) for name, value in record.items() if value is not None
     ]
 
 
-def left_out_lines(table: Any, width: int = 14) -> list[str]:
+def left_out_lines(table: Any) -> list[str]:
     """Return the lines about columns that are no inputs and about dropped rows."""
     from covopt.data.columns import describe_left_out
 
-    lines = [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
+    lines = [row("left out", describe_left_out(table.left_out))] if table.left_out else []
     if table.dropped:
         where = listed([f"{one_line(name, 40)} ({count})" for name, count in table.lacking.items()], 8)
         rows = f"{table.dropped} of {table.dropped + len(table.X)} rows, which lack a value in {where}"
-        lines.append(f"{'dropped':<{width}} {rows}")
+        lines.append(row("dropped", rows))
     return lines
 
 

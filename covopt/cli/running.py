@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from covopt.checks import required
-from covopt.checks.messages import counted, listed
+from covopt.checks.messages import counted, listed, row
 from covopt.cli.options import check_suffix, options_of, reading, save_table, signature
 from covopt.cli.report import (
     Exit,
@@ -131,7 +131,7 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
             if lines is None:
                 lines = record_lines(answer.record | {"saved": saved or None})
             else:
-                lines = [*lines, *(f"{'saved':<14} {file}" for file in saved)]
+                lines = [*lines, *(row("saved", file) for file in saved)]
             typer.echo("\n".join(lines), nl=bool(lines))
         raise typer.Exit(answer.code)
 
@@ -196,7 +196,7 @@ def _loss_of(table: Any) -> tuple[Any, list[str]]:
     held = f"{table.target_names[0]} holds {counted(len(classes), 'class', 'classes')}"
     numbers = "" if table.Y.dtype.kind == "O" else "; --loss squared takes them as numbers"
     return make_loss(name), [
-        f"{'classes':<14} {held}, {listed([str(c) for c in classes])}: the loss is {name}{numbers}"
+        row("classes", f"{held}, {listed([str(c) for c in classes])}: the loss is {name}{numbers}")
     ]
 
 
@@ -213,13 +213,13 @@ def settle_units(given: SimpleNamespace, table: Any, loss: Any = None) -> tuple[
     why = differing_units(table.X, table.feature_names)
     if not (why or loss is None or loss.is_classification or given.output_bias != "none"):
         why = paid_offset(table.Y, table.target_names)
-    return bool(why), [f"{'units':<14} {why}; --no-standardise solves them as they are"] if why else []
+    return bool(why), [row("units", f"{why}; --no-standardise solves them as they are")] if why else []
 
 
 def columns_lines(table: Any) -> list[str]:
     """Return the lines about the columns of a table, for commands that print no summary of a solution."""
     names = f"{listed(table.feature_names)} → {listed(table.target_names)}"
-    return [f"{'features':<14} {names}", *left_out_lines(table)]
+    return [row("features", names), *left_out_lines(table)]
 
 
 def strength_in(text: str) -> float | str:

@@ -118,7 +118,7 @@ class CPRankCertificate(Rows, Brief, Saved):
         """Max |BᵀB − A|_ij / √(a_ii a_jj)."""
         return None if self.factor is None else residual_of(self.matrix.values, self.factor)
 
-    _WIDTH = 10
+    WIDTH = 10
 
     def _rows(self) -> list[tuple[str, str]]:
         # identical components are counted, not repeated

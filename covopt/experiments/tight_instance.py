@@ -53,7 +53,7 @@ class TightInstance(Rows, Brief):
         """Least number of neurons of a minimal-norm network; None if the certificate is not exact."""
         return self.certificate.lower if self.certificate.is_exact else None
 
-    _WIDTH = 10
+    WIDTH = 10
 
     def _rows(self) -> list[tuple[str, str]]:
         found = self.certificate

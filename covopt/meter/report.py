@@ -182,7 +182,7 @@ class Gap(Rows, Saved):
         return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(dual_norm))[1])
 
     # ------------------------------------------------------------------ summaries
-    _WIDTH = 17
+    WIDTH = 17
 
     def _rows(self) -> list[tuple[str, str]]:
         given, data = self.networks["as given"], self.best.data
