@@ -65,38 +65,6 @@ def decay(
     return best
 
 
-def adam(
-    layout: Layout,
-    theta: np.ndarray,
-    X: np.ndarray,
-    loss: Loss,
-    lam: float,
-    *,
-    steps: int = 300,
-    rate: float = 0.02,
-) -> np.ndarray:
-    """Return the weights after some steps of Adam: L-BFGS often makes no progress from random weights.
-
-    Parameters
-    ----------
-    layout, theta, X, loss, lam
-        As in :func:`objective`.
-    steps : int
-    rate : float
-        Learning rate of the first step; it decays as a cosine.
-    """
-    value = _value_of(layout, X, loss, lam)
-    mean, square = np.zeros_like(theta), np.zeros_like(theta)
-    for step in range(1, steps + 1):
-        gradient = value(theta)[1]
-        mean = 0.9 * mean + 0.1 * gradient
-        square = 0.999 * square + 0.001 * gradient**2
-        size = np.sqrt(square / (1.0 - 0.999**step)) + 1e-12
-        fall = 0.5 * (1.0 + np.cos(np.pi * step / steps))
-        theta = theta - rate * fall * mean / (1.0 - 0.9**step) / size
-    return theta
-
-
 def _value_of(
     layout: Layout, X: np.ndarray, loss: Loss, lam: float
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:

@@ -239,8 +239,8 @@ class TrainedSearch(UpperSearch):
     def __init__(
         self, task: Task, lam: float, depth: int, limit: float | None, offer: Callable[[Found, str], None]
     ) -> None:
-        super().__init__(task.data, depth, task.output_bias, limit, task.random_state, offer, task.loss)
-        self.task, self.lam = task, lam
+        super().__init__(task.data, depth, task.output_bias, limit, task.random_state, offer)
+        self.task, self.lam, self._loss = task, lam, task.loss
 
     def constant(self) -> Found:
         """Return the constant network, its output bias found by descent from zero."""

@@ -11,11 +11,10 @@ from covopt.api.stopping import pass_on
 from covopt.checks.log import stage
 from covopt.checks.memory import gives_way, memory_left
 from covopt.data import Data
-from covopt.depth.descent import adam, decay, descend, meet, norm_of, polish
+from covopt.depth.descent import descend, meet, norm_of, polish
 from covopt.depth.layers import Layout, as_chain
 from covopt.errors import InputError
-from covopt.exact.rank import ROUGH
-from covopt.losses import Loss, make_loss
+from covopt.oracles.base import MOST_KEPT
 from covopt.problems.problem import PASSES
 
 
@@ -120,8 +119,6 @@ def _widened(
 
 KEPT = 3  # networks kept for the next depth, and the number of random starts
 EXTRA = (0, 2)  # numbers of small random neurons added to a layer
-TRAINED = 240  # number of starts that are trained, times the entries of Y
-DECAYS = (1e-3, 1e-4, 1e-5)  # values of λ in training, relative to max |y|²
 NEWTON, DESCENT = 32.0, 500.0  # bytes per entry of Newton's matrix (with factors), and per weight in descent
 
 Found = tuple[float, Layout, np.ndarray]
@@ -140,8 +137,6 @@ class UpperSearch:
     random_state : int or None
     offer : callable
         Called with each network that is found and its source; may raise to stop the search.
-    loss : Loss, optional
-        Bound to its targets. Used in training; the squared loss by default.
     """
 
     def __init__(
@@ -152,7 +147,6 @@ class UpperSearch:
         limit: float | None,
         random_state: int | None,
         offer: Callable[[Found, str], None],
-        loss: Loss | None = None,
     ) -> None:
         self.data, self.depth, self.output_bias, self.limit = data, depth, output_bias, limit
         self.random_state, self._offer = random_state, offer
@@ -160,9 +154,6 @@ class UpperSearch:
         self._rng = np.random.default_rng(random_state)
         self._first: list[Found] | None = None
         self._is_said = False
-        self._loss = make_loss("squared") if loss is None else loss
-        if loss is None:
-            self._loss.encode_targets(data.Y)
 
     def begin(self) -> None:
         """Find one network within seconds, usually a good one: insert layers one by one at the end, with descent."""
@@ -178,16 +169,11 @@ class UpperSearch:
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
-        """Run the continuation in the depth, then the trained random starts."""
+        """Run the continuation in the depth, then descend from random starts and improve the best."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
-        trained = [
-            self._train(*start)
-            for start in self._random_starts(self.depth, max(KEPT, TRAINED // self.data.Y.size))
-        ]
-        fits = [entry for entry in trained if entry is not None]
-        fits.sort(key=lambda entry: entry[0])
-        for _, layout, theta in fits[:KEPT]:
-            self.improve(layout, theta, "trained with weight decay")
+        starts = self._random_starts(self.depth, max(KEPT, MOST_KEPT // self.data.Y.size))
+        for _, layout, theta in distinct([found for start in starts if (found := self._descended(*start))]):
+            self.improve(layout, theta, "random start")
 
     def continue_in_depth(self, kept: list[Found], most: int) -> None:
         """Insert identity layers at every place of the best few networks and descend, until they are deep enough."""
@@ -199,16 +185,12 @@ class UpperSearch:
                         found.extend(self.improve(*start, f"depth {layout.depth} continued"))
             kept = distinct(found, most)
 
-    @stage("training")
-    def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
-        """Train with decreasing weight decay; return None if the network does not nearly interpolate."""
+    @stage("descent")
+    def _descended(self, layout: Layout, theta: np.ndarray) -> Found | None:
+        """Descend to an interpolating network; return None if that fails."""
         X, Y = self.data.X, self.data.Y
-        size = float((Y**2).max())
-        theta = adam(layout, theta, X, self._loss, DECAYS[0] * size)
-        for share in DECAYS:
-            theta = decay(layout, theta, X, self._loss, share * size, steps=400)
-        miss = self._loss.value(layout.forward(theta, X)[1][-1])
-        return (norm_of(layout, theta), layout, theta) if miss <= ROUGH * size else None
+        met = None if self._has_no_room(layout) else meet(layout, descend(layout, theta, X, Y), X, Y)
+        return None if met is None else (norm_of(layout, met), layout, met)
 
     def _shallow(self) -> list[Found]:
         """Return the shallow optimum if there is one; it is computed once."""
@@ -305,13 +287,10 @@ class UpperSearch:
         """
         for constructed in self.constructed():
             return constructed
-        X, Y = self.data.X, self.data.Y
-        for layout, theta in self._random_starts(self.depth, 20):
-            if self._has_no_room(layout):
-                break
-            found = meet(layout, descend(layout, theta, X, Y), X, Y)
+        for start in self._random_starts(self.depth, 20):
+            found = self._descended(*start)
             if found is not None:
-                return norm_of(layout, found), layout, found
+                return found
         raise InputError(
             f"no network of depth {self.depth} through the points was found; without biases opposite or proportional "
             "rows may contradict each other: use bias=1, or a larger depth."
