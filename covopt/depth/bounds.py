@@ -19,8 +19,8 @@ from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
-from covopt.exact.rank import ROUGH
-from covopt.limits import TimeUp
+from covopt.exact.rank import NEAR, ROUGH
+from covopt.limits import HALF, TimeUp
 from covopt.losses import Loss
 from covopt.losses.regression import Interpolation
 
@@ -186,7 +186,6 @@ def recompute_bound(bound: Bound, asked: Asked) -> tuple[float, str]:
 
 MOST_ROWS = 5  # a family is closed over the sets of positive rows, of which there are 2^rows
 LEVELS = (0.1, 0.3, 0.5, 1.0, 3.0)  # values of c, relative to the upper bound per layer
-FINE = 5e-7  # relative gap aimed at where the table has two rows only
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
@@ -233,7 +232,14 @@ def tree_bounds(
 
 
 def chain_bounds(
-    data: Data, depth: int, output_bias: str, *, upper: float, closed: list[Bound], known: float = 0.0
+    data: Data,
+    depth: int,
+    output_bias: str,
+    *,
+    upper: float,
+    closed: list[Bound],
+    known: float = 0.0,
+    tol: float = NEAR,
 ) -> list[Bound]:
     """Return the bound by the pair of rows with the largest closed-form bound; exact for two rows with biases.
 
@@ -248,6 +254,8 @@ def chain_bounds(
         Result of :func:`closed_bounds`.
     known : float
         A known lower bound: a pair that a cheaper network interpolates cannot improve it and is skipped.
+    tol : float
+        Relative gap of the whole bracket; half of it is aimed at where the table has two rows only.
 
     Returns
     -------
@@ -260,7 +268,7 @@ def chain_bounds(
     rows = (0, 1) if data.n_samples == 2 else pairs[0]
     found = gram_search(
         (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper, known=known,
-        goal=FINE if data.n_samples == 2 else ROUGH,
+        goal=HALF * tol if data.n_samples == 2 else ROUGH,
     )  # fmt: skip
     return [] if found is None else [Bound(found[0], "cells", found[1], upper)]
 

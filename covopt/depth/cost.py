@@ -364,7 +364,7 @@ class _Task(Bracket[DeepSolution]):
         many, rest = self.data.n_samples > 2, (self.data, self.depth, self.output_bias)
         found = tree_bounds(*rest, upper=upper, weights=self.search.dual) if many else []
         known = max((bound.value for bound in [*self.bounds, *found]), default=0.0)
-        found += chain_bounds(*rest, upper=upper, closed=closed, known=known)
+        found += chain_bounds(*rest, upper=upper, closed=closed, known=known, tol=self.tol)
         if not many and (not found or relative_gap(upper, found[0].value) > self.tol):
             found += tree_bounds(*rest, upper=upper, weights=self.search.dual)
         self.add(found)

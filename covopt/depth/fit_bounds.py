@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.certificates.conjugate import into_domain
 from covopt.data import Data
-from covopt.depth.bounds import KINDS, Asked, Bound
+from covopt.depth.bounds import KINDS, MOST_ROWS, Asked, Bound
 from covopt.depth.descent import decay
 from covopt.depth.families import DualTree
 from covopt.depth.layers import Layout
@@ -23,16 +23,10 @@ from covopt.depth.tree_search import TIGHT, TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
 
-MOST_ROWS = {3: 30, 4: 10}  # rows of a tree, by depth
-FEW_ROWS = 6  # rows of a tree for larger depths, where the family is closed under taking children
-MOST_MEMBERS = 6000
+ROWS = {3: 30, 4: 10}  # rows of a tree, by depth; for larger depths, where families are closed, MOST_ROWS
 MOST_CELLS = 1000  # activation cells of the rows: each height is a maximum over them
-SHARES = (
-    0.8,
-    0.6,
-    0.35,
-    0.1,
-)  # values of c relative to the mean squared norm of a layer; the first uses the network's own residuals
+# values of c relative to the mean squared norm of a layer; the first uses the network's own residuals
+SHARES = (0.8, 0.6, 0.35, 0.1)
 
 
 def fit_bounds(
@@ -97,7 +91,7 @@ def _trees(
             search.hints = list(activations.T)
             yield search.tree(
                 rows.tolist(), -slope, level=loss.is_level,
-                levels=depth - 2 if depth in MOST_ROWS else None, max_members=MOST_MEMBERS,
+                levels=depth - 2 if depth in ROWS else None,
             )  # fmt: skip
 
 
@@ -112,8 +106,8 @@ def _residuals(loss: Loss, outputs: np.ndarray) -> np.ndarray:
 def _heaviest(data: Data, residuals: np.ndarray, depth: int) -> np.ndarray:
     """Return the rows with the largest ‖residual‖·‖(x, β)‖, in decreasing order: sets of rows are split in it."""
     sizes = np.linalg.norm(residuals, axis=1) * np.linalg.norm(data.lifted, axis=1)
-    most, dim = MOST_ROWS.get(depth, FEW_ROWS), data.lifted.shape[1]
-    while most > FEW_ROWS and 2 * sum(math.comb(most - 1, i) for i in range(dim)) > MOST_CELLS:
+    most, dim = ROWS.get(depth, MOST_ROWS), data.lifted.shape[1]
+    while most > MOST_ROWS and 2 * sum(math.comb(most - 1, i) for i in range(dim)) > MOST_CELLS:
         most -= 1
     rows = np.argsort(-sizes, kind="stable")[:most]
     return rows[sizes[rows] > 0.0]

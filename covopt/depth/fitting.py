@@ -11,7 +11,7 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.checks.log import stage
-from covopt.checks.memory import gives_way
+from covopt.checks.memory import SMALL, gives_way
 from covopt.checks.validation import check_positive
 from covopt.data import Data
 from covopt.depth.bounds import Asked
@@ -127,9 +127,6 @@ class DeepFit(DeepSolution):
         found = super().to_dict()
         found["objective"] = self.objective
         return found
-
-
-LARGE = 2000  # pre-activations beyond which only one start is continued
 
 
 def fit_deep(
@@ -271,7 +268,8 @@ class TrainedSearch(UpperSearch):
             self.improve(layout, low, "random start")
 
     def _is_large(self, layout: Layout) -> bool:
-        return self.data.n_samples * sum(layout.widths) > LARGE
+        """Return whether only one start is continued, as the Jacobians are large."""
+        return layout.jacobian_bytes(self.data.n_samples) > SMALL
 
     def found(self, layout: Layout, theta: np.ndarray) -> Found:
         """Return the triple of objective, layout and weights."""

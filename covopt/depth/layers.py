@@ -126,6 +126,10 @@ class Layout:
                 features, inner = np.where(mask, values[-1], 0.0), jac * mask[:, :, None]
         return values, slopes
 
+    def jacobian_bytes(self, n_samples: int) -> int:
+        """Return the size of the Jacobians of all pre-activations."""
+        return 8 * self.size * n_samples * sum(self.widths[1:])
+
     def to_network(self, theta: np.ndarray, slope: float = 0.0) -> DeepReLUNetwork:
         """Return the network of a vector of weights."""
         weights, biases = [], []
@@ -182,7 +186,7 @@ def stationarity(
     """
     bias = network.bias if any(b is not None for b in network.biases or ()) else 0.0
     layout, theta = Layout.of_network(network, bias, output_bias)
-    if 8 * layout.size * len(X) * sum(layout.widths[1:]) > SMALL:  # size of all Jacobians in bytes
+    if layout.jacobian_bytes(len(X)) > SMALL:
         return None
     values, slopes = layout.jacobians(theta, X)
     target = 2.0 * lam * layout.charged * theta

@@ -28,9 +28,9 @@ import numpy as np
 from covopt.depth.two_rows import LARGE, dot, exactly, level_value, products, two_rows_cost
 from covopt.exact.rounding import below, down, root_down
 from covopt.limits import PIECE
+from covopt.oracles.base import MOST_KEPT
 
 MOST_COMPARED = math.isqrt(PIECE)  # rows of which all pairs are compared
-TRIED = 12  # pairs for each combination of the signs of x_i·x_j and y_i·y_j: each needs a search
 
 TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
@@ -132,7 +132,7 @@ def _candidates(
 
 
 def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of unit rows with the largest estimated cost."""
+    """Yield the pairs of unit rows with the largest estimated cost, for each combination of the signs of products."""
     i, j = np.triu_indices(len(units), 1)
     cosine, moment = (units @ units.T)[i, j], (rates @ rates.T)[i, j]
     own = (rates**2).sum(axis=1)
@@ -154,7 +154,7 @@ def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple
         (acute & ~alike, cost(p + q, p * q) / square ** (1.0 / depth)),
     ):
         which = np.flatnonzero(good & np.isfinite(guess))
-        for k in which[np.argsort(-guess[which], kind="stable")[:TRIED]].tolist():
+        for k in which[np.argsort(-guess[which], kind="stable")[:MOST_KEPT]].tolist():
             yield int(i[k]), int(j[k])
 
 

@@ -21,9 +21,9 @@ from covopt.exact.rank import NEAR, row_span
 from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
-WELL_BELOW = 0.95  # children below this multiple of the height are not improved
 TIGHT = 3e-5  # relative loss allowed for a child of many sets, and for the minimum over c
 MOST_CUTS = 2000  # splits per vector; beyond, weak but valid children cover the open sets
+MOST_MEMBERS = 6000  # vectors of a family
 SIDES = 8  # half the sides of a polygon around the unit circle, which loses at most two per cent
 
 
@@ -166,18 +166,17 @@ class TreeSearch:
         return found, best
 
     def close(
-        self, roots: Sequence[np.ndarray], *, levels: int | None = None, max_members: int = 600
+        self, roots: Sequence[np.ndarray], *, levels: int | None = None
     ) -> tuple[np.ndarray, list[Child], list[tuple[int, float]]]:
         """Return a family that contains multiples of ``roots`` and of the children of its members, chosen at c.
 
-        Children beyond ``max_members`` are bounded as sums of unit vectors, which is valid but weak.
+        Children beyond :data:`MOST_MEMBERS` are bounded as sums of unit vectors, which is valid but weak.
 
         Parameters
         ----------
         roots : sequence of ndarray of shape (n,)
         levels : int, optional
             Members at least so many steps from the roots get no children; a network needs depth − 2 levels.
-        max_members : int
 
         Returns
         -------
@@ -188,28 +187,26 @@ class TreeSearch:
         """
         n = len(roots[0])
         members: list[np.ndarray] = [*np.eye(n)]
-        places = [self._place(root, members, max_members) for root in roots]
+        places = [self._place(root, members) for root in roots]
         far = dict.fromkeys(range(len(members)), 0)
         children: list[Child] = []
         k = 0
         while k < len(members):
             if levels is None or far[k] < levels:
-                for child in self._children(k, members, max_members, levels):
+                for child in self._children(k, members, levels):
                     children.append(child)
                     far.setdefault(child.member, far[k] + 1)
             k += 1
         return np.array(members), children, places
 
-    def _children(
-        self, k: int, members: list[np.ndarray], max_members: int, levels: int | None
-    ) -> Iterator[Child]:
+    def _children(self, k: int, members: list[np.ndarray], levels: int | None) -> Iterator[Child]:
         """Yield the children of a member, adding their vectors to the members where they are new."""
         member = members[k]
         height = 0.0 if levels is None else max(self._height(member), self._height(-member))
         for sign in (1, -1):
             for on, maybe, mu in self._cut(sign * member, height, levels):
                 child = child_of(sign * member, on, maybe, mu)
-                index, scale = self._place(child, members, max_members)
+                index, scale = self._place(child, members)
                 yield Child(k, sign, on, tuple(mu.tolist()), index, scale, maybe)
 
     def _height(self, vector: np.ndarray) -> float:
@@ -247,7 +244,7 @@ class TreeSearch:
                 yield on, 0, below
                 continue
             charge = 0.5 * float(np.where(rows_of(maybe, n), vector, 0.0) @ sizes)
-            enough = (height * (1.0 + TIGHT) if maybe else WELL_BELOW * height) - charge
+            enough = (height * (1.0 + TIGHT) if maybe else height) - charge
             if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_CUTS)):
                 base = child_of(vector, on, maybe, np.zeros(n))
                 value, mu, _ = self.relax(base, below, enough, whole=on == everything)
@@ -262,7 +259,7 @@ class TreeSearch:
             stack.append((on | row, maybe & ~row))
 
     @staticmethod
-    def _place(vector: np.ndarray, members: list[np.ndarray], most: int) -> tuple[int, float]:
+    def _place(vector: np.ndarray, members: list[np.ndarray]) -> tuple[int, float]:
         """Return the member of which a vector is a multiple, and the factor; add a new member if there is none."""
         size = float(np.abs(vector).max())
         if size == 0.0:
@@ -274,7 +271,7 @@ class TreeSearch:
         near = int(np.argmin(rests))
         if rests[near] <= NEAR * size:
             return near, float(factors[near])
-        if len(members) >= most:
+        if len(members) >= MOST_MEMBERS:
             return 0, 0.0  # the remainder is the whole vector
         # scaling by powers of two is exact
         power = int(np.frexp(size)[1])
@@ -288,7 +285,6 @@ class TreeSearch:
         *,
         level: bool = False,
         levels: int | None = None,
-        max_members: int = 600,
     ) -> DualTree:
         """Return dual variables on some rows with a family for their heights in all directions of the outputs.
 
@@ -299,12 +295,12 @@ class TreeSearch:
         dual : ndarray of shape (n, k)
         level : bool
             Whether the rows of ``dual`` sum to zero; then the directions do so as well.
-        levels, max_members : int
+        levels : int, optional
             See :meth:`close`.
         """
         directions = _directions(dual, level)
         roots = [dual @ w for w in directions]
-        members, children, places = self.close(roots, levels=levels, max_members=max_members)
+        members, children, places = self.close(roots, levels=levels)
         return DualTree(tuple(rows), dual, directions, Family(members, children), tuple(places))
 
 

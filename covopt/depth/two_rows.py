@@ -53,7 +53,6 @@ from scipy.optimize import minimize_scalar
 from covopt.exact.rounding import SLIP, below, down, root_down
 
 LARGE = 10**8  # the bounds do not apply to sizes above it or below its inverse
-_FLAT = 4  # S₁₂ = (1 − τ⁴) y₁·y₂: for rows at a small angle the best factor is 1 to many digits
 
 
 def two_roots_cost(trace: Fraction, product: Fraction, depth: int) -> float:
@@ -159,9 +158,9 @@ def multipliers(
 
     if c > 0:
         sine = float(det / (a * b))
-        inside = _top(lambda t: height(1.0, 1.0, cosine, sine, 1.0 - t**_FLAT), 1.0)  # for G⁻¹ times sine
-        for t in (0.0, inside, 1.0):
-            yield b / det, a / det, -c / det, r * (1 - Fraction(t) ** _FLAT)
+        inside = _top(lambda less: height(1.0, 1.0, cosine, sine, 1.0 - less), 1.0)  # for G⁻¹ times sine
+        for less in (0.0, inside, 1.0):
+            yield b / det, a / det, -c / det, r * (1 - Fraction(less))
         return
     for first, second, off in _of_obtuse_rows(cosine, height, fit < 1.0 and P * Q > 0.0):
         yield Fraction(first) / a, Fraction(second) / b, _over_root(off, a * b), r

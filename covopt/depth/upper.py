@@ -171,7 +171,7 @@ class UpperSearch:
     def go_on(self) -> None:
         """Run the continuation in the depth, then descend from random starts and improve the best."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
-        starts = self._random_starts(self.depth, max(KEPT, MOST_KEPT // self.data.Y.size))
+        starts = self._random_starts(self.depth, KEPT * max(1, MOST_KEPT // self.data.Y.size))
         for _, layout, theta in distinct([found for start in starts if (found := self._descended(*start))]):
             self.improve(layout, theta, "random start")
 
