@@ -31,11 +31,11 @@ from benchmarks.tables import standardised
 from covopt.arrangement import count_cells, enumerate_cells
 from covopt.completely_positive import graphs
 from covopt.datasets import make_random_plane
-from covopt.oracles.boxes import box_dual_norm
 from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.boxes.search import box_dual_norm
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.sign_tree import sign_dual_norm
 
 ROOT = Path(__file__).resolve().parents[2]
 Task = Callable[[], str]
@@ -57,13 +57,10 @@ def optimal_dual(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 def dual_norm(method: str, n: int, d: int) -> str:
     """Bound the dual norm at an optimal dual point; return the excess over the best neuron found."""
     rows, dual = optimal_dual(n, d)
-    if method in ("faces", "signs"):
-        oracle = (
-            FaceOracle(rows, n_threads=1) if method == "faces" else BranchAndBoundOracle(rows, random_state=0)
-        )
-        found = oracle.price(dual, threshold=np.inf)
+    if method == "faces":
+        found = FaceOracle(rows, n_threads=1).price(dual, threshold=np.inf)
         return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
-    bound = box_dual_norm if method == "boxes" else quadratic_dual_norm
+    bound = {"signs": sign_dual_norm, "boxes": box_dual_norm, "quadratics": quadratic_dual_norm}[method]
     proof = bound(rows, dual, rtol=1e-7, max_nodes=200_000)
     return f"{proof.upper_bound / abs(proof.best_value) - 1.0:.0e} above the best neuron, {proof.nodes} boxes"
 

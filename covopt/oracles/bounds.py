@@ -19,8 +19,8 @@ import numpy as np
 from covopt.exact.rounding import TINY, lengths_up, total_up, up
 from covopt.limits import HALF, TimeUp, now, seconds_left
 from covopt.oracles.base import affords
+from covopt.oracles.lagrangian import LiftedForm
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
-from covopt.oracles.signs.lagrangian import LiftedForm
 
 GOAL_ROUNDS = 12  # factor on the number of updates where a solve has already proved the goal
 
@@ -47,7 +47,7 @@ class Relaxation:
     """Bounds for many duals on the same rows, each warm-started from the one before.
 
     Several outputs are bounded by √(Σ_c h_c²) over the bounds of each alone, and by products of activations
-    (:mod:`covopt.oracles.signs.lagrangian`), which use that one neuron cannot attain all h_c. After the first dual
+    (:mod:`covopt.oracles.lagrangian`), which use that one neuron cannot attain all h_c. After the first dual
     only the method with the smaller bound is used.
 
     Parameters

@@ -6,14 +6,14 @@ one, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the
 (:mod:`covopt.exact.rounding`). The reduced problem is bounded by
 
 - one coordinate or two: the arcs, in integers (:mod:`covopt.proofs.checker.faces`);
-- several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has proved it right,
+- several outputs: a table of faces, where :mod:`~covopt.oracles.lattice_proof` has proved it right,
   else a fan of output directions (:mod:`covopt.oracles.boxes.fan`), each of which is bounded like one output;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.sphere` has the proof;
 - faces in three dimensions in integers, for rows far from the origin and where nothing else ends, if they are not too
   many;
 - signs for at most seven rows a dimension; boxes of directions (:mod:`covopt.oracles.boxes`) up to eight dimensions;
 - where neither ends, quadratics on boxes (:mod:`covopt.oracles.boxes.quadratic_search`), for several outputs products
-  of activations (:mod:`covopt.oracles.signs.lagrangian`), and the relaxation
+  of activations (:mod:`covopt.oracles.lagrangian`), and the relaxation
   :func:`~covopt.oracles.bounds.relaxed_dual_norm`: valid, but not exact.
 """
 
@@ -31,17 +31,16 @@ from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import HALF, PIECE, now, seconds_left
-from covopt.oracles.base import MOST_DIMENSIONS, affords
+from covopt.oracles.base import MOST_DIMENSIONS, affords, recall
 from covopt.oracles.bounds import relaxed_dual_norm
 from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, quadratic_dual_norm, quadratic_limit
 from covopt.oracles.boxes.search import box_dual_norm, box_limit
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import exact_oracle, sign_nodes, suits_signs
+from covopt.oracles.cascade import exact_oracle, suits_signs
 from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
-from covopt.oracles.remembered import recall
+from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
 WHOLE_CHECK_S = 15.0  # about the most seconds that an effort of one takes
@@ -241,12 +240,15 @@ def _bound_scalar(
     if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):
-        known = _least(sign_dual_norm(rows, dual, effort), known)
+        end = now() + HALF * seconds_left()
+        signs = sign_dual_norm(
+            rows, dual, max_nodes=sign_limit(len(rows), r, effort), goes_on=lambda _: now() < end
+        )
+        known = _least(known, _stated(signs, VALID))
     if r <= MOST_DIMENSIONS and not known.exact:
-        limit = more * box_limit(r, effort)
-        boxes = box_dual_norm(rows, dual, neurons=near, rtol=CLOSE, max_nodes=max(limit, 1), goal=goal)
-        exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
-        known = _least(known, DualNormBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
+        limit = max(more * box_limit(r, effort), 1)
+        boxes = box_dual_norm(rows, dual, neurons=near, rtol=CLOSE, max_nodes=limit, goal=goal)
+        known = _least(known, _stated(boxes, BY_CHORDS))
     if known.exact or known.value <= met:
         return known
     if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several seconds
@@ -255,8 +257,13 @@ def _bound_scalar(
     if limit == 0:
         return known
     quadratics = quadratic_dual_norm(rows, dual, rtol=CLOSE, max_nodes=limit, goal=goal, n_threads=2)
-    exact = quadratics.upper_bound <= (1.0 + ATTAINED) * abs(quadratics.best_value)
-    return _least(known, DualNormBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
+    return _least(known, _stated(quadratics, BY_BOXES))
+
+
+def _stated(found: Any, by: str) -> DualNormBound:
+    """Return what a search has proved, and whether it is the maximum."""
+    exact = found.upper_bound <= (1.0 + ATTAINED) * abs(found.best_value)
+    return DualNormBound(found.upper_bound, exact, EXACT if exact else by)
 
 
 def _least(one: DualNormBound, other: DualNormBound) -> DualNormBound:
@@ -319,19 +326,6 @@ def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     # each direction is bounded by quadratics
     has_boxes = quadratic_limit(n_rows, rank, min(effort, 1.0) / FAN_SHARE) > 4 * rank
     return min(calls, int(FAN_SHARE * effort)) if has_boxes else 0
-
-
-def sign_dual_norm(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> DualNormBound:
-    """Bound h of one output by branch and bound over the signs of the rows."""
-    most = HALF * seconds_left()
-    tree = BranchAndBoundOracle(
-        rows,
-        node_limit=sign_nodes(len(rows), rows.shape[1], effort),
-        random_state=0,
-        time_limit_s=most if most < math.inf else None,
-    )
-    found = tree.price(dual, max_neurons=1)
-    return DualNormBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
 def _relaxed(rows: np.ndarray, dual: np.ndarray, n_rounds: int = ROOT_ROUNDS, goal: float = 0.0) -> float:

@@ -32,10 +32,10 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank, of_given
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import MOST_KEPT, Pricing, heights, kept
+from covopt.oracles.face_lattice import BLOCK, FACE_BYTES, build_lattice, count_lattice, sum_maps
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
-from covopt.oracles.vector.face_lattice import BLOCK, FACE_BYTES, build_lattice, count_lattice, sum_maps
-from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
+from covopt.oracles.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
 SIGN_BYTES = 64.0  # per row and face of a block, for signs

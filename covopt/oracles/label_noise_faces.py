@@ -1,7 +1,7 @@
 r"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, computed once, and maxima, per dual.
 
 **What is proved.** True rows are x_i = y_i − e_i, ‖e_i‖ ≤ ε_i, with doubles y_i = ratio · line. On a face let K be
-any r × d doubles that span its flat up to τ = ρ + γ(4r²) (:mod:`covopt.oracles.vector.lattice_proof`; K is
+any r × d doubles that span its flat up to τ = ρ + γ(4r²) (:mod:`covopt.oracles.lattice_proof`; K is
 rounded): every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), and w ↦ x is one to one. Its
 heights are x_i·w = y_i·Kx + d_i·x with ‖d_i‖ ≤ ‖K‖(τ‖y_i‖ + ε_i)/(1 − τ). With q the weights and
 
@@ -33,9 +33,9 @@ import numpy as np
 from covopt.exact.definite import ROOM
 from covopt.exact.rank import COMPUTED, EPS, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
+from covopt.oracles.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
+from covopt.oracles.lattice_proof import sines_of_flats
 from covopt.oracles.sphere import WIDEST
-from covopt.oracles.vector.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
-from covopt.oracles.vector.lattice_proof import sines_of_flats
 from covopt.potentials import HINGE
 
 FEW = 1.0 + gamma(64)  # allowance for the rounding of the last sums and roots

@@ -17,8 +17,7 @@ from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import importance, relaxed_dual_norm
 
 POWERS, MET = 30, 3  # power steps before a climb; digits to which starts then count as equal
-STARTS = 128  # where a bound needs only the best of them
-FIRST_SHARE = 8  # one start in this many goes first, where a few maxima are enough
+STARTS = 128  # where a few maxima are enough
 
 
 def climb(
@@ -231,14 +230,15 @@ class LocalSearchOracle:
         *,
         threshold: float = 0.0,
         max_neurons: int | None = None,
-        share: int = 1,
+        n_starts: int | None = None,
     ) -> Pricing:
         """Price without a bound: ``upper_bound`` is only the best value found, which h may exceed.
 
-        Only one in ``share`` of the starts that are not warm is used.
+        ``n_starts`` of the oracle's starts that are not warm are used, by default all.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
-        starts = self._starts(dual, max(self.n_starts // share, 1))
+        count = self.n_starts if n_starts is None else min(n_starts, self.n_starts)
+        starts = self._starts(dual, count)
         if dual.ndim == 1:
             points, values = self._climb_both_signs(dual, starts)
         else:

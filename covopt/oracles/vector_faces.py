@@ -8,7 +8,7 @@ has no other local maxima. So h(Λ)² is the largest top eigenvalue κ₁ of a f
 eigenvector v. A face of a face has a smaller κ₁, so faces with κ₁ below the best value so far are pruned.
 
 **The bound.** Let S = \|L\| + Σ \|μ_i\|\|z_i\| (Frobenius), so that \|M_s\| ≤ S, and ρ the sine of a flat's error,
-measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides whether the faces are right (``proved``).
+measured by :mod:`covopt.oracles.lattice_proof`, which also decides whether the faces are right (``proved``).
 
 1. *The face F of a maximiser w* gets a large enough bound.* p = G(w*)/h; the scalar function p·G has a maximum at w*,
    so φ(u) = g₀·u + Σ κ_j σ(z_j·u) ≤ 0 for u ⊥ w*, where j runs over the rows that vanish there, κ_j = p·μ_j, and g₀
@@ -21,7 +21,7 @@ measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides wheth
 
    with s_j the largest part that row j has in a flat where it vanishes. A computed map has the rounding error u of
    the steps, of a sum of n terms and of a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S, with a margin. The
-   error of the eigenvalue is included in κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
+   error of the eigenvalue is included in κ₁ of :func:`~covopt.oracles.face_kernel.top_pair`. So
    h ≤ (√κ₁ + a)/(1 − 2ρ²) + Σ \|μ_j\|\|z_j\| s_j.
 2. *No face is skipped wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
    + δ)δ + 2·share·trace, δ = a + 2ρS. A face is skipped where κ₁ + e of it or of a face above is below the square
@@ -46,11 +46,9 @@ from covopt.checks.memory import SMALL
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import COMPUTED, NEAR, merge_lines
 from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import MOST_KEPT, ROUNDING, Pricing, heights, kept, ranked, settle_doubts
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
-from covopt.oracles.remembered import remember
-from covopt.oracles.vector.face_kernel import visit
-from covopt.oracles.vector.face_lattice import (
+from covopt.oracles.base import MOST_KEPT, ROUNDING, Pricing, heights, kept, ranked, remember, settle_doubts
+from covopt.oracles.face_kernel import visit
+from covopt.oracles.face_lattice import (
     BLOCK,
     FACE_BYTES,
     FaceLattice,
@@ -60,7 +58,8 @@ from covopt.oracles.vector.face_lattice import (
     sum_maps,
     unpack,
 )
-from covopt.oracles.vector.lattice_proof import prove_lattice
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
+from covopt.oracles.lattice_proof import prove_lattice
 
 SAME = 4 * EPS  # unit rows whose entries differ by at most this belong to the same table
 

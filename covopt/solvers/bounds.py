@@ -25,7 +25,6 @@ from covopt.limits import HALF, TimeUp, limited, now
 from covopt.oracles.base import MOST_DIMENSIONS
 from covopt.oracles.bounds import importance
 from covopt.oracles.boxes.quadratic_search import (
-    MEMORY,
     MOST_QUADRATIC_DIMENSIONS,
     MomentSearch,
     quadratic_dual_norm,
@@ -51,7 +50,7 @@ RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
 WITHIN = 0.9  # of what is left, so that no deadline comes first
 SAFE = 0.7  # of the boxes that a certificate looks at
-FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
+FULL = "open boxes fill the memory that is meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
     "is a relaxation's"

@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 
 from covopt.exact.rank import ROUGH
 from covopt.limits import checkpoint
+from covopt.oracles.base import remember
 from covopt.oracles.bounds import Relaxation
-from covopt.oracles.remembered import remember
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import STEPS, Network
 

@@ -1,7 +1,7 @@
 """Column generation where nothing prices exactly: local search finds columns, signs and boxes prove.
 
 A search believes the best value that it has met and steers the master by it, but reports nothing that has not been
-proved (:mod:`covopt.oracles.searched`). Proofs are asked for where the believed gap is within the tolerance: a neuron
+proved (:mod:`covopt.oracles.cascade`). Proofs are asked for where the believed gap is within the tolerance: a neuron
 that one finds corrects the belief, and the rounds go on. Until then there is the bound that takes no search.
 """
 
@@ -18,7 +18,7 @@ from covopt.errors import Status
 from covopt.limits import TimeUp
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import relaxed_dual_norm
-from covopt.oracles.searched import CLOSE, SearchedThenProved
+from covopt.oracles.cascade import CLOSE, SearchedThenProved
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point

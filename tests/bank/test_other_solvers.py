@@ -45,7 +45,7 @@ def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
     for module in ("generation", "task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
-    monkeypatch.setattr("covopt.oracles.searched.suits_signs", lambda *sizes: False)
+    monkeypatch.setattr("covopt.oracles.cascade.suits_signs", lambda *sizes: False)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     check_bracket(BY_NAME[name], solution)
     assert solution.objective >= reference(BY_NAME[name])[1] * (1 - 1e-9)

@@ -170,7 +170,7 @@ def open_bounds(monkeypatch):
     monkeypatch.setattr(certified, "box_limit", lambda *_: 3)
     monkeypatch.setattr(certified, "oracle_for", Mock(side_effect=BudgetError("no faces")))
     monkeypatch.setattr(certified, "suits_integers", lambda *_: False)
-    monkeypatch.setattr(certified, "sign_nodes", lambda *_: 3)
+    monkeypatch.setattr(certified, "sign_limit", lambda *_: 3)
     monkeypatch.setattr(certified, "quadratic_limit", lambda *_: 3)
     monkeypatch.setattr(certified, "fan_limit", lambda *_: 3)
     monkeypatch.setattr(dual_norms.LabelNoiseDualNorm, "_oracle", lambda *_: None)

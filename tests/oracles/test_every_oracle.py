@@ -11,13 +11,13 @@ from covopt.errors import BudgetError
 from covopt.exact.rounding import up
 from covopt.oracles.base import Oracle
 from covopt.oracles.bounds import relaxed_dual_norm
-from covopt.oracles.boxes import BoxOracle, box_dual_norm
 from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
 from covopt.oracles.certified import certified_dual_norm, in_integers
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.one_sided import Moments, quartics
+from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.proofs.checker.faces import square_above
 from tests.cases import drawn
@@ -25,7 +25,7 @@ from tests.oracles.table import AWKWARD, CLEAR, DUALS, Table, check, fan, full_r
 
 
 def signs(**options):
-    return lambda rows: BranchAndBoundOracle(rows, random_state=0, **options)
+    return lambda rows, dual: sign_dual_norm(rows, dual, **options).upper_bound
 
 
 def by_quartics(rows, dual):
@@ -40,9 +40,6 @@ ORACLES = {
     "faces": (FaceOracle, (1, 2, 3), False, 1e-9),
     "table": (Table, (1, 2, 3, 4), True, 1e-9),
     "boxes": (BoxOracle, (1, 2, 3, 4), False, 2e-9),
-    "signs": (signs(n_starts=16), (2, 3, 4), False, 1e-9),
-    "few signs": (signs(n_starts=1, node_limit=5), (2, 4), False, 2.0),
-    "no time": (signs(n_starts=1, time_limit_s=1e-9), (3,), False, 2.0),
     "local": (lambda rows: LocalSearchOracle(rows, random_state=0, n_starts=64), (2, 3, 4), True, 0.6),
 }
 BOUNDS = {
@@ -50,6 +47,9 @@ BOUNDS = {
     "quartics": (by_quartics, (2, 3, 4), False, 10.0),
     "one round": (lambda rows, dual: relaxed_dual_norm(rows, dual, n_rounds=1), (2, 4), True, 2.0),
     "boxes": (lambda rows, dual: box_dual_norm(rows, dual, max_nodes=100_000).upper_bound, (1, 2, 3), False, 2e-9),
+    "signs": (signs(), (1, 2, 3, 4), False, 1e-9),
+    "few signs": (signs(max_nodes=5), (2, 4), False, 2.0),
+    "no time": (signs(goes_on=lambda _: False), (3,), False, 2.0),
     "few boxes": (lambda rows, dual: box_dual_norm(rows, dual, max_nodes=30).upper_bound, (2, 3), False, 2.0),
     "quadratics": (lambda rows, dual: quadratic_dual_norm(rows, dual, rtol=1e-2, max_nodes=3000).upper_bound,
                    (2, 3, 4), False, 1.1e-2),

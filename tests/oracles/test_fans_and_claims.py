@@ -9,24 +9,25 @@ import pytest
 import covopt
 from benchmarks.adversary.neurons import best_neuron
 from covopt.certificates.certify import Certifier
+from covopt.checks.memory import memory_limited
 from covopt.data import Data
 from covopt.errors import Status
 from covopt.limits import TimeUp
 from covopt.network import ReLUNetwork
 from covopt.oracles import certified
-from covopt.oracles.boxes import box_dual_norm, quadratic_search
+from covopt.oracles.base import recall, remember, remembering
+from covopt.oracles.boxes import scalar
 from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
+from covopt.oracles.boxes.search import box_dual_norm
 from covopt.oracles.certified import (
     BY_BOXES,
     BY_CHORDS,
-    VALID,
     DualNormBound,
     certified_dual_norm,
     fan_bound,
     in_integers,
 )
-from covopt.oracles.remembered import recall, remember, remembering
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
@@ -60,8 +61,8 @@ def test_several_outputs_in_many_dimensions_are_proved_by_signs_along_a_fan():
 @pytest.fixture
 def without_signs(monkeypatch):
     """Branch and bound over signs, which closes what is small enough for a test, finds nothing."""
-    nothing = DualNormBound(np.inf, False, VALID)
-    monkeypatch.setattr(certified, "sign_dual_norm", lambda *_: nothing)
+    nothing = scalar.DualNormBound(np.inf, np.zeros(1), 0.0, 0, False, np.zeros((1, 1)))
+    monkeypatch.setattr(certified, "sign_dual_norm", lambda *_, **__: nothing)
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +150,11 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises_and_stays_valid(noise):
     assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note
 
 
-def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeypatch):
+def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise):
     rows, dual, known = noise
-    monkeypatch.setattr(quadratic_search, "MEMORY", 150_000)  # some fifty boxes
-    problem, point = deepened(rows, dual, 5.0)
-    assert point.history[-1].note == FULL and "that are meant for them" in FULL
+    with memory_limited(600_000 / 2**30):  # a quarter of it holds some fifty boxes
+        problem, point = deepened(rows, dual, 5.0)
+    assert point.history[-1].note == FULL and "that is meant for them" in FULL
     assert 0.0 < point.lower_bound <= problem.scale_dual(dual[:, None], abs(known.best_value))[1]
 
 

@@ -10,9 +10,9 @@ from benchmarks.adversary.neurons import best_neuron
 from covopt.certificates.dual_norms import LabelNoiseDualNorm
 from covopt.data import Data
 from covopt.oracles import label_noise, label_noise_faces
+from covopt.oracles.face_lattice import build_lattice
 from covopt.oracles.label_noise import LabelNoiseOracle
-from covopt.oracles.vector.face_lattice import build_lattice
-from covopt.oracles.vector.lattice_proof import prove_lattice, sines_of_flats
+from covopt.oracles.lattice_proof import prove_lattice, sines_of_flats
 from covopt.potentials import LabelNoise
 from covopt.problems.label_noise import reduce_label_noise
 from tests.bank.arrangement import Arrangement

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from covopt.limits import TimeUp, limited
-from covopt.oracles import ascent
+from covopt.oracles import ascent, sign_tree
+from covopt.oracles.base import recall, remembering
 from covopt.oracles.bounds import Relaxation, relaxed_dual_norm
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.boxes.scalar import Scalar
 from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import LocalSearchOracle, approach, climb, climb_outputs
-from covopt.oracles.signs import sign_tree
+from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.oracles.vector_faces import VectorFaceOracle
 from tests.cases import drawn, normal, unit
 from tests.oracles.table import face_oracle, functions, question
@@ -179,13 +180,9 @@ def test_updates_go_on_until_they_show_what_a_solve_has_shown(rows, dual):
 
 
 # ---- branch and bound against the exact oracle, brute force and closed forms; its limits leave valid bounds.
-def oracle(rows, **options):
-    return BranchAndBoundOracle(rows, random_state=0, n_starts=options.pop("n_starts", 64), **options)
-
-
 def test_an_interrupt_leaves_a_valid_bound(monkeypatch):
     rows, dual = normal(0, (18, 6), 18)
-    truth = oracle(rows).price(dual).upper_bound
+    truth = sign_dual_norm(rows, dual).upper_bound
     real, calls = sign_tree.bound_node, []
     for last in (1, 2, 3, 4, 7):  # in the first root, the second, either part of a node
 
@@ -197,16 +194,26 @@ def test_an_interrupt_leaves_a_valid_bound(monkeypatch):
 
         calls.clear()
         monkeypatch.setattr(sign_tree, "bound_node", stop)
-        asked = oracle(rows, n_starts=1)
-        assert asked.price(dual).upper_bound >= truth * (1 - 1e-9)
-        assert asked.interrupted and len(calls) == last
+        with remembering():
+            with pytest.raises(KeyboardInterrupt):
+                sign_dual_norm(rows, dual)
+            assert truth * (1 - 1e-9) <= recall(rows, dual) < np.inf
+        assert len(calls) == last
 
 
 def test_a_goal_ends_the_search_with_a_bound_that_holds():
     rows, dual = normal(1, (25, 8), 25)
-    tight, loose = oracle(rows), oracle(rows, goal=1.5)
-    dual /= abs(tight.price(dual).values[0])
-    found = loose.price(dual)
-    assert 1.0 <= found.upper_bound <= 1.5 and not found.exact
-    assert loose.n_nodes < tight.n_nodes
-    assert loose.price(2.0 * dual).upper_bound == pytest.approx(2.0, rel=1e-9)  # out of reach: the maximum
+    tight = sign_dual_norm(rows, dual)
+    dual /= abs(tight.best_value)
+    found = sign_dual_norm(rows, dual, goal=1.5)
+    assert 1.0 <= found.upper_bound <= 1.5 and not found.closed
+    assert found.nodes < tight.nodes
+    # out of reach: the maximum
+    assert sign_dual_norm(rows, 2.0 * dual, goal=1.5).upper_bound == pytest.approx(2.0, rel=1e-9)
+
+
+def test_what_climbs_miss_branch_and_bound_finds(monkeypatch):
+    """Rows on one line with opposite signs make a linear part."""
+    monkeypatch.setattr(Scalar, "search", lambda self, neurons=None: None)
+    found = sign_dual_norm(np.vstack([np.eye(3), -np.eye(3)[:1]]), np.array([3.0, 4.0, -6.0, 7.0]))
+    assert found.closed and found.best_value == pytest.approx(np.hypot(4.0, 7.0))

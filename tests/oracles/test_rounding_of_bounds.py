@@ -16,13 +16,12 @@ from covopt.exact.definite import (
     top_eigenvalue_up,
 )
 from covopt.exact.rank import FOUND
-from covopt.oracles import one_sided
+from covopt.oracles import lagrangian, one_sided
 from covopt.oracles.boxes.narrowing import Sign
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.one_sided import from_above, from_below, quadratics, quartics
-from covopt.oracles.signs import lagrangian
-from covopt.oracles.signs.sign_tree import bound_node, workspace
+from covopt.oracles.sign_tree import bound_node, workspace
 from tests.oracles.table import is_above, objects
 
 KINDS = ("plain", "clusters", "sizes", "integers")

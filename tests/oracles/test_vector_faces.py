@@ -12,10 +12,10 @@ from benchmarks.adversary.neurons import best_neuron
 from covopt.errors import BudgetError
 from covopt.exact.rank import merge_lines
 from covopt.oracles import vector_faces
+from covopt.oracles.face_lattice import build_lattice, count_lattice
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.lattice_proof import prove_lattice
 from covopt.oracles.local_search import climb_outputs
-from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
-from covopt.oracles.vector.lattice_proof import prove_lattice
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
 from tests.cases import normal
 from tests.oracles import table

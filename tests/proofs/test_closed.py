@@ -22,7 +22,7 @@ from covopt.certificates.prove import prove, prove_in_time
 from covopt.datasets import make_smooth
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
-from covopt.oracles.boxes import box_dual_norm
+from covopt.oracles.boxes.search import box_dual_norm
 from covopt.proofs import Proof
 from covopt.proofs.checker.covopt_check import (
     MAGNITUDE,

@@ -12,14 +12,14 @@ from covopt.data import Data
 from covopt.errors import BudgetError, Status
 from covopt.limits import TimeUp
 from covopt.losses import make_loss
+from covopt.oracles import cascade as box_pricing
 from covopt.oracles import certified
-from covopt.oracles import searched as box_pricing
 from covopt.oracles.bounds import relaxed_dual_norm
-from covopt.oracles.boxes import box_dual_norm
-from covopt.oracles.cascade import exact_oracle
+from covopt.oracles.boxes.search import box_dual_norm
+from covopt.oracles.cascade import SearchedThenProved, exact_oracle
 from covopt.oracles.certified import DualNormBound, certified_dual_norm
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.searched import SearchedThenProved
+from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.problems.problem import Problem
 from covopt.problems.regularised import reduce_fit
 from covopt.solvers import bounds, improve
@@ -63,7 +63,7 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
     proved = box_dual_norm(problem.rows, by_signs.dual[:, 0], rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
-    monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
+    monkeypatch.setattr(box_pricing, "sign_limit", lambda *_: 1)
     point = search(problem, tol=1e-6, max_nodes=1)
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound
@@ -100,7 +100,8 @@ def test_small_tables_in_many_dimensions_are_certified(n, d, k):
     if k == 1:
         oracle = exact_oracle(np.column_stack([X, np.ones(n)]), 0)
         found = oracle.price(solution.dual)
-        assert found.exact and found.upper_bound <= 1.0 + 1e-6 and oracle.signs.n_nodes < 2000
+        assert found.exact and found.upper_bound <= 1.0 + 1e-6
+        assert sign_dual_norm(oracle.rows, solution.dual).nodes < 2000
 
 
 @pytest.mark.parametrize("n", [16, pytest.param(20, marks=pytest.mark.slow)])
@@ -244,7 +245,7 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
-            patch.setattr(certified, "sign_nodes", lambda *size, **effort: 1)
+            patch.setattr(certified, "sign_limit", lambda *size, **effort: 1)
             patch.setattr(certified, "STARTS", 1)
             relaxed = certified_dual_norm(rows, dual, effort=2e-08).value
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
@@ -324,7 +325,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
         raise TimeUp
 
     monkeypatch.setattr(bounds, "certified_dual_norm", late)
-    monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
+    monkeypatch.setattr(box_pricing, "sign_limit", lambda *_: 1)
     problem = of_classes("squared", 56, 9, lam=0.03)
     point = bracketed(problem, tol=1e-3)
     assert point.status is Status.HEURISTIC and len(point.neurons) > 0
@@ -335,7 +336,7 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
 def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
     monkeypatch.setattr(bounds, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
     monkeypatch.setattr(bounds, "suits_signs", lambda *size: False)
-    monkeypatch.setattr(box_pricing, "sign_nodes", lambda *_: 1)
+    monkeypatch.setattr(box_pricing, "sign_limit", lambda *_: 1)
     point = bracketed(of_classes("squared", 32, 9, lam=0.03), tol=1e-3)
     assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
     assert point.history[-1].note == (

@@ -6,7 +6,3 @@ G(u) ≤ H‖u‖ on every box. One output: :mod:`.leaf` bounds a box, :mod:`.ke
 Several outputs: :mod:`.fan`. Many dimensions, and duals of many small rows in any dimension: :mod:`.quadratic` bounds
 a box by an eigenvalue, :mod:`.quadratic_search` cuts the worst one.
 """
-
-from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
-
-__all__ = ["BoxOracle", "box_dual_norm"]

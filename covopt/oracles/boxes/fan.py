@@ -68,7 +68,7 @@ def fan_dual_norm(
 
     Examples
     --------
-    >>> from covopt.oracles.boxes import box_dual_norm
+    >>> from covopt.oracles.boxes.search import box_dual_norm
     >>> rows = np.eye(3)
     >>> dual = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
     >>> found = fan_dual_norm(rows, dual, lambda one: box_dual_norm(rows, one).upper_bound, best=4.1401, rtol=1e-4)

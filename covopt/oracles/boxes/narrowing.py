@@ -25,12 +25,13 @@ SURE = 1.02  # factor by which the ellipsoid must be missed before a proof is tr
 
 
 class Sign(IntEnum):
-    """Assumed sign of a row: none, t ≥ 0, t ≤ 0, or a row that needs no decision."""
+    """Assumed sign of a row: none, t ≥ 0, t ≤ 0; or a row that needs no decision, of negative weight or linear."""
 
     FREE = 0
     ON = 1
     OFF = 2
     CONCAVE = 3
+    LINEAR = 4
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -8,17 +8,18 @@ noise, and the search can be stopped at any time.
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from covopt.checks.memory import room
 from covopt.exact.rounding import EPS
-from covopt.oracles.base import MOST_DIMENSIONS, OBJECT_BYTES, affords
+from covopt.oracles.base import MOST_DIMENSIONS, affords
+from covopt.oracles.best_first import BestFirst, search_dual_norm
 from covopt.oracles.boxes.narrowing import SURE, Sign
 from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.boxes.scalar import DualNormBound, Scalar
@@ -27,7 +28,6 @@ ROOT_ROUNDS = 60
 BATCH = 16  # boxes cut at a time, for any number of threads
 ROUNDS = 12  # rounds of a box, and the weight in rounds of its parent's moments
 ROUNDS_TO_GOAL = 24  # near the goal: most boxes need fewer
-MEMORY = 2**29  # bytes of open boxes
 MOST_QUADRATIC_DIMENSIONS = 64  # in more, norms prove as much
 
 
@@ -149,35 +149,25 @@ def roots(n_rows: int, rank: int) -> Iterator[Box]:
                 )  # fmt: skip
 
 
-class MomentSearch:
-    """Best-first search over boxes for G(u) = linear·u + Σ signs_i σ(y_i·u), both signs.
+class MomentSearch(BestFirst):
+    """Best-first search over boxes.
 
     Parameters
     ----------
-    scalar : Scalar
-        It stores the best point found.
+    scalar, goal
+        As in :class:`~covopt.oracles.best_first.BestFirst`; few rounds are spent on boxes near a goal.
     n_threads : int
         Does not change the answer.
-    goal : float
-        Boxes with a bound of at most this are closed, and few rounds are spent on them.
     by_signs : bool
         Cut along signs of rows, too, from the beginning. This is better where the bound comes near the value, and
         far worse where it does not. Otherwise such cuts begin once the bound is near.
-
-    Attributes
-    ----------
-    nodes : int
-        Boxes visited.
-    proved : float
-        Upper bound on |G(u)|/‖u‖, valid whenever the search stops.
     """
 
-    def __init__(self, scalar: Scalar, *, n_threads: int = 1, goal: float = 0.0, by_signs: bool = False):
-        self.scalar, self.n_threads, self.goal, self.by_signs = scalar, n_threads, goal, by_signs
-        self.nodes, self.proved = 0, scalar.norms()
-        self._open: list[tuple[float, int, Box]] = []
-        self._closed, self._made = 0.0, 0
-        self._room = room(MEMORY)
+    batch = BATCH
+
+    def __init__(self, scalar: Scalar, goal: float = 0.0, *, n_threads: int = 1, by_signs: bool = False):
+        super().__init__(scalar, goal)
+        self.n_threads, self.by_signs = n_threads, by_signs or 0.0 < goal <= SURE * scalar.best
 
     @property
     def _share(self) -> float:
@@ -185,108 +175,40 @@ class MomentSearch:
         near = self.by_signs or 0.0 < self.bound <= SURE * self.scalar.best
         return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
 
-    @property
-    def bound(self) -> float:
-        """Upper bound on |G(u)|/‖u‖ so far."""
-        return max(self._closed, -self._open[0][0] if self._open else 0.0)
+    def roots(self) -> Iterator[Box]:
+        """See the base class."""
+        return roots(*self.scalar.y.shape)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the open boxes use up the memory reserved for them."""
-        n, r = self.scalar.y.shape
-        return len(self._open) * (8 * (r * r + 6 * r + 32) + (OPTIONS + 1) * n + OBJECT_BYTES) >= self._room
-
-    def _level(self, rtol: float) -> float:
-        """Bound up to which boxes are closed."""
-        return max(self.scalar.best * (1.0 + rtol), self.goal)
-
-    def run(
-        self, rtol: float, max_nodes: int, goes_on: Callable[[MomentSearch], bool] = lambda _: True
-    ) -> float:
-        """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached.
-
-        ``goes_on`` is called between two batches of boxes. After an interrupt ``proved`` is still valid.
-        """
-        try:
-            if not self._made:
-                self._look(list(roots(*self.scalar.y.shape)), ROOT_ROUNDS, 2.0, rtol)
-                self.proved = min(self.proved, self.bound)
-            while self._open and self.nodes < max_nodes and self.bound > self._level(rtol):
-                if not goes_on(self) or self.is_full:
-                    break
-                boxes = [heapq.heappop(self._open)[2] for _ in range(min(BATCH, len(self._open)))]
-                best, highest = self.scalar.best, max(box.bound for box in boxes)
-                aims = self.goal > 0.0 or self.by_signs
-                far = not aims or (self.by_signs and highest > SURE * best)
-                rounds = ROUNDS if far else ROUNDS_TO_GOAL
-                self._look([half for box in boxes for half in box.halves()], rounds, float(ROUNDS), rtol)
-                self.proved = min(self.proved, self.bound)
-        finally:
-            self.scalar.lift(self.proved)
-        return self.proved
-
-    def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
-        """Bound boxes; keep those that remain open."""
-        level, share = self._level(rtol), self._share
+    def measure(self, parts: list[Box], level: float) -> None:
+        """See the base class."""
+        highest, share = max(box.bound for box in parts), self._share
+        aims = self.goal > 0.0 or self.by_signs
+        far = not aims or (self.by_signs and highest > SURE * self.scalar.best)
+        rounds = ROOT_ROUNDS if self.is_new else ROUNDS if far else ROUNDS_TO_GOAL
         bound_all(
-            self.scalar, boxes, rounds=rounds, first=first, level=level, by_signs=share,
-            narrows=math.isfinite(share), n_threads=self.n_threads,
+            self.scalar, parts, rounds=rounds, first=2.0 if self.is_new else float(ROUNDS), level=level,
+            by_signs=share, narrows=math.isfinite(share), n_threads=self.n_threads,
         )  # fmt: skip
         if math.isfinite(share):
-            self._closed = max(self._closed, level)  # the parts left out do not exceed it
-        self.nodes += len(boxes)
-        self.scalar.offer(np.array([box.x for box in boxes]))
-        level = self._level(rtol)
-        for box in boxes:
-            if box.bound <= level or box.cut < 0:
-                self._closed = max(self._closed, box.bound)
-            else:
-                self._made += 1
-                heapq.heappush(self._open, (-box.bound, self._made, box))
-        self._made += 1
+            self.closed = max(self.closed, level)  # the parts left out do not exceed it
+        self.scalar.offer(np.array([box.x for box in parts]))
 
 
 def quadratic_dual_norm(
-    rows: np.ndarray,
-    dual: np.ndarray,
-    *,
-    neurons: np.ndarray | None = None,
-    rtol: float = 1e-6,
-    max_nodes: int = 10_000,
-    goal: float = 0.0,
-    by_signs: bool = False,
-    n_threads: int = 1,
-    goes_on: Callable[[MomentSearch], bool] = lambda _: True,
+    rows: np.ndarray, dual: np.ndarray, *, by_signs: bool = False, n_threads: int = 1, **options: Any
 ) -> DualNormBound:
-    r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above by quadratics on boxes.
-
-    The bound is valid in exact arithmetic for the rows and the dual as given, for any number of boxes.
+    """Bound h(λ) from above by quadratics on boxes; each box costs about 30 N D² operations.
 
     Parameters
     ----------
     rows : ndarray of shape (N, D)
-        x_i, of any scale.
     dual : ndarray of shape (N,)
-        λ.
-    neurons : ndarray of shape (m, D), optional
-        Starting directions in addition to those of a local search.
-    rtol : float
-        Relative tolerance between the bound and the largest |F| found.
-    max_nodes : int
-        Most boxes; each costs about 30 N D² operations.
-    goal : float
-        A bound at most this is good enough: reaching a goal that a search has proved takes no more boxes than then.
     by_signs : bool
         Whether boxes are cut along signs of rows from the beginning.
     n_threads : int
         Does not change the answer.
-    goes_on : callable
-        Called with the search after every few boxes; a false result ends it.
-
-    Raises
-    ------
-    InputError
-        For arrays of the wrong shape, infinite or missing numbers.
+    **options
+        Of :func:`~covopt.oracles.best_first.search_dual_norm`.
 
     Examples
     --------
@@ -295,14 +217,5 @@ def quadratic_dual_norm(
     >>> answer.closed, round(answer.upper_bound**2, 3)
     (True, 48.0)
     """
-    scalar = Scalar(rows, dual)
-    if scalar.V.shape[1] == 0:
-        return scalar.answer(0.0, 0, rtol)
-    scalar.search(neurons)
-    search = MomentSearch(scalar, n_threads=n_threads, by_signs=by_signs)
-    if goal > 0.0:
-        search.goal = scalar.lower(goal)
-        search.by_signs |= search.goal <= SURE * scalar.best
-    if max_nodes > 0 and search.proved > scalar.best * (1.0 + rtol):
-        search.run(rtol, max_nodes, goes_on)
-    return scalar.answer(search.proved, search.nodes, 2.0 * rtol)
+    search = partial(MomentSearch, n_threads=n_threads, by_signs=by_signs)
+    return search_dual_norm(search, rows, dual, **options)

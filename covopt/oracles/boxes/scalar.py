@@ -40,11 +40,10 @@ from covopt.exact.rounding import (
     transfer_up,
     up,
 )
-from covopt.oracles.base import heights
+from covopt.oracles.base import heights, remember
 from covopt.oracles.boxes.kernel import margin
 from covopt.oracles.coordinates import NOISE, to_size_one
 from covopt.oracles.local_search import STARTS, climb
-from covopt.oracles.remembered import remember
 
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding allows

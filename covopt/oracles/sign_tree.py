@@ -1,5 +1,7 @@
 r"""Branch and bound for one output: best-first over the signs of the rows that make F convex.
 
+The function is G(u) = Σ ±σ(y_i·u) + linear·u of :mod:`covopt.oracles.boxes.scalar`, written F(w) = Σ μ_i σ(z_i·w)
+with μ_i = ±1 and a last row of weight ±1 for the linear part, if there is one.
 For a row of negative weight, μ_i σ(z_i·w) is a minimum of linear functions, so only the other rows are branched on:
 at most 2^p nodes for p of them, whatever the dimension. Compiled code bounds tens of thousands of
 nodes a second.
@@ -20,17 +22,22 @@ projection of the gradient on the cone.
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from covopt.exact.definite import descent_share
-from covopt.exact.rounding import lengths_up, total_up
+from covopt.exact.rank import ATOMS
+from covopt.exact.rounding import TINY, up
 from covopt.oracles.ascent import MOST_STEPS, height, inner, least_norm, put
+from covopt.oracles.base import affords
+from covopt.oracles.best_first import BestFirst, search_dual_norm
 from covopt.oracles.boxes.narrowing import Sign
 from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, ROUNDS
+from covopt.oracles.boxes.scalar import DualNormBound, Scalar
 
 SPREAD = 0.02
 SWEEPS = 3
@@ -46,7 +53,7 @@ def _limit(state, mu, low, high, coef):
             undecided += 1
         else:
             low[i] = -np.inf if state[i] == Sign.OFF else mu[i]
-            high[i] = np.inf if state[i] == Sign.ON else 0.0
+            high[i] = np.inf if state[i] == Sign.ON else mu[i] if state[i] == Sign.LINEAR else 0.0
         coef[i] = min(high[i], max(low[i], coef[i]))
     return undecided
 
@@ -208,98 +215,106 @@ def workspace(n, r):
 
 @dataclass
 class Node:
-    """The assumed signs of the rows for one of the duals ±μ, the multipliers, and the row to branch on."""
+    """A cone for one sign of G: its bound, the signs of the rows, the multipliers, and the row to branch on."""
 
+    bound: float
     mu: np.ndarray
     state: np.ndarray
     coef: np.ndarray
     tau: np.ndarray
     nu: float
-    row: int = -1
+    cut: int = -1
 
-    def child(self, state: int) -> Node:
-        """Return the part of the node where the row is on or off, with copies of the multipliers."""
-        states = self.state.copy()
-        states[self.row] = state
-        return Node(self.mu, states, self.coef.copy(), self.tau.copy(), self.nu)
+    def halves(self) -> Iterator[Node]:
+        """Yield the parts of the node where the row is on and off, with copies of the multipliers."""
+        for sign in (Sign.ON, Sign.OFF):
+            state = self.state.copy()
+            state[self.cut] = sign
+            yield Node(self.bound, self.mu, state, self.coef.copy(), self.tau.copy(), self.nu)
 
 
-class SignTree:
-    """Branch and bound over both signs of a dual; the search may stop after any node.
+class SignTree(BestFirst):
+    """Best-first search over the signs of the rows.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, r)
-        Scaled to size one.
-    mu : ndarray of shape (n,)
-        Weights, zeros allowed; the sum of |μ| should be neither tiny nor huge.
-    best : float
-        A known value of |F|.
-
-    Attributes
-    ----------
-    best, point : float, ndarray of shape (r,)
-        The incumbent: |F(point / ‖point‖)| = best; zeros while nothing better than the known value was found.
-    n_nodes : int
-        Nodes that were bounded.
+    scalar, goal
+        As in :class:`~covopt.oracles.best_first.BestFirst`.
 
     Examples
     --------
-    >>> tree = SignTree(np.eye(2), np.array([0.3, 0.4]))
-    >>> while tree.bound > tree.best + 1e-9:
-    ...     tree.branch(0.0)
-    >>> round(tree.best, 9), tree.upper < 0.5 + 1e-9
-    (0.5, True)
+    >>> tree = SignTree(Scalar(np.eye(2), np.array([0.3, 0.4])))
+    >>> round(tree.run(1e-9, 100) * 2.0**tree.scalar.exponent, 9)
+    0.5
     """
 
-    def __init__(self, rows: np.ndarray, mu: np.ndarray, best: float = 0.0):
-        n, r = rows.shape
-        self.rows, self.zero = np.ascontiguousarray(rows), np.zeros(r)
+    def __init__(self, scalar: Scalar, goal: float = 0.0):
+        super().__init__(scalar, goal)
+        self.rows = np.vstack([scalar.y, scalar.linear]) if scalar.linear.any() else scalar.y
         self.squares = (self.rows**2).sum(axis=1)
-        self.share, self._work = descent_share(n, r), workspace(n, r)
-        self.best, self.point, self.n_nodes = best, np.zeros(r), 0
-        self.open: list[tuple[float, int, Node]] = []
-        self._settled = self._held = 0.0  # largest bound pruned; bound of the node being branched on
-        for side in (mu, -mu):
-            convex = side > 0
-            trivial = total_up(side[convex], lengths_up(self.rows[convex]))
-            state = np.where(convex, Sign.FREE, Sign.CONCAVE).astype(np.int8)
-            coef, tau = np.where(convex, 0.5 * side, 0.0), np.sqrt(self.squares / r)
-            self._look(
-                Node(np.ascontiguousarray(side), state, coef, tau, 0.5 * trivial), trivial, 0.0, ROOT_ROUNDS
-            )
+        self._share, self._work = descent_share(*self.rows.shape), workspace(*self.rows.shape)
 
-    def _look(self, node: Node, above: float, level: float, rounds: int = ROUNDS) -> None:
-        """Bound a node with a known bound of its parent; prune it if the bound is at most ``level``."""
-        found, node.nu, node.row = bound_node(
-            self.rows, node.mu, node.state, node.coef, node.tau, node.nu, self.squares, level, rounds, self.share,
-            self._work,
-        )  # fmt: skip
-        self.n_nodes += 1
-        point = self._work[3]
-        size = float(np.sqrt(point @ point))
-        if size > 0.0 and (value := height(self.rows, node.mu, self.zero, point) / size) > self.best:
-            self.best, self.point = value, point.copy()
-        found = min(found, above)
-        if found <= level or node.row < 0:
-            self._settled = max(self._settled, found)
-        else:
-            heapq.heappush(self.open, (-found, self.n_nodes, node))
+    def roots(self) -> Iterator[Node]:
+        """Yield both signs of G, without assumptions on rows."""
+        n, r = self.scalar.y.shape
+        for side in (1.0, -1.0):
+            mu = np.full(len(self.rows), side)
+            mu[:n] *= self.scalar.signs
+            state = np.where(mu > 0.0, Sign.FREE, Sign.CONCAVE).astype(np.int8)
+            state[n:] = Sign.LINEAR
+            coef, tau = np.where(mu > 0.0, 0.5 * mu, 0.0), np.sqrt(self.squares / r)
+            yield Node(self.proved, mu, state, coef, tau, 0.5 * self.proved)
 
-    @property
-    def bound(self) -> float:
-        """Largest bound of an open node."""
-        return -self.open[0][0] if self.open else 0.0
+    def measure(self, parts: list[Node], level: float) -> None:
+        """See the base class."""
+        n, point = len(self.scalar.y), self._work[3]
+        rounds = ROOT_ROUNDS if self.is_new else ROUNDS
+        for node in parts:
+            found, node.nu, node.cut = bound_node(
+                self.rows, node.mu, node.state, node.coef, node.tau, node.nu, self.squares, level, rounds,
+                self._share, self._work,
+            )  # fmt: skip
+            node.bound = min(node.bound, up(found + len(self.rows) * TINY))
+            side = node.mu[n] if len(node.mu) > n else 1.0
+            value = height(self.scalar.y, node.mu[:n], side * self.scalar.linear, point)
+            if value > self.scalar.best * np.sqrt(point @ point):
+                self.scalar.offer(point[None])
 
-    @property
-    def upper(self) -> float:
-        """Upper bound on the maximum of |F|, valid also after an interrupt."""
-        return max(self.bound, self._held, self._settled, self.best)
 
-    def branch(self, margin: float) -> None:
-        """Branch on the node of largest bound; prune its children at bounds up to ``best + margin``."""
-        self._held = self.bound
-        node = heapq.heappop(self.open)[2]
-        for state in (Sign.ON, Sign.OFF):
-            self._look(node.child(state), self._held, self.best + margin)
-        self._held = 0.0
+def sign_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
+    """Return the node limit of branch and bound over signs for an effort, at least one.
+
+    Examples
+    --------
+    >>> sign_limit(40, 21, 1 / 30), sign_limit(200, 11), sign_limit(40, 8)
+    (2013, 37375, 61724)
+    """
+    return max(affords(4.0 * (n_rows + rank) ** 2, effort), 1)
+
+
+def sign_dual_norm(
+    rows: np.ndarray, dual: np.ndarray, *, max_nodes: int | None = None, **options: Any
+) -> DualNormBound:
+    """Bound h(λ) from above by branch and bound over the signs of the rows.
+
+    Times on one core, for standard normal points with bias and standard normal targets. An optimal dual is the
+    hardest one: many of its maxima are equal. N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes 600, N = 40,
+    d = 20 takes 3000 and about a second, where there are 10²¹ faces.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    dual : ndarray of shape (N,)
+    max_nodes : int, optional
+        Most nodes, :func:`sign_limit` by default.
+    **options
+        Of :func:`~covopt.oracles.best_first.search_dual_norm`.
+
+    Examples
+    --------
+    >>> answer = sign_dual_norm(np.eye(3), np.array([3.0, 4.0, -6.0]))
+    >>> round(answer.best_value, 9), round(answer.upper_bound, 8), answer.closed
+    (-6.0, 6.0, True)
+    """
+    most = sign_limit(*rows.shape) if max_nodes is None else max_nodes
+    return search_dual_norm(SignTree, rows, dual, **{"rtol": ATOMS, "max_nodes": most, **options})

@@ -1,6 +1,6 @@
 r"""Proof that computed faces are the faces of the given rows, by bounds on the errors of the computed flats.
 
-:mod:`covopt.oracles.vector.face_lattice` makes three kinds of decisions in floating point: which rows vanish on a
+:mod:`covopt.oracles.face_lattice` makes three kinds of decisions in floating point: which rows vanish on a
 flat, which signs rows have on a ray, and, where several rows vanish together on a facet, whether they change sign
 alike. Everything else is combinatorial. Here each decision is checked in the coordinates of the rows, so that the
 faces are proved.
@@ -41,8 +41,8 @@ import numpy as np
 from covopt.exact.rank import ATOMS, exact_rank
 from covopt.exact.rounding import UNIT, gamma
 from covopt.limits import PIECE
+from covopt.oracles.face_lattice import FaceLattice, FaceLevel, pack, unpack
 from covopt.oracles.sphere import WIDEST
-from covopt.oracles.vector.face_lattice import FaceLattice, FaceLevel, pack, unpack
 
 SAFE = 8.0
 DEFECT = 2.0**-44  # largest defect of orthonormality that the bounds allow for
@@ -85,7 +85,7 @@ def prove_lattice(
     Parameters
     ----------
     rows : ndarray of shape (n, r)
-        The argument of :func:`~covopt.oracles.vector.face_lattice.build_lattice`.
+        The argument of :func:`~covopt.oracles.face_lattice.build_lattice`.
     lattice : FaceLattice
     unsure : ndarray of shape (n,), optional
         ν, bounds on the distance of the unit rows from the rows that the proof is about.
@@ -94,7 +94,7 @@ def prove_lattice(
 
     Examples
     --------
-    >>> from covopt.oracles.vector.face_lattice import build_lattice
+    >>> from covopt.oracles.face_lattice import build_lattice
     >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, -1.0, 0.5]])
     >>> found = prove_lattice(rows, build_lattice(rows))
     >>> found.proved, found.widest < 1e-13
@@ -149,7 +149,7 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
 
     Examples
     --------
-    >>> from covopt.oracles.vector.face_lattice import build_lattice
+    >>> from covopt.oracles.face_lattice import build_lattice
     >>> sines, orthonormal = sines_of_flats(np.eye(2), build_lattice(np.eye(2)).levels[0], np.zeros(2))
     >>> bool((sines < 1e-13).all()), orthonormal
     (True, True)

@@ -11,7 +11,7 @@ the tolerance. These are decided in whitened coordinates (columns of Z
 orthonormal, rows of length one), where the gap between zero and nonzero is widest.
 
 Faces that violate Euler's relation are rejected. ``slack`` bounds the distance of the given rows from rows that have
-exactly these faces. Nothing here is a proof: :mod:`covopt.oracles.vector.lattice_proof` decides afterwards whether
+exactly these faces. Nothing here is a proof: :mod:`covopt.oracles.lattice_proof` decides afterwards whether
 these are the faces of the given rows.
 """
 

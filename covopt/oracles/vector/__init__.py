@@ -1,1 +1,0 @@
-"""Faces and their maxima for vector outputs: the lattice of faces, kernels, ties, supports."""
