@@ -21,8 +21,8 @@ from covopt.exact.far_rows import without_middle
 from covopt.exact.rank import FOUND
 from covopt.limits import HALF, now
 from covopt.network import ReLUNetwork
-from covopt.oracles.base import remember, remembering
-from covopt.oracles.certified import SHOWN, certified_dual_norm, fan_limit
+from covopt.oracles.base import SHOWN, remember, remembering
+from covopt.oracles.certified import certified_dual_norm, fan_limit
 from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from covopt.errors import Status
 from covopt.limits import HALF, HURRY_S, TimeUp, defer_interrupts, limited, now, unlimited
-from covopt.oracles.certified import SHOWN, WHOLE_CHECK_S
+from covopt.oracles.base import SHOWN
+from covopt.oracles.certified import WHOLE_CHECK_S
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 PROVING = 0.9  # where there is no search in the certificate

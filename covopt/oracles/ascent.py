@@ -23,11 +23,10 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rank import COMPUTED, FOUND
-from covopt.limits import checkpoint
+from covopt.limits import PIECE, checkpoint
 
 MOST_STEPS = 200  # most steps of a climb (tangents or output directions), and most sweeps per tangent
 LEAST_SWEEPS = 8  # sweeps of the first tangents
-WORK = 3.5e7  # rows between two checks of the deadline, times 1 + their length: some hundredths of a second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -203,7 +202,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
 
     ``taken`` of the ``most`` tangents were taken by earlier calls; ``room`` must be as they left it.
 
-    No tangent is begun after ``budget`` rows, and a single one visits at most twice as many.
+    No tangent is begun after ``budget`` rows.
     """
     n, r = rows.shape
     Q, v, work = room[5], room[6], room[7]
@@ -213,7 +212,7 @@ def ascend(rows, mu, linear, w, value, taken, most, budget, room):
             put_column(room, m, mu[i], rows[i])
             m += 1
     columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
-    most_sweeps, goal = min(MOST_STEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
+    most_sweeps, goal = np.int64(MOST_STEPS), 0.0
     if taken == 0:  # a few sweeps suffice while tangents gain; a single tangent is solved to the end
         room[8][0] = most_sweeps if most == 1 else LEAST_SWEEPS
     looked = n
@@ -331,7 +330,7 @@ def in_turns(
     values: np.ndarray,
     n_threads: int,
 ) -> None:
-    """Climb from all points, in place, a tenth of a second at a time: a climb through many rows takes seconds.
+    """Climb from all points, in place, a piece of work at a time: a climb through many rows takes seconds.
 
     Parameters
     ----------
@@ -350,7 +349,7 @@ def in_turns(
     shares = [
         (part, np.empty(len(part)), np.zeros(len(part), int), make_room(*problem[0].shape)) for part in parts
     ]
-    budget = np.int64(WORK / (1 + problem[0].shape[1]))
+    budget = np.int64(PIECE // problem[0].shape[1])  # rows between two checks of the deadline
 
     def turn(share: tuple[np.ndarray, ...]) -> bool:
         return kernel(*problem, *share, budget)

@@ -34,6 +34,7 @@ ROUNDING = 64 * EPS  # error of sums over rows, relative to their terms
 MOST_DIMENSIONS = 8  # the most in which boxes that are cut only along axes finish
 MOST_KEPT = 64  # most points, neurons or bounds that a search keeps; it drops the oldest or the smallest
 WORK = 1.6e10  # operations per unit of effort: some seconds
+SHOWN = 20  # factor on the work of a proof, in boxes or updates, where a solve has already proved the goal
 NODE = 2.5e5  # overhead per node of a search in Python, in operations
 
 

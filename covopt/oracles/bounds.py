@@ -18,11 +18,9 @@ import numpy as np
 
 from covopt.exact.rounding import TINY, lengths_up, total_up, up
 from covopt.limits import HALF, TimeUp, now, seconds_left
-from covopt.oracles.base import affords
+from covopt.oracles.base import SHOWN, affords
 from covopt.oracles.lagrangian import LiftedForm
 from covopt.oracles.one_sided import Moments, QuarticMoments, quadratics, quartics, suits_quartics
-
-GOAL_ROUNDS = 12  # factor on the number of updates where a solve has already proved the goal
 
 
 class Relaxed(NamedTuple):
@@ -84,7 +82,7 @@ class Relaxation:
         began, found, seconds = now(), None, min(seconds, HALF * seconds_left())
         if self.adds:
             found = self._each_output(dual, n_rounds, seconds if dual.shape[1] == 1 else 0.25 * seconds)
-            most = GOAL_ROUNDS * n_rounds if dual.shape[1] == 1 else 0
+            most = SHOWN * n_rounds if dual.shape[1] == 1 else 0
             while 0.0 < goal < found.value and (n_rounds := 2 * n_rounds) <= most:
                 self.moments, self.fourth = {}, {}
                 again, missing = (
@@ -151,7 +149,7 @@ class Relaxation:
         # the bound found so far is valid; the deadline raises TimeUp again outside
         with contextlib.suppress(TimeUp):
             form.improve(n_rounds // 2 if is_warm else n_rounds, seconds=seconds, is_warm=is_warm)
-            for _ in range(GOAL_ROUNDS):
+            for _ in range(SHOWN):
                 if goal == 0.0 or form.proved() <= goal or now() > end:
                     break
                 form.improve(n_rounds, seconds=end - now(), is_warm=True)

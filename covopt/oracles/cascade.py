@@ -31,12 +31,12 @@ from covopt.oracles.face_lattice import FACE_BYTES, count_lattice
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
+from covopt.oracles.sphere import CROSSING
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
 CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave
 ROWS_PER_DIMENSION = 7  # up to which branch and bound over signs ends
-SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 
 
@@ -296,7 +296,9 @@ def exact_oracle(
     faces = count_lattice(n, rank) if n_outputs else 0.0
     if faces > PIECE:
         raise BudgetError(f"a table of {faces:.3g} faces is above {PIECE:.0e}")
-    needed = FACE_BYTES * faces if n_outputs else float(SORTED * n**2 * (rank == MOST_FACED))
+    needed = FACE_BYTES * faces
+    if n_outputs == 0 and rank == MOST_FACED:
+        needed = float(n**2 * sum(kind.itemsize for kind in CROSSING))
     if needed and gives_way(needed + beside, "exact pricing", INSTEAD):  # before anything is allocated
         raise BudgetError("exact pricing needs more memory than there may be")
     if n_outputs:

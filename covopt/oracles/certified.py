@@ -31,7 +31,7 @@ from covopt.exact.far_rows import FarRows, whole
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, root_up, total_up, transfer_up, up
 from covopt.limits import HALF, PIECE, now, seconds_left
-from covopt.oracles.base import MOST_DIMENSIONS, affords, recall
+from covopt.oracles.base import MOST_DIMENSIONS, SHOWN, affords, recall
 from covopt.oracles.bounds import relaxed_dual_norm
 from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, quadratic_dual_norm, quadratic_limit
@@ -44,7 +44,6 @@ from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
 WHOLE_CHECK_S = 15.0  # about the most seconds that an effort of one takes
-SHOWN = 20  # factor on the number of boxes, of either kind, where a solve has already proved the goal
 ATTAINED = 5e-8  # a bound within this distance of a value counts as the maximum
 CLOSE = HALF * ATTAINED  # relative gap that a search may leave
 FAN_SHARE = 24  # this many output directions whose search does not end use up the effort

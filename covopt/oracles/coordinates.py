@@ -10,7 +10,7 @@ import numpy as np
 from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import EPS, exponents
 
-NOISE = 8 * EPS  # directions that contribute less than this share of Σ|λ_i|‖x_i‖ are dropped
+NOISE = 8 * EPS  # rows and directions that contribute less than this share of Σ|λ_i|‖x_i‖ are dropped
 
 
 def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, np.ndarray] | None:

@@ -6,7 +6,7 @@ the derivative 2R in the angle, R = √(b² + ¼(a_pp − a_qq)²), and R\|t\| �
 columns 9u\|A\|. So a step is that of A + E with \|E\| ≤ 35u\|A\| (Frobenius), and moves the vectors by at most 10u
 each off an exact rotation. With R steps: A + E = QDQᵀ for an exactly orthogonal Q, where \|E\|, \|V − Q\|\|A\| ≤
 40Ru\|A\|. Gershgorin's theorem bounds the effect of the off-diagonal entries of D at the end. If the method does not
-converge, UNENDED counts as the number of steps. A Gram matrix is off by γ(m), m the terms of its products. The sum of
+converge, 1/u counts as the number of steps. A Gram matrix is off by γ(m), m the terms of its products. The sum of
 all this is ``share`` of :func:`top_pair`, relative to the trace.
 """
 
@@ -18,14 +18,12 @@ from numba import njit
 from covopt.exact.rounding import UNIT
 from covopt.oracles.ascent import MOST_STEPS, inner
 
-UNENDED = 1 << 40  # number of steps where Jacobi's method did not converge
-
 
 @njit(cache=True, nogil=True)
 def _diagonalise(form, vectors):
     """Diagonalise ``form`` by Jacobi's method, eigenvectors in the columns of ``vectors``; return the steps made."""
     d = len(form)
-    steps = 0
+    steps = 0.0
     for p in range(d):
         for q in range(d):
             vectors[p, q] = 1.0 if p == q else 0.0
@@ -38,7 +36,7 @@ def _diagonalise(form, vectors):
                 if b * b <= 1e-33 * abs(form[p, p] * form[q, q]) or b == 0.0:
                     continue
                 rotated = True
-                steps += 1
+                steps += 1.0
                 ratio = (form[q, q] - form[p, p]) / (2.0 * b)
                 t = 1.0 / (abs(ratio) + np.sqrt(1.0 + ratio * ratio))
                 if ratio < 0.0:
@@ -61,7 +59,7 @@ def _diagonalise(form, vectors):
                     vectors[m, q] = s * x + c * y
         if not rotated:
             return steps
-    return UNENDED
+    return 1.0 / UNIT
 
 
 @njit(cache=True, nogil=True)

@@ -24,17 +24,16 @@ import numpy as np
 
 from covopt.errors import UnclearRanksError
 from covopt.exact.rank import FOUND
+from covopt.exact.rounding import UNIT
 from covopt.limits import PIECE
 
-BLOCK = 1 << 13  # faces priced at a time
 FACE_BYTES = 400.0  # per face of a table
-ASTRONOMICAL = 10**18
 
 
 def count_lattice(n_lines: int, rank: int) -> float:
     """Count the faces of n hyperplanes in general position; no arrangement of n hyperplanes has more.
 
-    Numbers above 1e18 are returned as infinity.
+    Numbers above 2⁵³, which doubles do not hold, are returned as infinity.
 
     >>> count_lattice(3, 2)
     12.0
@@ -43,9 +42,20 @@ def count_lattice(n_lines: int, rank: int) -> float:
     for d in range(1, rank + 1):
         others = n_lines - rank + d
         total += 2 * comb(n_lines, rank - d) * sum(comb(others - 1, i) for i in range(d))
-        if total > ASTRONOMICAL:
+        if total > 1.0 / UNIT:
             return inf
     return float(total)
+
+
+def block(lines: np.ndarray) -> int:
+    """Return how many faces of an arrangement are priced at a time.
+
+    Examples
+    --------
+    >>> block(np.eye(8))
+    16384
+    """
+    return max(1, PIECE // lines.size)
 
 
 @dataclass(frozen=True)

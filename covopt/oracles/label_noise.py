@@ -32,13 +32,11 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import exact_rank, first_of_each, merge_lines, numerical_rank, of_given
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import MOST_KEPT, Pricing, heights, kept
-from covopt.oracles.face_lattice import BLOCK, FACE_BYTES, build_lattice, count_lattice, sum_maps
+from covopt.oracles.face_lattice import FACE_BYTES, block, build_lattice, count_lattice, sum_maps
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import ROOM, DualSums, MetricFaces, SharedRows
 from covopt.oracles.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
-
-SIGN_BYTES = 64.0  # per row and face of a block, for signs
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -161,7 +159,7 @@ class LabelNoiseOracle:
             )
         faces = count_lattice(n, self.rank)
         plan(
-            FACE_BYTES * faces + SIGN_BYTES * min(faces, BLOCK) * n,
+            FACE_BYTES * faces,
             'There is no other one; use fewer rows, or potential="variation".',
             what="the exact label-noise oracle", error=BudgetError,
         )  # fmt: skip
@@ -316,12 +314,12 @@ class LabelNoiseOracle:
         for faces in reversed(self._levels):
             faces.solve(sums)
             order = np.argsort(-faces.top, kind="stable")
-            for start in range(0, len(order), BLOCK):
-                block = order[start : start + BLOCK]
-                block = block[faces.top[block] >= min(best, threshold) * (1.0 - 1e-9)]
-                if not len(block):
+            for start in range(0, len(order), step := block(self.lines)):
+                some = order[start : start + step]
+                some = some[faces.top[some] >= min(best, threshold) * (1.0 - 1e-9)]
+                if not len(some):
                     break
-                answer = faces.visit(block)
+                answer = faces.visit(some)
                 bound = max(bound, answer.bound)
                 if answer.best > best:
                     best, found[0] = answer.best, answer.best_neuron[None] @ self._back.T

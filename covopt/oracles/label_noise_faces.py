@@ -33,7 +33,7 @@ import numpy as np
 from covopt.exact.definite import ROOM
 from covopt.exact.rank import COMPUTED, EPS, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
-from covopt.oracles.face_lattice import BLOCK, FaceLattice, FaceLevel, unpack
+from covopt.oracles.face_lattice import FaceLattice, FaceLevel, block, unpack
 from covopt.oracles.lattice_proof import sines_of_flats
 from covopt.oracles.sphere import WIDEST
 from covopt.potentials import HINGE
@@ -122,8 +122,8 @@ class MetricFaces:
         miss = np.where(orthonormal & (sines < WIDEST), sines + gamma(4 * r * r), np.inf)
         self.dropped: list[np.ndarray] = []
         kept, spans, stretches, errors, factors = [], [], [], [], []
-        for start in range(0, len(level.flat), BLOCK):
-            part = np.arange(start, min(start + BLOCK, len(level.flat)))
+        for start in range(0, len(level.flat), step := block(rows.lines)):
+            part = np.arange(start, min(start + step, len(level.flat)))
             basis = level.bases[level.flat[part]]
             positive, member = self._signs(part)
             mass = self._masses(positive, member)

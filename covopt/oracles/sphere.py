@@ -64,6 +64,9 @@ from covopt.limits import PIECE, in_pieces
 from covopt.oracles.base import ROUNDING
 from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
 
+CROSSING = tuple(
+    map(np.dtype, ("i4", "f8", "f8", "i1", "f8", "?", "?"))
+)  # kept of each crossing of two circles
 ETA = 200 * EPS  # times n(1 + q): η of the module docstring
 WIDEST = 1e-4  # largest angles for which the expansions of the module docstring hold
 BEYOND = 3.2  # times ηh: T
@@ -115,8 +118,7 @@ class SphereSweep:
         self._spread = np.abs(first) + np.abs(second)
         n = len(self.rows)
         frames = np.ascontiguousarray(np.stack([first, second, normals], axis=1))
-        kinds = [np.int32, float, float, np.int8, float, bool, bool]
-        crossings = [np.empty((n, n - 1), dtype=kind) for kind in kinds]
+        crossings = [np.empty((n, n - 1), dtype=kind) for kind in CROSSING]
         tied = np.empty(n, dtype=bool)
 
         def work(start: int, stop: int) -> None:

@@ -49,10 +49,10 @@ from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import MOST_KEPT, ROUNDING, Pricing, heights, kept, ranked, remember, settle_doubts
 from covopt.oracles.face_kernel import visit
 from covopt.oracles.face_lattice import (
-    BLOCK,
     FACE_BYTES,
     FaceLattice,
     FaceLevel,
+    block,
     build_lattice,
     count_lattice,
     sum_maps,
@@ -264,8 +264,8 @@ class _Search:
         for level, slips in zip(reversed(lattice.levels), reversed(oracle._slips), strict=True):
             tops = above[level.parent]
             active = np.flatnonzero(tops > self.floor)
-            for start in range(0, len(active), BLOCK):
-                found.append(self._visit(level, slips, active[start : start + BLOCK], tops))
+            for start in range(0, len(active), step := block(oracle.lines)):
+                found.append(self._visit(level, slips, active[start : start + step], tops))
             above = tops
         return np.concatenate([np.empty((0, self.oracle.rank)), *found])
 

@@ -22,7 +22,7 @@ from covopt.errors import BudgetError, SolverError, Status
 from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import relative_gap
 from covopt.limits import HALF, TimeUp, limited, now
-from covopt.oracles.base import MOST_DIMENSIONS
+from covopt.oracles.base import MOST_DIMENSIONS, SHOWN
 from covopt.oracles.bounds import importance
 from covopt.oracles.boxes.quadratic_search import (
     MOST_QUADRATIC_DIMENSIONS,
@@ -31,7 +31,7 @@ from covopt.oracles.boxes.quadratic_search import (
     quadratic_limit,
 )
 from covopt.oracles.cascade import exact_oracle, suits_search, suits_signs
-from covopt.oracles.certified import SHOWN, certified_dual_norm, fan_limit
+from covopt.oracles.certified import certified_dual_norm, fan_limit
 from covopt.oracles.coordinates import restrict
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import Network

@@ -24,8 +24,7 @@ from scipy.optimize import nnls
 
 from covopt.exact.rounding import EPS, lengths_up, total_up, up
 from covopt.oracles.base import MOST_DIMENSIONS
-
-LARGEST = 2.0**48  # largest entry of a direction: sums of two, and powers of two before, are then exact
+from covopt.oracles.boxes.kernel import PRECISE
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,8 @@ class _Fan:
         bound, shares = _least_norm(directions, heights)
         edge = _edge(directions, shares)
         cone = _Cone(directions, heights, min(bound, above), edge)
-        if np.abs(_even(directions[edge[0]], directions[edge[1]])).max() > LARGEST:
+        if np.abs(_even(directions[edge[0]], directions[edge[1]])).max() > PRECISE:
+            # sums of larger ones need not be exact
             self.closed = max(self.closed, cone.bound)
             return
         self.made += 1

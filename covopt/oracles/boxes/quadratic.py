@@ -11,6 +11,7 @@ has
 one of negative weight
 
     σ(t) ≥ 0,   σ(t) ≥ t,   σ(t) ≥ t(t − Lw_0)/((R − L)W),
+    σ(t) ≥ t/2 + t²/(2 max(R, −L) W),
     σ(t) ≥ t/2 + t (ℓ·w)/2                                 for every ℓ with |ℓ·w| ≤ 1 on the box,
 
 or any average of these. A box may be cut along the sign of a row as well (``fixed``): σ(t) = t where the row is on,
@@ -41,6 +42,8 @@ Together less than ε(2n + 8p + 16r + 64) times the ``size`` of all terms, plus 
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 from numba import njit
 
@@ -52,9 +55,20 @@ from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
 
 DELAY = 4.0  # delay of the averages of multipliers, in rounds
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
-OPTIONS = 4  # t and the last two lines of the list, in addition to zero
 GROWTH, STEEPEST = 0.25, 8.0  # growth of multipliers: thin boxes need large ones
-UNSET = 255  # shares of a box without a parent
+UNSET = np.iinfo(np.uint8).max  # shares of a box without a parent
+
+
+class Below(IntEnum):
+    """Lower bounds on σ(t) of a row of negative weight, in the order of the list, in addition to zero."""
+
+    LINE = 0
+    EDGE = 1
+    ROW = 2
+    MOMENTS = 3
+
+
+OPTIONS = len(Below)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -200,23 +214,23 @@ def bound_box(
                 mix[:] = 0.0
                 if turn == 0 and inherited:
                     for k in range(OPTIONS):
-                        mix[k] = shares[index[q], k] / 255.0
+                        mix[k] = shares[index[q], k] / UNSET
                 else:
                     value, option = 0.0, -1
                     if t1 > value:
-                        value, option = t1, 0
+                        value, option = t1, Below.LINE
                     if (t2 - L * tw) * steep > value:
-                        value, option = (t2 - L * tw) * steep, 1
+                        value, option = (t2 - L * tw) * steep, Below.EDGE
                     if 0.5 * t1 + 0.5 * t2 / largest > value:
-                        value, option = 0.5 * t1 + 0.5 * t2 / largest, 2
+                        value, option = 0.5 * t1 + 0.5 * t2 / largest, Below.ROW
                     if norm > 0.0 and 0.5 * t1 + 0.5 * zz / norm > value:
-                        option = 3
+                        option = Below.MOMENTS
                     if option >= 0:
                         mix[option] = 1.0
-                straight = mix[0] + 0.5 * (mix[2] + mix[3])
-                by_row = mix[1] * steep + mix[2] * 0.5 / largest
-                by_z = mix[3] * 0.5 / norm if norm > 0.0 else 0.0
-                by_edge = mix[1] * steep * L * side
+                straight = mix[Below.LINE] + 0.5 * (mix[Below.ROW] + mix[Below.MOMENTS])
+                by_row = mix[Below.EDGE] * steep + mix[Below.ROW] * 0.5 / largest
+                by_z = mix[Below.MOMENTS] * 0.5 / norm if norm > 0.0 else 0.0
+                by_edge = mix[Below.EDGE] * steep * L * side
                 step = 1.0 if turn == 0 else 1.0 / (turn + DELAY)
                 slope[q] += step * (straight - slope[q])
                 for k in range(OPTIONS):
@@ -279,7 +293,7 @@ def bound_box(
 
     for q in range(m):
         for k in range(OPTIONS):
-            shares[index[q], k] = np.uint8(mixed[q, k] * 254.0)
+            shares[index[q], k] = np.uint8(mixed[q, k] * (UNSET - 1))
     shares[0, 0] = min(shares[0, 0], UNSET - 1)
     allowance = EPS * (2 * n + 8 * rounds + 16 * r + 64) * best_size
     bound = proved_on_sphere(best_M, best_b, best_nu, best_mu, np.empty((r + 1, r + 1)))

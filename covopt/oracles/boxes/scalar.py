@@ -45,7 +45,6 @@ from covopt.oracles.boxes.kernel import margin
 from covopt.oracles.coordinates import NOISE, to_size_one
 from covopt.oracles.local_search import STARTS, climb
 
-NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding allows
 
 
@@ -140,7 +139,7 @@ class Scalar:
     def _reduce(self, units: np.ndarray, weights: np.ndarray) -> None:
         """Choose V and the lines, and bound the error."""
         sizes = np.abs(weights)
-        counts = sizes > NEGLIGIBLE * sizes.max()
+        counts = len(sizes) * sizes > NOISE * sizes.sum()
         # entries below 2⁻¹⁰⁷⁴ of the largest are lost
         paid = total_up(sizes[~counts], lengths_up(units[~counts])) + 4.0 * self.rows.size * TINY
         units, weights, sizes = units[counts], weights[counts], sizes[counts]

@@ -21,13 +21,13 @@ import numpy as np
 from covopt.checks.log import log_event
 from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS, SLIP
+from covopt.limits import PIECE
 from covopt.oracles.base import MOST_KEPT, WORK, Pricing, heights, kept, ranked
 from covopt.oracles.boxes.kernel import LEVELS, Stack, explore, plant
 from covopt.oracles.boxes.narrowing import SURE
 from covopt.oracles.boxes.quadratic_search import MOST_QUADRATIC_DIMENSIONS
 from covopt.oracles.boxes.scalar import TYPICAL, DualNormBound, Scalar
 
-SLICE = 4096  # boxes of a root between two checks of interrupts, deadlines and the other roots
 LISTS = ("rows", "centre", "radius", "theta")  # lists of a stack: one entry per undecided row and level
 
 
@@ -186,7 +186,8 @@ def search(
         pool = threads if n_threads > 1 else None
         alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
-            share = min(SLICE, max(1, (max_nodes - nodes) // len(alive)))
+            # boxes of a root between two checks of interrupts, deadlines and the other roots
+            share = max(1, min(PIECE // rows.size, (max_nodes - nodes) // len(alive)))
             walk = partial(Root.walk, scalar=scalar, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             rounds += 1
