@@ -16,11 +16,11 @@ from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.boxes.narrowing import Sign
 from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.boxes.quadratic_search import MomentSearch, quadratic_dual_norm
-from covopt.oracles.boxes.scalar import NEGLIGIBLE, Scalar, merge
+from covopt.oracles.boxes.scalar import Scalar, merge
 from covopt.oracles.boxes.search import box_dual_norm, search
 from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.certified import BY_BOXES, VALID, certified_dual_norm
-from covopt.oracles.coordinates import to_size_one
+from covopt.oracles.coordinates import NOISE, to_size_one
 from tests.cases import normal
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, is_above, objects, question
 
@@ -64,7 +64,7 @@ def test_the_transfer_pays_for_what_it_changes(kind, of_dual):
     units, weights, power, _ = to_size_one(rows, dual)
     sizes, V, norm = np.abs(weights[:, 0]), objects(made.V), Fraction(made.norm)
     assert power == made.exponent and np.abs(V.T @ V).sum(axis=1).max() <= norm**2
-    kept = sizes > NEGLIGIBLE * sizes.max()
+    kept = len(sizes) * sizes > NOISE * sizes.sum()
     lines, own, ratio = merge_lines(units[kept])
     near, f, s = lines @ made.V, ratio * sizes[kept], np.sign(weights[kept, 0])
     y, signs, linear, _ = merge(near, own, f, s)

@@ -79,7 +79,7 @@ def test_climbs_in_turns_end_where_climbs_end(n_outputs, monkeypatch):
 
     points, values = climbed()
     calls = []
-    monkeypatch.setattr(ascent, "WORK", 400.0 * 200 * 5)  # a tangent is not cut
+    monkeypatch.setattr(ascent, "PIECE", 400 * 200 * 4)  # a tangent is not cut
     monkeypatch.setattr(ascent, "checkpoint", lambda: calls.append(1))
     again = climbed()
     assert len(calls) > 10
