@@ -27,7 +27,7 @@ from tests.cases import drawn, normal
 @pytest.mark.parametrize(
     ("n", "r", "outputs", "said"),
     [
-        (300, 3, 0, r"needs about 0.0027 GiB of memory; the limit is 0.001 GiB"),
+        (300, 3, 0, r"needs about 0.0026 GiB of memory; the limit is 0.001 GiB"),
         (300, 3, 2, r"needs about 0.13 GiB"),
         (16, 5, 2, r"needs about 0.022 GiB"),
     ],

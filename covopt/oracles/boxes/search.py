@@ -187,7 +187,7 @@ def search(
         alive = roots
         while alive and (nodes < max_nodes or nodes == 0):
             # boxes of a root between two checks of interrupts, deadlines and the other roots
-            share = max(1, min(PIECE // rows.size, (max_nodes - nodes) // len(alive)))
+            share = max(1, min(PIECE // max(rows.size, 1), (max_nodes - nodes) // len(alive)))
             walk = partial(Root.walk, scalar=scalar, sizes=sizes, growth=growth, budget=share)
             nodes += sum(map(walk, alive) if pool is None else pool.map(walk, alive))
             rounds += 1
