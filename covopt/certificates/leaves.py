@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.exact.rank import ATOMS
+from covopt.exact.rank import ATOMS, ROUGH
 from covopt.exact.rounding import TINY
 from covopt.limits import HALF, now, seconds_left
 from covopt.oracles.ascent import inner, make_room, put
 from covopt.oracles.boxes.kernel import SMALLEST
 from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
-from covopt.oracles.boxes.quadratic import DELAY, GROWTH, STEEPEST, THINNEST
+from covopt.oracles.boxes.quadratic import DELAY, GROWTH, STEEPEST
 from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, ROUNDS
 from covopt.oracles.boxes.sphere_form import on_sphere
 from covopt.proofs.checker.covopt_check import MAGNITUDE, curved, rows_of
@@ -268,7 +268,7 @@ class Curves:
         point = np.linalg.solve(B, centre)
         sides = np.linalg.solve(B.T, point / np.linalg.norm(point))
         shortest = np.minimum(sides * low, sides * high).sum()  # |u| is at least that
-        largest = (np.abs(middle) + reach)[above] / max(shortest, THINNEST * np.linalg.norm(point))
+        largest = (np.abs(middle) + reach)[above] / max(shortest, ROUGH * np.linalg.norm(point))
         slope, vector, arm = np.zeros(len(below)), np.zeros((len(below), D)), np.zeros(D)
         F, width = B - np.outer(centre, m), np.where(free, s, 1.0)
         top, nu = point / np.linalg.norm(point), -np.inf
@@ -276,7 +276,7 @@ class Curves:
         best, box.bound = None, math.inf
         for turn in range(ROOT_ROUNDS):
             tau = np.sqrt(np.maximum(((Yp @ X) * Yp).sum(axis=1), 0.0))
-            tau = np.maximum(np.minimum(tau, largest), THINNEST * largest)
+            tau = np.maximum(np.minimum(tau, largest), ROUGH * largest)
             t, Z = Yn @ x, Yn @ X
             length = np.sqrt((Z * Z).sum(axis=1))
             bent = 0.5 * (t + length)

@@ -26,7 +26,7 @@ from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import PIECE, checkpoint
 
 MOST_STEPS = 200  # most steps of a climb (tangents or output directions), and most sweeps per tangent
-LEAST_SWEEPS = 8  # sweeps of the first tangents
+LEAST_SWEEPS = 8  # sweeps where a solution need not be accurate: first tangents, boxes, cones of signs
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -102,16 +102,15 @@ class FaceOracle:
     ) -> Pricing:
         """Return the local maxima of |F| above ``threshold`` and a valid bound on h(λ).
 
-        Arguments as in :class:`covopt.oracles.base.Oracle`. Without ``complete`` each circle (flat) reports only its
-        few best maxima.
+        Arguments as in :class:`covopt.oracles.base.Oracle`; all maxima are returned with or without ``complete``.
         """
         mu, linear = self._merged(dual)
-        neurons, _, bound = self._candidates(mu, linear, threshold, complete)
+        neurons, _, bound = self._candidates(mu, linear, threshold)
         if len(neurons) == 0 and threshold > 0:
             # nothing above the threshold: find the best one, just below the bound
             allowance = 4 * ROUNDING * float(np.abs(dual) @ self._lengths)
             below = max(0.0, bound * (1 - 1e-9) - allowance)
-            neurons, _, bound = self._candidates(mu, linear, below, complete)
+            neurons, _, bound = self._candidates(mu, linear, below)
         bound += float(np.abs(dual) @ self._merging)
         values = heights(self.rows, dual, neurons)
         neurons, values = ranked(neurons, values)
@@ -129,7 +128,7 @@ class FaceOracle:
         ----------
         dual : ndarray of shape (N,)
         """
-        bound = self._candidates(*self._merged(dual), np.inf, False)[2]
+        bound = self._candidates(*self._merged(dual), np.inf)[2]
         return float(bound + np.abs(dual) @ self._merging)
 
     def proved_bound(self, dual: np.ndarray, most: float) -> float | None:
@@ -153,9 +152,9 @@ class FaceOracle:
         opposite = np.where(self._ratio < 0, weight, 0.0)
         return mu, -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
 
-    def _candidates(self, mu, linear, threshold, complete):
+    def _candidates(self, mu, linear, threshold):
         if self._sphere is not None:
-            return self._sphere.price(mu, linear, threshold, complete=complete, n_threads=self.n_threads)
+            return self._sphere.price(mu, linear, threshold, n_threads=self.n_threads)
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
         padded = np.pad(self.lines, ((0, 0), (0, 1)))

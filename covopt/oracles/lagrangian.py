@@ -38,12 +38,10 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from covopt.exact.definite import ROOM, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
-from covopt.limits import checkpoint, now
+from covopt.limits import HALF, PIECE, checkpoint, now
 
 PAIRS = 12  # columns of A and of B, and eigenvalues that enter the smoothed maximum
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
-SPREAD, FREE = 0.1, 0.2  # scale of A and B at the start; scale of a step of d
-SMALL = 250  # matrices up to this size are decomposed directly
 
 
 class LiftedForm:
@@ -83,7 +81,7 @@ class LiftedForm:
         self.units, self.seeds = units, np.ones(n + self.rank)
         self.first, self.second = self.half / self.sizes[:, None], self.coefficients / self.sizes  # slots
         rng = np.random.default_rng(0)
-        self.multipliers = np.concatenate([np.zeros(n), np.sqrt(SPREAD * rng.random(4 * n * PAIRS))])
+        self.multipliers = np.concatenate([np.zeros(n), np.sqrt(rng.random(4 * n * PAIRS) / PAIRS)])
         self.ask(dual)
 
     def ask(self, dual: np.ndarray) -> None:
@@ -124,7 +122,7 @@ class LiftedForm:
         """Return d (N,), A and B (2N, m) from the variables of the optimiser."""
         n = len(self.rows)
         free, pairs = multipliers[:n], self.typical * np.square(multipliers[n:]).reshape(2, 2 * n, PAIRS)
-        return FREE * self.scale * free, pairs[0], pairs[1]
+        return HALF * self.scale * free, pairs[0], pairs[1]
 
     def parts(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return d and P: the form is Pᵀ P', P' being P with its rows for A and B swapped, plus d's terms."""
@@ -146,7 +144,7 @@ class LiftedForm:
     def tops(self, free: np.ndarray, parts: np.ndarray, tol: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
         """Return the largest eigenvalues, ascending, and their eigenvectors; big forms are applied, not formed."""
         size, rank = parts.shape[1], self.rank
-        if size <= SMALL:
+        if size**2 <= PIECE:
             return eigh(self.matrix(free, parts), subset_by_index=[max(size - PAIRS, 0), size - 1])
         block, diagonal, swapped = (
             (self.first * free[:, None]).T @ self.first,
@@ -187,7 +185,7 @@ class LiftedForm:
         slopes = np.vstack([along + across, along - across])  # (2N, 2m)
         slope = np.stack([slopes[:, :PAIRS], slopes[:, PAIRS:]]).ravel()
         slope *= 2.0 * self.typical * multipliers[n:]
-        loose = FREE * self.scale * (np.square(tails).sum(axis=1) - np.square(heads).sum(axis=1))
+        loose = HALF * self.scale * (np.square(tails).sum(axis=1) - np.square(heads).sum(axis=1))
         self.seen = seen
         return float(value) / self.scale, np.concatenate([loose, slope]) / self.scale
 

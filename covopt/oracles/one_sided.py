@@ -32,10 +32,9 @@ import numpy as np
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import COMPUTED, NEAR
 from covopt.exact.rounding import SLIP, allowance, lengths_up, total_up, up
-from covopt.limits import PIECE, now
+from covopt.limits import HALF, PIECE, now
 
 SHORT = 1.0 - SLIP  # share of the room of a tilt that is used; the rest is for rounding
-COUPLING = 0.3  # first step of Y, relative to the norm of M
 
 
 class Quadratic(NamedTuple):
@@ -268,7 +267,7 @@ def quartics(
         square = np.zeros((r, r))
         square[i, j] = square[j, i] = S / scale
         step = 1.0 / (known + turn + 2.0)
-        coupling = coupling - COUPLING * step * float(np.linalg.norm(matrix, 2)) * (np.outer(w, w) - square)
+        coupling = coupling - HALF * step * float(np.linalg.norm(matrix, 2)) * (np.outer(w, w) - square)
         mean, moments = mean + step * (w - mean), moments + step * (np.outer(w, w) - moments)
         fourth = fourth + step * ((flat + squares @ S) ** 2 - fourth)
         if now() - began > seconds:

@@ -70,7 +70,6 @@ CROSSING = tuple(
 ETA = 200 * EPS  # times n(1 + q): η of the module docstring
 WIDEST = 1e-4  # largest angles for which the expansions of the module docstring hold
 BEYOND = 3.2  # times ηh: T
-PER_CIRCLE = 4  # peaks reported for each circle, unless all are asked for
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,18 +143,11 @@ class SphereSweep:
         linear: np.ndarray,
         threshold: float,
         *,
-        complete: bool = False,
         n_threads: int = 2,
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|.
-
-        Without ``complete`` return only the :data:`PER_CIRCLE` best of each circle.
-        """
+        """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|."""
         circle, found, value, best = self._walk(mu, linear, threshold, n_threads)
-        order = np.lexsort((-np.abs(value), circle))
-        if not complete:
-            rank = np.arange(len(order)) - np.searchsorted(circle[order], circle[order])
-            order = order[rank < PER_CIRCLE]
+        order = np.argsort(circle, kind="stable")  # threads do not change the answer
         seen = float((self._spread @ self._sizes(mu, linear)).max())
         bound = best + ROUNDING * min(seen, self._lipschitz(mu, linear))
         return found[order], value[order], bound

@@ -13,12 +13,11 @@ from covopt.exact.rank import merge_lines
 from covopt.oracles.ascent import make_room
 from covopt.oracles.boxes import scalar
 from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
-from covopt.oracles.boxes.narrowing import Sign
 from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.boxes.quadratic_search import MomentSearch, quadratic_dual_norm
 from covopt.oracles.boxes.scalar import Scalar, merge
 from covopt.oracles.boxes.search import box_dual_norm, search
-from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.boxes.sphere_form import Sign, on_sphere, proved_on_sphere
 from covopt.oracles.certified import BY_BOXES, VALID, certified_dual_norm
 from covopt.oracles.coordinates import NOISE, to_size_one
 from tests.cases import normal

@@ -17,7 +17,7 @@ from covopt.exact.definite import (
 )
 from covopt.exact.rank import FOUND
 from covopt.oracles import lagrangian, one_sided
-from covopt.oracles.boxes.narrowing import Sign
+from covopt.oracles.boxes.sphere_form import Sign
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.one_sided import from_above, from_below, quadratics, quartics

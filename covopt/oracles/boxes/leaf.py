@@ -23,10 +23,7 @@ import numpy as np
 from numba import njit
 
 from covopt.exact.rank import NEAR
-from covopt.oracles.ascent import inner, least_norm, put_column
-
-CYCLES = 20  # sweeps over θ
-SWEEPS = 6  # sweeps of the coordinate ascent for p; every tangent is valid
+from covopt.oracles.ascent import LEAST_SWEEPS, inner, least_norm, put_column
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,7 +51,7 @@ def relax(rows, weights, index, centre, radius, theta, g, u0, q):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def touch(q, u0, s, H, u):
-    """Maximise q·u − H‖u‖ over the box by coordinate ascent, into ``u``; return ‖u‖. The tangent there gives p."""
+    """Maximise q·u − H‖u‖ over the box by coordinate ascent, into ``u``; return ‖u‖. Any u gives a valid tangent."""
     r = len(q)
     square = 0.0
     for j in range(r):
@@ -70,7 +67,7 @@ def touch(q, u0, s, H, u):
             inside = inside and u[j] == t
     total = inner(u, u)
     if not inside:
-        for _ in range(SWEEPS):
+        for _ in range(LEAST_SWEEPS):
             for j in range(r):
                 if s[j] > 0.0:
                     rest = total - u[j] * u[j]
@@ -119,10 +116,11 @@ def tighten(rows, weights, index, theta, f, q, u0, a, H, room):
             Q[j] = q[j]
             Q[a] -= q[j] * u0[j]
     Q[a] *= u0[a]
-    goal = (1.0 - NEAR) * H
-    least_norm(
-        room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, goal, np.int64(CYCLES), work
-    )
+    goal, most = (
+        (1.0 - NEAR) * H,
+        np.int64(2),
+    )  # a sweep, and one with a Newton step: halves go on from this θ
+    least_norm(room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, goal, most, work)
     m = 0
     for k in range(len(index)):
         if weights[index[k]] < 0.0:

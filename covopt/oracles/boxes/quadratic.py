@@ -47,14 +47,13 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner, put
 from covopt.oracles.boxes.kernel import PRECISE, SMALLEST
-from covopt.oracles.boxes.narrowing import Sign, narrow
-from covopt.oracles.boxes.sphere_form import on_sphere, proved_on_sphere
+from covopt.oracles.boxes.sphere_form import Sign, narrow, on_sphere, proved_on_sphere
 
 DELAY = 4.0  # delay of the averages of multipliers, in rounds
-THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
 GROWTH, STEEPEST = 0.25, 8.0  # growth of multipliers: thin boxes need large ones
 UNSET = np.iinfo(np.uint8).max  # shares of a box without a parent
 
@@ -95,7 +94,7 @@ def bound_box(
     shares : ndarray of shape (n, 4), uint8
         Initial share of each option in the response of each row, of 254; all UNSET at the roots.
     fixed : ndarray of shape (n,), uint8
-        :class:`~covopt.oracles.boxes.narrowing.Sign`: the bound is over directions of the box with these signs.
+        :class:`~covopt.oracles.boxes.sphere_form.Sign`: the bound is over directions of the box with these signs.
     rounds : int
     first : float
         Weight of the given moments and shares, in rounds.
@@ -104,7 +103,7 @@ def bound_box(
     by_signs : float
         Cut along a row whose unknown sign costs more than this share of bound − H.
     narrows : bool
-        Where the bound is above H, leave out of the box, in place, the part with F ≤ H (:mod:`.narrowing`).
+        Where the bound is above H, leave out of the box, in place, the part with F ≤ H (:mod:`.sphere_form`).
 
     Returns
     -------
@@ -184,7 +183,7 @@ def bound_box(
             t2 = max(t2, 0.0)
             tw = z[a] * side
             if weight[q] > 0.0:
-                tau = max(min(np.sqrt(t2), largest), THINNEST * largest)
+                tau = max(min(np.sqrt(t2), largest), ROUGH * largest)
                 chord = R / (R - L)
                 curve = min(R, -L) / ((R - L) * (R - L) * W)
                 by_ends = chord * (t1 - L * x0) - curve * ((L + R) * tw - t2 - L * R * X00)

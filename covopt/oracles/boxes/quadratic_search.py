@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rank import ROUGH
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import MOST_DIMENSIONS, affords
 from covopt.oracles.best_first import BestFirst, search_dual_norm
-from covopt.oracles.boxes.narrowing import SURE, Sign
 from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.boxes.scalar import DualNormBound, Scalar
+from covopt.oracles.boxes.sphere_form import Sign
 
 ROOT_ROUNDS = 60
-BATCH = 16  # boxes cut at a time, for any number of threads
 ROUNDS = 12  # rounds of a box, and the weight in rounds of its parent's moments
 ROUNDS_TO_GOAL = 24  # near the goal: most boxes need fewer
 MOST_QUADRATIC_DIMENSIONS = 64  # in more, norms prove as much
@@ -163,16 +163,15 @@ class MomentSearch(BestFirst):
         far worse where it does not. Otherwise such cuts begin once the bound is near.
     """
 
-    batch = BATCH
-
     def __init__(self, scalar: Scalar, goal: float = 0.0, *, n_threads: int = 1, by_signs: bool = False):
         super().__init__(scalar, goal)
-        self.n_threads, self.by_signs = n_threads, by_signs or 0.0 < goal <= SURE * scalar.best
+        self.batch = 2 * scalar.y.shape[1]  # whose halves are as many as the roots
+        self.n_threads, self.by_signs = n_threads, by_signs or 0.0 < goal <= (1.0 + ROUGH) * scalar.best
 
     @property
     def _share(self) -> float:
         """Share of the distance to the level that the sign of a row must cost before a cut along it."""
-        near = self.by_signs or 0.0 < self.bound <= SURE * self.scalar.best
+        near = self.by_signs or 0.0 < self.bound <= (1.0 + ROUGH) * self.scalar.best
         return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
 
     def roots(self) -> Iterator[Box]:
@@ -183,7 +182,7 @@ class MomentSearch(BestFirst):
         """See the base class."""
         highest, share = max(box.bound for box in parts), self._share
         aims = self.goal > 0.0 or self.by_signs
-        far = not aims or (self.by_signs and highest > SURE * self.scalar.best)
+        far = not aims or (self.by_signs and highest > (1.0 + ROUGH) * self.scalar.best)
         rounds = ROOT_ROUNDS if self.is_new else ROUNDS if far else ROUNDS_TO_GOAL
         bound_all(
             self.scalar, parts, rounds=rounds, first=2.0 if self.is_new else float(ROUNDS), level=level,

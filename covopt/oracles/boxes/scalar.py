@@ -45,8 +45,6 @@ from covopt.oracles.boxes.kernel import margin
 from covopt.oracles.coordinates import NOISE, to_size_one
 from covopt.oracles.local_search import STARTS, climb
 
-TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding allows
-
 
 @dataclass(frozen=True)
 class DualNormBound:
@@ -176,7 +174,7 @@ class Scalar:
     def rounding(self, H: float) -> float:
         """Return how close to the maximum rounding lets a search end, at the best point if there is one."""
         u = np.ones(len(self.sizes)) if self.point is None else self.point / np.abs(self.point).max()
-        return 2.0 * float(margin(TYPICAL, self.sizes, u, np.zeros(len(u)), H))
+        return 2.0 * float(margin(len(u), self.sizes, u, np.zeros(len(u)), H))
 
     def norms(self) -> float:
         """Bound |G(u)|/‖u‖ by sums of norms."""
