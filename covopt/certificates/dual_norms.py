@@ -114,12 +114,7 @@ class LabelNoiseDualNorm:
         return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
 
     def bound(
-        self,
-        point: np.ndarray,
-        *,
-        effort: float,
-        goal: float | None = None,
-        low: np.ndarray | None = None,
+        self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
     ) -> DualNormBound:
         """Bound h over all faces if they are decided, else by length."""
         if low is not None:

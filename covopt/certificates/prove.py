@@ -245,35 +245,32 @@ def cover(
     chords = min(max_boxes, most or max_boxes)
     found = box_dual_norm(rows, dual, neurons=neurons, rtol=rtol, max_nodes=chords, n_threads=n_threads)
     best, upper = abs(found.best_value), found.upper_bound
-    curves, cuts = None, min(max_boxes, most) // INTEGERS
+
+    def begun(h: float | Fraction, basis: list[list[int]], bits: Sequence[int]) -> Any:
+        multipliers, H = _shortened(about, moved, Fraction(h), theorem)
+        content["proof"] = _proof(multipliers, H, basis, bits)
+        return read(sealed(content))
+
+    own, cuts = None, min(max_boxes, most) // INTEGERS
     if cuts and best * (1.0 + max(ROUGH, rtol)) <= upper:  # chords leave a large gap
         basis = _turned(_whole(found.basis), TURNED)
         weighted = rows * (np.abs(dual) / best)[:, None]
         curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
-        curves = curves if curves.bound * best < upper else None
-    if curves is not None:
-        multipliers, H = _shortened(about, moved, Fraction(curves.bound) * Fraction(best), theorem)
-        content["proof"] = _proof(multipliers, H, basis, (1, FIELD_BITS, 1))
-        own = read(sealed(content))
-        if curve(own, curves):
-            return _filled(content, own)
-    V, wanted = _whole(found.basis), best * (1.0 + rtol) or 1.0
-    multipliers, H = _shortened(about, moved, Fraction(wanted), theorem)
-    lengths = np.linalg.norm(rows @ V, axis=0)
-    uneven = max(1.0, lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900))
-    sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
-    # rounding a slope has an effect of second order
-    slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
-    normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
-    basis = _turned(V, normal + math.ceil(math.log2(uneven)))
-    content["proof"] = _proof(multipliers, H, basis, (1, min(slope, FIELD_BITS), normal))
-    own = read(sealed(content))
-    known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))
-    close(own, known, max_boxes, Advisor)
-    return _filled(content, own)
-
-
-def _filled(content: dict[str, Any], own: Any) -> tuple[dict[str, Any], Any]:
+        if curves.bound * best < upper:
+            own = begun(Fraction(curves.bound) * Fraction(best), basis, (1, FIELD_BITS, 1))
+            own = own if curve(own, curves) else None
+    if own is None:
+        V, wanted = _whole(found.basis), best * (1.0 + rtol) or 1.0
+        lengths = np.linalg.norm(rows @ V, axis=0)
+        uneven = max(1.0, lengths.max() / max(float(lengths[lengths > 0.0].min(initial=1.0)), 2.0**-900))
+        sizes = moved.astype(float) * np.linalg.norm(rows, axis=1) / wanted
+        # rounding a slope has an effect of second order
+        slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
+        normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
+        basis = _turned(V, normal + math.ceil(math.log2(uneven)))
+        own = begun(wanted, basis, (1, min(slope, FIELD_BITS), normal))
+        known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))
+        close(own, known, max_boxes, Advisor)
     content["proof"] |= {
         "H": str(own.H), "bits": text((own.corner.bit_length() - 1, own.slope_bits, own.normal_bits - 1)),
         "tree": encoded(own.tree),
