@@ -28,9 +28,6 @@ from covopt.losses import Interpolation, Loss
 from covopt.losses.regression import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.certified import DualNormBound
-from covopt.potentials import Potential, VariationNorm
-
-VARIATION = VariationNorm()
 
 
 @dataclass(frozen=True)
@@ -147,9 +144,9 @@ class Certifier:
         Bound to ``data.Y`` and the weights; interpolation by default.
     lam : float
         λ; not used for interpolation.
-    potential : Potential
     dual_norm : DualNorm, optional
-        Of :func:`~covopt.certificates.dual_norms.make_dual_norm` for the same problem, when the caller has it.
+        Of :func:`~covopt.certificates.dual_norms.make_dual_norm` for the same problem; that of the variation norm by
+        default.
 
     Raises
     ------
@@ -163,8 +160,10 @@ class Certifier:
     >>> from covopt.potentials import LabelNoise
     >>> data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
+    >>> problem = {"output_bias": "none", "loss": Interpolation.of(data.Y), "lam": 1.0}
+    >>> dual_norm = make_dual_norm(data, potential=LabelNoise(), **problem)
     >>> dual = np.array([0.0, 1.0, 2.0]) / np.sqrt(15)
-    >>> found = Certifier(data, network, output_bias="none", potential=LabelNoise()).certify(dual)
+    >>> found = Certifier(data, network, dual_norm=dual_norm, **problem).certify(dual)
     >>> round(found.cost**2 * 3, 9), found.gap < 1e-9
     (5.0, True)
     """
@@ -177,13 +176,10 @@ class Certifier:
         output_bias: str,
         loss: Loss | None = None,
         lam: float = 1.0,
-        potential: Potential = VARIATION,
         dual_norm: DualNorm | None = None,
     ):
         loss = loss or Interpolation.of(data.Y)
-        self.dual_norm = dual_norm or make_dual_norm(
-            data, output_bias=output_bias, loss=loss, lam=lam, potential=potential
-        )
+        self.dual_norm = dual_norm or make_dual_norm(data, output_bias=output_bias, loss=loss, lam=lam)
         self.through, self.free = loss.interpolates, output_bias == "free"
         self.bias = data.bias if output_bias == "penalized" else 0.0
         self.part = loss.take(self.dual_norm.keep)

@@ -17,11 +17,12 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.certified import DualNormBound, certified_dual_norm
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.potentials import LabelNoise, Potential
+from covopt.potentials import LabelNoise, Potential, VariationNorm
 from covopt.problems.label_noise import Whitening, reduce_label_noise
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import Reduction, reduce_data
 
+VARIATION = VariationNorm()
 BY_FACES = "exact maximum over all faces"
 OVER_FACES = "bound over all faces (rows that nearly depend on each other leave a margin)"
 BY_LENGTH = (
@@ -150,7 +151,7 @@ def make_dual_norm(
     output_bias: str,
     loss: Loss,
     lam: float,
-    potential: Potential,
+    potential: Potential = VARIATION,
     reduced: tuple[Problem, Reduction] | None = None,
 ) -> DualNorm:
     """Bind a potential to a table.

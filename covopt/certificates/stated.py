@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.certify import VARIATION, Certifier
-from covopt.certificates.dual_norms import make_dual_norm
+from covopt.certificates.certify import Certifier
+from covopt.certificates.dual_norms import VARIATION, make_dual_norm
 from covopt.checks.messages import Check
 from covopt.checks.validation import check_positive
 from covopt.data import Data
