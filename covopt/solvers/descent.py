@@ -14,27 +14,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from covopt.errors import Status
+from covopt.exact.rank import NEAR, ROUGH
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
-from covopt.oracles.local_search import approach, climb, climb_outputs
+from covopt.oracles.local_search import LocalSearchOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import ANNEALED, PIECE, STEPS, Network, descend
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.merging import merge_alike
 
 NEURONS = 60  # of the first network
-SAMPLE = 20_000  # rows of the first descent, and of merging
-FEW = 2000  # rows before those, on which steps are cheap
-LOOKED_AT = 4000  # rows on which missing neurons are looked for
-STARTS, FRESH = 24, 20  # climbs to missing neurons, and how many of those are added
+SAMPLE = 4000  # rows of the first descent, of merging, and on which missing neurons are looked for
+STARTS = 24  # of the search for missing neurons, and most neurons that are added
 SHARE = 0.01  # of the mean mass, that they begin with
 ANGLES = 0.01, 0.1  # within which neurons of one cell are one
-SAME = 1e-6  # relative rise of the objective that fewer neurons may bring
 WORTH = 1e-5  # relative fall of the objective that another pass has to bring
-EXCESS = 1e-3  # of a missing neuron that may bring it
 PASSES = 8
-LONGEST = 30  # doublings of the step that tells how large outputs get
-WIDTH = 0.001  # of the corner of a loss that is rounded off
 
 
 class Descent:
@@ -55,7 +50,7 @@ class Descent:
 
     def __init__(self, problem: Problem, random_state: int | None = None):
         self.problem = problem
-        self.smooth = _rounded(problem, WIDTH)  # what descents see: corners of a loss would stop them
+        self.smooth = _rounded(problem, ROUGH)  # what descents see: corners of a loss would stop them
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
         n, r = problem.rows.shape
         self.constant = problem.best_constant()
@@ -131,31 +126,20 @@ class Descent:
     def _first(self) -> Network:
         """Descend from random neurons, on samples of very many rows first."""
         problem = self.problem
-        self._offer_one()
         network = self.random_network()
-        for most in (FEW, SAMPLE):
-            if len(problem.rows) > most:
-                network = self._descend(self.sampled(self.smooth, most), network)
-                self.offer(network)
+        fresh = self._missing()  # better than a constant, whatever the time and the noise
+        if fresh is not None:
+            self.offer(Network(*fresh, self.constant))
         if len(problem.rows) > SAMPLE:
+            network = self._descend(self.sampled(self.smooth, SAMPLE), network)
+            self.offer(network)
             network = self._merged(network)
         return self._descend(self.smooth, network)
 
     def _descend(self, problem: Problem, network: Network) -> Network:
         """Descend, by Adam first where steps are cheap."""
-        annealed = ANNEALED if len(problem.rows) <= FEW else 0
+        annealed = ANNEALED if len(problem.rows) <= SAMPLE else 0
         return descend(problem, network, annealed=annealed, rescue=self.offer)
-
-    def _offer_one(self) -> None:
-        """Offer a neuron along ±Zᵀλ, with little mass: better than a constant, whatever the time and the noise."""
-        lines = (self.problem.rows.T @ self.point.dual).T
-        units = _units(np.concatenate([lines, -lines, self.problem.rows[self.live[:1]]]))
-        pulls = heights(self.problem.rows, self.point.dual, units)
-        sizes = np.linalg.norm(pulls, axis=1)
-        best = int(sizes.argmax())
-        if sizes[best] > 1.0:
-            weights = SHARE * self._wanted() * pulls[best : best + 1] / sizes[best]
-            self.offer(Network(units[best : best + 1], weights, self.constant))
 
     def random_network(self, n_neurons: int = NEURONS) -> Network:
         """Random neurons, half of them uniform where the rows are round, with outputs half as large as wanted."""
@@ -171,26 +155,9 @@ class Descent:
         return Network(neurons, weights * (0.5 * self._wanted() / max(size, 1e-300)), self.constant)
 
     def _wanted(self) -> float:
-        """Root mean square of the step along −∇C from the best constant that lowers the loss well."""
-        problem = self.problem
-        raised = problem.raise_outputs(np.tile(self.constant, (len(problem.rows), 1)))
-        slope = problem.loss.gradient(raised) / problem.loss.weights
-        root = float(np.sqrt(np.square(slope).sum(axis=1).mean()))
-        first = best = problem.loss.value(raised)
-        length = (
-            2.0**-LONGEST
-            * max(float(np.abs(problem.loss.targets).max(initial=0.0)), 1e-300)
-            / max(root, 1e-300)
-        )
-        reached = length
-        for _ in range(2 * LONGEST):
-            value = problem.loss.value(raised - length * slope)
-            if value > best:
-                break
-            if value < best - 0.01 * first:
-                reached = length
-            best, length = value, 2.0 * length
-        return reached * root
+        """Root mean square of what the best constant misses: about how large outputs get."""
+        missed = self.problem.loss.targets - self.problem.raise_outputs(self.constant)
+        return float(np.sqrt(np.square(missed).sum(axis=1).mean()))
 
     def _merged(self, network: Network) -> Network:
         """Merge neurons that have met, and descend again; fewer neurons are kept where they are as good."""
@@ -204,7 +171,7 @@ class Descent:
             fewer = descend(
                 self.problem, Network(units, weights, network.offset), steps=STEPS // 4, rescue=self.offer
             )
-            if not self.offer(fewer, SAME):
+            if not self.offer(fewer, NEAR):
                 break
             network = fewer
         return network
@@ -212,29 +179,13 @@ class Descent:
     def _missing(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return unit neurons with ‖Λᵀσ(Zw)‖ > 1, the best few, and the weights that they begin with."""
         problem, dual = self.problem, self.point.dual
-        rows = problem.rows
-        chosen = self._chosen(LOOKED_AT)
-        part = np.ascontiguousarray(dual[chosen])
-        lines = (rows.T @ dual).T
-        normal = self.rng.standard_normal((STARTS, rows.shape[1]))
-        edges = [
-            rows[self.rng.choice(self.live, min(len(self.live), rows.shape[1] - 1))] for _ in range(STARTS)
-        ]
-        vertices = [np.linalg.svd(edge)[2][-1] for edge in edges] if rows.shape[1] > 1 else []
-        largest = rows[np.abs(dual).argmax(axis=0)]
-        starts = _units(np.concatenate([lines, -lines, largest, normal, *[v[None] for v in vertices]]))
-        looked = np.ascontiguousarray(rows[chosen])
-        if part.shape[1] == 1:
-            none = np.zeros(rows.shape[1])
-            ends = [climb(looked, sign * part[:, 0], none, starts, n_threads=1)[0] for sign in (1.0, -1.0)]
-            points = np.concatenate(ends)
-        else:
-            points = climb_outputs(looked, part, approach(looked, part, starts), n_threads=1)[0]
-        points = _units(points[np.unique(points.round(6), axis=0, return_index=True)[1]])
-        pulls = heights(rows, dual, points)
+        chosen = self._chosen(SAMPLE)
+        search = LocalSearchOracle(problem.rows[chosen], n_starts=STARTS, random_state=self.rng, n_threads=1)
+        points = search.search(dual[chosen, 0] if problem.is_scalar else dual[chosen]).neurons
+        pulls = heights(problem.rows, dual, points)
         sizes = np.linalg.norm(pulls, axis=1)
-        order = np.argsort(-sizes, kind="stable")[:FRESH]
-        order = order[sizes[order] > 1.0 + EXCESS]
+        order = np.argsort(-sizes, kind="stable")[:STARTS]
+        order = order[sizes[order] > 1.0 + ROUGH]
         if not len(order):
             return None
         masses = np.linalg.norm(self.point.weights, axis=1)
@@ -271,8 +222,3 @@ class Descent:
 def _rounded(problem: Problem, width: float) -> Problem:
     loss = problem.loss.smoothed(width)
     return problem if loss is problem.loss else dataclasses.replace(problem, loss=loss)
-
-
-def _units(points: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(points, axis=1)
-    return points[lengths > 0.0] / lengths[lengths > 0.0, None]

@@ -170,7 +170,6 @@ def test_a_sample_of_rows_stands_for_all(monkeypatch):
     problem = _problem("logistic", "free", 1, n=200)[2]
     whole = _ran(problem)[0].point.upper_bound
     monkeypatch.setattr(room, "SAMPLE", 100)
-    monkeypatch.setattr(room, "LOOKED_AT", 50)
     descent = Descent(problem, random_state=0)
     part = descent.sampled(problem, 100)
     assert part.loss.weights.sum() == pytest.approx(1.0) and len(part.rows) == 100
