@@ -145,17 +145,14 @@ class Problem:
         return np.maximum(self.rows @ neurons.T, 0.0)
 
     def fitted(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """F."""
-        return self.atoms(neurons) @ weights + offset
+        """Return F, in pieces of rows."""
+        together = max(1, PIECE // max(len(neurons), 1))
+        pieces = [self.rows[i : i + together] for i in range(0, max(len(self.rows), 1), together)]
+        return np.concatenate([np.maximum(piece @ neurons.T, 0.0) @ weights for piece in pieces]) + offset
 
     def residual(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Return Y − F, where the network has to interpolate."""
-        missed = self.targets - offset
-        together = max(1, PIECE // max(len(self.rows), 1))
-        for start in range(0, len(neurons), together):
-            some = slice(start, start + together)
-            missed = missed - self.atoms(neurons[some]) @ weights[some]
-        return missed
+        return self.targets - self.fitted(neurons, weights, offset)
 
     def missed(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> float:
         """Return max|Y − F|."""

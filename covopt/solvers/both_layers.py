@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from covopt.exact.rank import FOUND
 from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.problems.problem import Problem
 
@@ -24,8 +25,6 @@ STEPS, MEMORY = 100, 30  # of L-BFGS, for one descent
 # steps of Adam before, and their first length, as a share of what numbers are about
 ANNEALED, RATE = 500, 0.4
 KEPT = 0.9, 0.999  # of the means of slopes and of their squares, from step to step
-PIECE = 4096  # rows at a time
-NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is left out
 
 
 class Network(NamedTuple):
@@ -39,7 +38,7 @@ class Network(NamedTuple):
 def value_and_slope(
     problem: Problem, W: np.ndarray, V: np.ndarray, B: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the objective of both layers and its derivatives, in pieces of rows.
+    """Return the objective of both layers and its derivatives.
 
     Parameters
     ----------
@@ -49,25 +48,15 @@ def value_and_slope(
     B : ndarray of shape (q,)
     """
     checkpoint()
-    rows, mu = problem.rows, problem.strength
-    active, fitted = [], np.empty((len(rows), V.shape[1]))
-    pieces = [slice(first, first + PIECE) for first in range(0, len(rows), PIECE)]
-    for piece in pieces:
-        atoms = rows[piece] @ W.T
-        np.maximum(atoms, 0.0, out=atoms)
-        fitted[piece] = atoms @ V
-        active.append(atoms)
-    fitted += B
-    value = problem.loss.value(problem.raise_outputs(fitted)) / mu + 0.5 * float(
-        np.vdot(W, W) + np.vdot(V, V)
-    )
+    atoms = problem.rows @ W.T
+    np.maximum(atoms, 0.0, out=atoms)
+    fitted = atoms @ V + B
+    squares = float(np.vdot(W, W) + np.vdot(V, V))
+    value = problem.loss.value(problem.raise_outputs(fitted)) / problem.strength + 0.5 * squares
     slope = -problem.dual_of(fitted)
-    dW, dV = W.copy(), V.copy()
-    for piece, atoms in zip(pieces, active, strict=True):
-        dV += atoms.T @ slope[piece]
-        pulls = slope[piece] @ V.T
-        pulls *= atoms > 0.0
-        dW += pulls.T @ rows[piece]
+    pulls = slope @ V.T
+    pulls *= atoms > 0.0
+    dW, dV = W + pulls.T @ problem.rows, V + atoms.T @ slope
     dB = np.zeros_like(B)
     if problem.has_offset:
         dB = slope.sum(axis=0) + problem.offset_cost * B
@@ -85,7 +74,7 @@ def of_unit_neurons(W: np.ndarray, V: np.ndarray, B: np.ndarray) -> Network:
     """Return the network with unit neurons, without those that weigh next to nothing."""
     lengths = np.linalg.norm(W, axis=1)
     masses = lengths * np.linalg.norm(V, axis=1)
-    kept = masses > NEGLIGIBLE * masses.max(initial=0.0)
+    kept = masses > FOUND * masses.max(initial=0.0)
     return Network(W[kept] / lengths[kept, None], V[kept] * lengths[kept, None], B)
 
 

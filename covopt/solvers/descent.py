@@ -19,7 +19,7 @@ from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.problems.problem import Problem
-from covopt.solvers.both_layers import ANNEALED, PIECE, STEPS, Network, descend
+from covopt.solvers.both_layers import ANNEALED, STEPS, Network, descend
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.merging import merge_alike
 
@@ -69,7 +69,7 @@ class Descent:
     def offer(self, network: Network, rise: float = 0.0) -> bool:
         """Keep a network where it is the best so far, or worse by a share that fewer neurons are worth."""
         problem, point = self.problem, self.point
-        fitted = self._fitted(network)
+        fitted = problem.fitted(*network)
         value = problem.primal_value(fitted, network.weights, network.offset)
         is_better = bool(value < point.upper_bound * (1.0 + rise))
         if is_better:
@@ -93,7 +93,7 @@ class Descent:
         start : Network, optional
             Where to begin instead of at random.
         """
-        if not len(self.live) or not self.problem.dual_of(self._fitted(self.network)).any():
+        if not len(self.live) or not self.problem.dual_of(self.problem.fitted(*self.network)).any():
             return
         for _ in range(starts):
             found = self._first() if start is None else self._descend(self.smooth, start)
@@ -205,18 +205,6 @@ class Descent:
         loss = problem.loss.take(chosen)
         loss.weights = loss.weights * (float(problem.loss.weights.sum()) / float(loss.weights.sum()))
         return dataclasses.replace(problem, rows=np.ascontiguousarray(problem.rows[chosen]), loss=loss)
-
-    def _fitted(self, network: Network) -> np.ndarray:
-        rows = self.problem.rows
-        if not len(network.neurons):
-            return np.tile(network.offset, (len(rows), 1))
-        pieces = [rows[first : first + PIECE] for first in range(0, len(rows), PIECE)]
-        return np.concatenate(
-            [
-                np.maximum(piece @ network.neurons.T, 0.0) @ network.weights + network.offset
-                for piece in pieces
-            ]
-        )
 
 
 def _rounded(problem: Problem, width: float) -> Problem:
