@@ -18,26 +18,22 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError, solve
 
-from covopt.checks.memory import memory_left
 from covopt.errors import Status
-from covopt.limits import HURRY_S, checkpoint, unlimited
+from covopt.exact.rank import COMPUTED, ROUGH
+from covopt.limits import HALF, HURRY_S, checkpoint, unlimited
 from covopt.losses import make_loss
 from covopt.problems.problem import PASSES, Problem
-from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
+from covopt.solvers.both_layers import STEPS, Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.loop import Point, WarmStart
-from covopt.solvers.postprocess import ROUNDING, with_few_neurons
+from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
 
 SHARES = 0.1, 0.01, 0.001  # of the λ at which one point alone would count
 PER_UNKNOWN = 8  # parameters of the first network for each target
-STEPS = 200  # of L-BFGS, for each λ
 TRIES = 3  # corrections of one network, with a descent on what is missed after each
 CORRECTIONS = 100  # Gauss–Newton steps at most
-ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
-BYTES = 40.0  # of a pair of a target with a neuron, or with another target
-REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
 
 
 class InterpolatingDescent:
@@ -73,9 +69,7 @@ class InterpolatingDescent:
 
     def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
         """Yield the best point after each start; there are no passes over what is missing."""
-        size = self.targets.size
-        needed = BYTES * size * (size + self.n_neurons)
-        if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
+        if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
             return
         for seed in range(self.seed, self.seed + starts):
             self._start(seed)
@@ -105,7 +99,7 @@ class InterpolatingDescent:
         fits = squared_fits(problem, SHARES)
         network = Descent(fits[0], seed).random_network(self.n_neurons)
         for fit in fits:
-            network = descend(fit, network, steps=STEPS, rescue=keep and partial(keep, fit))
+            network = descend(fit, network, steps=2 * STEPS, rescue=keep and partial(keep, fit))
             if keep is not None:
                 keep(fit, network)
         return network
@@ -181,7 +175,7 @@ def meet_points(problem: Problem, network: Network) -> Network:
     active, atoms, missed = _forward(rows, targets, *layers)
     for _ in range(CORRECTIONS):
         checkpoint()
-        if np.abs(missed).max() <= ROUNDING * size:
+        if np.abs(missed).max() <= COMPUTED * size:
             break
         kernel, lever = _kernel(problem, gram, atoms, active, layers[1])
         try:
@@ -193,12 +187,12 @@ def meet_points(problem: Problem, network: Network) -> Network:
             lever * multipliers.sum(axis=0),
         )  # fmt: skip
         length, before = 1.0, float(np.linalg.norm(missed))
-        while length > SHORTEST:
+        while length > ROUGH:
             tried = tuple(part + length * change for part, change in zip(layers, step, strict=True))
             found = _forward(rows, targets, *tried)
-            if np.linalg.norm(found[2]) < (1.0 - ARMIJO * length) * before:
+            if np.linalg.norm(found[2]) < before:
                 break
-            length *= 0.5
+            length *= HALF
         else:
             break
         layers, (active, atoms, missed) = tried, found
@@ -229,5 +223,5 @@ def _kernel(problem: Problem, gram, atoms, active, V) -> tuple[np.ndarray, float
         lever = mean if problem.offset_cost == 0 else min(mean, 1.0 / problem.offset_cost)
         for c in range(k):
             kernel[c * n : (c + 1) * n, c * n : (c + 1) * n] += lever
-    kernel[np.diag_indices(len(kernel))] += REGULAR * mean
+    kernel[np.diag_indices(len(kernel))] += COMPUTED * mean
     return kernel, lever

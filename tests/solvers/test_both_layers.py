@@ -80,11 +80,10 @@ def test_the_slope_is_that_of_differences(loss, q, output_bias):
 
 def test_pieces_of_rows_change_nothing(monkeypatch):
     problem = _problem("squared", "free", 2, n=40)[2]
-    W, V = normal(0, (5, problem.rows.shape[1]), (5, 2))
-    whole = value_and_slope(problem, W, V, np.ones(2))
-    monkeypatch.setattr(both_layers, "PIECE", 7)
-    for one, other in zip(whole, value_and_slope(problem, W, V, np.ones(2)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    network = normal(0, (5, problem.rows.shape[1]), (5, 2), 2)
+    whole = problem.fitted(*network)
+    monkeypatch.setattr("covopt.problems.problem.PIECE", 35)
+    np.testing.assert_allclose(problem.fitted(*network), whole, rtol=1e-12, atol=1e-12)
 
 
 def test_one_neuron_in_closed_form():
