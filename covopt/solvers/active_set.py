@@ -38,7 +38,6 @@ from covopt.limits import HALF
 from covopt.problems.problem import Problem
 from covopt.solvers.least_norm import SHIFT
 
-FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved
 BATCH = 16  # columns that enter, and reflections that are applied, at once
 PATIENCE = 3  # rounds without progress after which rounding is all that is left
 
@@ -152,7 +151,7 @@ def _model(problem: Problem, atoms, F, v, G, linear):
     top = float(bend.max(initial=0.0))
     if not np.isfinite(top) or top <= 0.0:
         return None
-    bend = np.maximum(bend, FLAT * top)
+    bend = np.maximum(bend, SHIFT * top)
     root = 1.0 / np.sqrt(bend)  # of D
     offset = np.full((len(root), int(problem.kappa > 0.0)), np.sqrt(problem.kappa))
     beside = np.concatenate([G, offset], axis=1) / root[:, None]

@@ -21,7 +21,7 @@ from covopt.exact.rank import FOUND
 from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.problems.problem import Problem
 
-STEPS, MEMORY = 100, 30  # of L-BFGS, for one descent
+STEPS = 100  # of L-BFGS, for one descent
 # steps of Adam before, and their first length, as a share of what numbers are about
 ANNEALED, RATE = 500, 0.4
 KEPT = 0.9, 0.999  # of the means of slopes and of their squares, from step to step
@@ -131,7 +131,7 @@ def descend(
             best[:] = value, variables.copy()
         return scale * value, scale * np.concatenate([(dW @ metric).ravel(), dV.ravel(), unit * dB])
 
-    options = {"maxcor": MEMORY, "maxiter": steps, "maxfun": 3 * steps, "ftol": 1e-14, "gtol": 0.0}
+    options = {"maxiter": steps, "maxfun": 3 * steps, "ftol": 1e-14, "gtol": 0.0}
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             _anneal(objective, start, ends, annealed)

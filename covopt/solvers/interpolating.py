@@ -25,6 +25,7 @@ from covopt.losses import make_loss
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import STEPS, Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
+from covopt.solvers.least_norm import MOST_UNKNOWNS
 from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
@@ -33,7 +34,6 @@ SHARES = 0.1, 0.01, 0.001  # of the λ at which one point alone would count
 PER_UNKNOWN = 8  # parameters of the first network for each target
 TRIES = 3  # corrections of one network, with a descent on what is missed after each
 CORRECTIONS = 100  # Gauss–Newton steps at most
-MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each; of more :meth:`rescue` makes a network
 
 
 class InterpolatingDescent:
@@ -68,7 +68,7 @@ class InterpolatingDescent:
         self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // max(problem.rows.shape[1], 1))
 
     def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
-        """Yield the best point after each start; there are no passes over what is missing."""
+        """Yield the best point after each start; there are no passes, and no starts for very many targets."""
         if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
             return
         for seed in range(self.seed, self.seed + starts):

@@ -15,6 +15,7 @@ SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 WORSE = 10.0  # growth of what is missed that says that the factor is no use
 # steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
 REFINEMENTS = 12
+MOST_UNKNOWNS = 2500  # of a dense system of moves: of more, neurons stay where they are
 
 
 def conjugate_gradients(

@@ -13,6 +13,7 @@ import numpy as np
 from covopt.checks.log import stage
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR
 from covopt.problems.problem import PASSES, Problem
+from covopt.solvers.least_norm import MOST_UNKNOWNS
 from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
@@ -20,7 +21,6 @@ from covopt.solvers.quick import round_seconds
 from covopt.sparsify.reduction import caratheodory
 
 ROUNDING = COMPUTED  # residual that corrections aim at
-MAX_UNKNOWNS = 4000  # of the moves of neurons with several outputs
 # within which neurons of several outputs are one; what weighs less than their squares is tried without
 ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
 
@@ -181,7 +181,7 @@ def _by_moves(problem: Problem, neurons, weights, offset) -> Network:
 
     For EᵀE of K₃,₃ 9 neurons are left then, 23 without.
     """
-    if len(neurons) * (weights.shape[1] + neurons.shape[1]) > MAX_UNKNOWNS:
+    if len(neurons) * (weights.shape[1] + neurons.shape[1]) > MOST_UNKNOWNS:
         return neurons, weights, offset
     return _polished(problem, Unit(), balanced_faces(problem.rows, neurons, weights), offset)
 

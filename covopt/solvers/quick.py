@@ -19,14 +19,11 @@ from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import SQUARE
 
-DIRECTIONS = 8
-DENSE_BYTES = 48.0
-EACH = 2
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
 COLUMNS_PER_ROW = 3
-BEGINNING = 3  # rounds that the start and the first bounds of a fit take
+ROUNDS = 2  # that a solve needs at least: the start, and its first bounds
 MOST_BYTES = 8e9
 MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
 
@@ -50,10 +47,8 @@ def _unknowns(problem: Problem) -> int:
 
 def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
     """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
-    # through the points the first round ends with a dual, whose proof takes as long as a round
-    rounds = 2 if problem.interpolates else BEGINNING
     size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
-    return size > MOST_BYTES or (time_limit_s is not None and rounds * round_seconds(problem) > time_limit_s)
+    return size > MOST_BYTES or (time_limit_s is not None and ROUNDS * round_seconds(problem) > time_limit_s)
 
 
 def has_no_room(problem: Problem) -> bool:
@@ -98,7 +93,7 @@ def quick_network(problem: Problem, seconds: float, random_state: int | None = N
     units, triangle = np.linalg.qr(problem.rows)
     inside = replace(problem, rows=units)
     n, found = float(len(problem.rows)), None
-    if n**3 / FLOPS_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
+    if n**3 / FLOPS_PER_S <= seconds and 2.0 * SQUARE * n**2 <= memory_left():
         found = _kinks_at_points(inside, rng)
     found = found or _along_a_line(inside, rng)
     if found is not None:
@@ -116,7 +111,7 @@ def _kinks_at_points(problem: Problem, rng: np.random.Generator) -> tuple[np.nda
     """
     if problem.rows.shape[1] == 1:  # where nothing is orthogonal to a point
         return None
-    rows = np.tile(problem.rows, (EACH, 1))
+    rows = np.concatenate([problem.rows, problem.rows])
     units = rows / np.linalg.norm(rows, axis=1)[:, None]
     neurons = rng.standard_normal(rows.shape)
     neurons -= np.einsum("ij,ij->i", neurons, units)[:, None] * units
@@ -139,7 +134,7 @@ def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarra
         axis=0
     )  # the constant, of columns with mean zero, only by rounding
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
-    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) * scale:
+    for direction in rng.standard_normal((rows.shape[1], rows.shape[1])) * scale:
         along = rows @ direction
         order = np.argsort(along, kind="stable")
         steps = np.diff(along[order])

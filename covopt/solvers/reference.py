@@ -15,8 +15,7 @@ from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.loop import Point
 from covopt.solvers.postprocess import finish_network, interpolating
 
-# of a cell in the program and its factors, for each row and each dimension
-ROW_BYTES, AXIS_BYTES = 2500.0, 7500.0
+CELL_BYTES = 2500.0  # of a cell in the program and its factors, for each row and, three times, each dimension
 INSTEAD = 'solver="auto" needs far less.'
 
 
@@ -45,7 +44,7 @@ def solve_all_cells(
     """
     n, rank = problem.rows.shape
     most = most_cells(problem.rows)
-    plan(most * (ROW_BYTES * n + AXIS_BYTES * rank), INSTEAD, what=f"the program of {most:,} cells")
+    plan(most * CELL_BYTES * (n + 3 * rank), INSTEAD, what=f"the program of {most:,} cells")
     patterns = enumerate_cells(problem.rows).patterns
     found = solve_conic(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s
