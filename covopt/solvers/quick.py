@@ -19,6 +19,7 @@ from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import SQUARE
 
+DIRECTIONS = 8
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
@@ -134,7 +135,7 @@ def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarra
         axis=0
     )  # the constant, of columns with mean zero, only by rounding
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
-    for direction in rng.standard_normal((rows.shape[1], rows.shape[1])) * scale:
+    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) * scale:
         along = rows @ direction
         order = np.argsort(along, kind="stable")
         steps = np.diff(along[order])
