@@ -52,6 +52,7 @@ from covopt.exact.rounding import (
 
 NEAR = 4096.0  # 1/ρ after rows are brought closer; the relative error of costs is half its inverse square
 BLOCK = 2**16  # entries at a time: a product with its error takes ten numbers
+MOST = 1e7  # pairs of points and neurons whose outputs are computed to twice the digits: about a second
 SLACK = 1.0 + 64.0 * UNIT
 
 
@@ -255,7 +256,8 @@ def outputs_of_far(
     Returns
     -------
     ndarray of shape (N, k) or None
-        None if rounding in doubles is below 5e-10 of the largest target. If a product overflows, outputs are as far
+        None if rounding in doubles is below 5e-10 of the largest target, and for more than ``MOST`` pairs of points
+        and neurons: outputs are then believed as doubles compute them. If a product overflows, outputs are as far
         from the targets as rounding allows.
 
     Examples
@@ -266,6 +268,8 @@ def outputs_of_far(
     >>> float(outputs_of_far(rows, hidden, np.ones((1, 1)), 1.0, shift, np.zeros((1, 1)))[0, 0])
     0.025000005551115125
     """
+    if len(rows) * len(hidden) > MOST:
+        return None
     with np.errstate(all="ignore"):
         sizes = (np.abs(rows) @ np.abs(hidden).T) @ np.abs(weights) + np.abs(bias * shift)
         size = float(sizes.max(initial=0.0))
