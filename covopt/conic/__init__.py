@@ -1,1 +1,1 @@
-"""Programs written out in full for cvxpy and HiGHS: what everything else is held against."""
+"""Programs written out in full for cvxpy and HiGHS: references for the other solvers."""

@@ -1,4 +1,4 @@
-"""SP20's cell-wise ℓ1 linear program (21): the masses of given neurons, and how far each can move."""
+"""SP20's cell-wise ℓ1 linear program (21): the masses of given neurons, and the range of each over all minimisers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def cell_lp(
     bias: float = 1.0,
     tol: float = 1e-8,
 ) -> CellLP:
-    r"""Distribute mass over given neurons at the least total cost, and say how unique the answer is.
+    r"""Distribute mass over given neurons at the least total cost, and compute the range of each mass.
 
     .. math::
 
@@ -95,7 +95,7 @@ def cell_lp(
         need not be unit: a neuron is priced by its norm, so only its direction matters, and z_s is the mass
         of the unit neuron θ_s/‖θ_s‖.
     solver : {"highs"}
-        SciPy's, by the simplex method.
+        SciPy's HiGHS, by the simplex method.
     bias : float
         β ≥ 0.
     tol : float
@@ -191,7 +191,7 @@ def _validate(X: Any, y: Any, directions: Any, bias: float) -> tuple[np.ndarray,
 
 def _solve(atoms: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return masses, dual and ranges; entries of ``atoms`` and ``targets`` are at most 1."""
-    # On an orthonormal basis of the columns' span: samples that depend on others make no redundant equations.
+    # In an orthonormal basis of the columns' span, dependent samples give no redundant equations.
     left, sizes, _ = linalg.svd(atoms, full_matrices=False)
     basis = left[:, sizes > 1e-12 * max(sizes[0], 1e-300)]
     outside = float(np.abs(targets - basis @ (basis.T @ targets)).max())

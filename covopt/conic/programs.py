@@ -1,14 +1,14 @@
-r"""Programs that cvxpy solves: every cell at once, a dual point of the relaxation; and its backends, as data.
+r"""Programs that cvxpy solves: every cell at once, a dual point of the relaxation; and the options of its backends.
 
-cvxpy is always told which solver to use: left to choose, it takes an installed MOSEK first, and without a licence
-that raises MOSEK's own error class in the middle of the user's work.
+The solver is always passed to cvxpy: by default cvxpy prefers an installed MOSEK, which without a licence raises
+MOSEK's own error class.
 
 **Every cell at once, as one second-order cone program.** On the closed cell C_s = {w : (2s_i − 1) z_i·w ≥ 0} the atom
 is linear, σ(Z w) = diag(s) Z w, so the scalar interpolation problem is, exactly,
 
     min  Σ_s ‖p_s‖ + ‖q_s‖ + ½ ρ B²   s.t.   Σ_s diag(s) Z (p_s − q_s) + B·1 = y,   p_s, q_s ∈ C_s.
 
-It is slow on purpose of being simple: what the other solvers find is compared with it.
+It is simple and slow: a reference for the other solvers.
 
 **The doubly nonnegative relaxation.** A unit direction w has on rows of length one the activations
 
@@ -22,7 +22,7 @@ Products of these lines l(u), u = (t, w, p), are not negative, and p_i q_i = 0. 
 
 as a quadratic form in (v, u): at every neuron ‖v‖ = t = ‖w‖ = 1. With one output v = ±t, which makes two forms. The
 largest dual value of such Λ bounds the cost of networks from below (theory: FL22 §3.2, the cone S; eliminating q is
-the facial reduction). The backend is not believed: whoever asks divides Λ by a certified bound on h(Λ).
+the facial reduction). The backend's accuracy is not trusted: callers divide Λ by a certified bound on h(Λ).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def why_unavailable(name: str) -> str | None:
     return None
 
 
-@cache  # which says once per process that another backend takes the place
+@cache  # so that a fallback is reported once per process
 def resolve_backend(name: str) -> str:
     """Return the backend that will run for a name given by the user, in any case.
 
@@ -100,7 +100,7 @@ def resolve_backend(name: str) -> str:
     Warns
     -----
     SolverFallbackWarning
-        MOSEK does not answer, and Clarabel takes its place.
+        MOSEK is unavailable, and Clarabel takes its place.
     """
     found = name.upper() if isinstance(name, str) else ""
     if found not in BACKENDS:
@@ -129,7 +129,7 @@ def run_backend(
     problem : cvxpy.Problem
     backend : str
     tol : float
-        Asked of the backend in its own sense; the caller recomputes what was reached.
+        Tolerance of the backend, in its own sense; the caller recomputes the accuracy reached.
     time_limit_s : float, optional
     **cvxpy_options
         Further keyword arguments of ``cvxpy.Problem.solve``.
@@ -166,7 +166,7 @@ def run_backend(
 
 
 class ConicPoint(NamedTuple):
-    """Primal and dual point of the all-cells program; a hint, for the caller to polish and to certify.
+    """Primal and dual point of the all-cells program, not certified: the caller polishes and certifies it.
 
     Attributes
     ----------
@@ -212,9 +212,9 @@ def solve_conic(
     patterns : ndarray of bool, shape (S, N)
         All open cells, each once: ``patterns[s, i]`` is True where z_i·w > 0.
     backend : {"CLARABEL", "SCS", "MOSEK"}
-        A MOSEK that does not answer is replaced by CLARABEL, with one warning per process.
+        An unavailable MOSEK is replaced by CLARABEL, with one warning per process.
     tol : float
-        Asked of the backend; nothing is promised before the caller has certified the point.
+        Tolerance of the backend; the caller has to certify the point.
     time_limit_s : float, optional
         For the backend.
 
@@ -232,7 +232,7 @@ def solve_conic(
     Warns
     -----
     SolverFallbackWarning
-        The backend asked for does not answer here.
+        The backend requested is unavailable.
 
     Notes
     -----
@@ -282,7 +282,7 @@ def solve_conic(
 
 
 # ---------------------------------------------------------------------- the relaxation
-MOST_ROWS = 40  # that carry dual: some ten seconds
+MOST_ROWS = 40  # with nonzero dual variables: some ten seconds
 
 
 def relaxed_dual(
@@ -294,8 +294,8 @@ def relaxed_dual(
     ----------
     problem : Problem
     weights : ndarray of shape (N,), optional
-        What the rows count, where there are more than :data:`MOST_ROWS`; only those that count most carry dual. By
-        default the sizes of the targets.
+        Importance of the rows: beyond :data:`MOST_ROWS`, only the most important ones have nonzero dual variables.
+        By default the sizes of the targets.
     time_limit_s : float, optional
         For the backend.
 

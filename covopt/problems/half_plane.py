@@ -1,18 +1,18 @@
-r"""Interpolation in the plane of lifted rows, one input and a bias, in coordinates that no choice of units spoils.
+r"""Interpolation in the plane of lifted rows, one input and a bias, in coordinates that are accurate in any units.
 
 With one input all neurons that have a kink among points far from the origin (years, incomes, seconds since 1970)
-point in nearly one direction: their outputs agree to many digits, and what tells them apart is lost in the sums of
-:class:`~covopt.problems.problem.Problem`. Here rows are sorted by angle, z_1 … z_N in an open half plane, and
-everything is said by cross products of neighbours, which are accurate whatever their size (with a bias β they are
-β(x_j − x_i)). The unit directions r_i ⟂ z_i, at which row i turns silent, cut the circle into arcs:
+point in nearly one direction: their outputs agree to many digits, and their differences are lost in the sums of
+:class:`~covopt.problems.problem.Problem`. Here rows are sorted by angle, z_1 … z_N in an open half plane, and all
+quantities are computed from cross products of neighbours, which are accurate whatever their size (with a bias β they
+are β(x_j − x_i)). The unit directions r_i ⟂ z_i, at which row i turns silent, cut the circle into arcs:
 
 - r_i to r_{i+1}, where the rows after i are active (kinks that face right),
 - −r_i to −r_{i+1}, where the rows up to i are active (kinks that face left),
 - the arc between −r_N and r_1, where all rows are active, and the one opposite, where none is.
 
-A dual Λ is known by f_i = F(r_i), F(w) = Λᵀσ(Zw), and q = Λᵀ Z: F is linear on every arc, f_1 = q·r_1, f_N = 0 and
-F(−r_i) = f_i − q·r_i. So every neuron asks about at most four of the unknowns (f_2 … f_{N−1}, q), none of which is a
-difference of large numbers, and the network's equations Σ_j σ(Zw_j) v_jᵀ = Y become as many local ones.
+A dual Λ is represented by f_i = F(r_i), F(w) = Λᵀσ(Zw), and q = Λᵀ Z: F is linear on every arc, f_1 = q·r_1, f_N = 0
+and F(−r_i) = f_i − q·r_i. So every neuron involves at most four of the unknowns (f_2 … f_{N−1}, q), none of which is
+a difference of large numbers, and the network's equations Σ_j σ(Zw_j) v_jᵀ = Y become as many local ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from covopt.problems.problem import Problem
 
 
 def crosses(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the second row's product with the normal (z₂, −z₁) of the first, to about one rounding.
+    """Return the product of the second row with the normal (z₂, −z₁) of the first, to about one rounding.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class Points:
         return len(self.kind)
 
     def take(self, which: np.ndarray) -> Points:
-        """Return some of them."""
+        """Return a selection of the neurons."""
         return Points(self.kind[which], self.arc[which], self.parts[which])
 
     @classmethod
     def join(cls, *several: Points) -> Points:
-        """Return all of them."""
+        """Return the concatenation."""
         return cls(
             np.concatenate([p.kind for p in several]), np.concatenate([p.arc for p in several]),
             np.concatenate([p.parts for p in several]),
@@ -76,7 +76,7 @@ class Points:
 
 
 class HalfPlane:
-    """A problem with two coordinates, said by arcs; make one with :meth:`of`.
+    """A problem with two coordinates, in terms of arcs; make one with :meth:`of`.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class HalfPlane:
 
     @classmethod
     def of(cls, problem: Problem) -> HalfPlane | None:
-        """Return the half plane of a problem, or None where it has none.
+        """Return the half plane of a problem, or None if its rows lie in none.
 
         Examples
         --------
@@ -152,7 +152,7 @@ class HalfPlane:
 
     @property
     def is_lifted(self) -> bool:
-        """Whether the second number of all rows is the same: one input beside its bias."""
+        """Whether the second entry of all rows is the same: one input and its bias."""
         return bool((self.rows[:, 1] == self.rows[0, 1]).all() and self.rows[0, 1] > 0.0)
 
     def on_opening(self, angle: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ class HalfPlane:
 
     # ------------------------------------------------------------------ equations
     def _demands(self) -> np.ndarray:
-        """Right-hand side of the equations, shape (N, k): kinks at rows 2 … N − 1, then the first line."""
+        """Return the right-hand side of the equations, (N, k): kinks at rows 2 … N − 1, then the first line."""
         y, normals = self.targets, self.normals[:2] * self.lengths[:2, None]
         line = (np.outer(normals[0], y[1]) - np.outer(normals[1], y[0])) / self.steps[0]
         return np.concatenate([self._bends(y), self.matrix_q.T @ line])
@@ -173,13 +173,13 @@ class HalfPlane:
         return self.lengths[1:-1, None] * bend
 
     def local(self, y: np.ndarray) -> np.ndarray:
-        """Return what outputs y on the rows (by angle) are in the equations of :meth:`outputs`, shape (N, k)."""
+        """Transform outputs y on the rows (by angle) into the equations of :meth:`outputs`, shape (N, k)."""
         normals = self.normals[:2] * self.lengths[:2, None]
         second = (normals[0] @ normals[0] * y[1] - normals[0] @ normals[1] * y[0]) / self.steps[0]
         return np.concatenate([self._bends(y), [y[0], second]])
 
     def equations(self, points: Points) -> sparse.csr_matrix:
-        """Return what each neuron's value is made of, shape (m, N): F(w_j) = Σ M_ji (f, q')_i."""
+        """Return M (m, N), which gives each neuron's value from the unknowns: F(w_j) = Σ M_ji (f, q')_i."""
         n, m = len(self.rows), len(points)
         each = np.arange(m)
         bends, line = points.kind < 2, np.zeros((m, 2))
@@ -214,7 +214,7 @@ class HalfPlane:
         return found
 
     def outputs(self, points: Points) -> tuple[sparse.csr_array, np.ndarray]:
-        """Return the equations that weights must meet, with the first line said by its value at row 1 and its slope.
+        """Return the equations of the weights, with the first line given by its value at row 1 and its slope.
 
         Returns
         -------
@@ -222,7 +222,7 @@ class HalfPlane:
         """
         z, normal = self.rows[0], self.normals[0] * self.lengths[0]
         matrix = self.equations(points).T.tolil()
-        # kinks add to the value at row 1 what cross products say, not what is left of a sum
+        # what kinks add to the value at row 1 comes from cross products, not from sums that cancel
         value, slope = np.zeros(len(points)), np.zeros(len(points))
         over = crosses(np.broadcast_to(z, self.rows.shape), self.rows) / self.lengths  # −r_i·z_1
         flat = self.normals @ normal
@@ -247,7 +247,7 @@ class HalfPlane:
         return found
 
     def completed(self, points: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
-        """Add a neuron of weight zero at which all rows are active, where there is none to move the network by."""
+        """Add a neuron of weight zero with all rows active if there is none, since corrections need one."""
         if (points.kind == 2).any():
             return points, weights
         middle = self.on_opening(np.array([0.5 * self.opening]))
@@ -320,7 +320,7 @@ class HalfPlane:
         return back
 
     def two_doubles(self, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the Λ that has these unknowns by two doubles each; with Λᵀ1 = 0 where an offset costs nothing."""
+        """Return the Λ of these unknowns, two doubles for each entry, with Λᵀ1 = 0 if the offset is free."""
         z = whole(self.rows, np.zeros_like(self.rows))
         q = self.matrix_q @ unknowns[-2:]
         if self.problem.offset_cost == 0.0 and self.is_lifted:
@@ -342,7 +342,7 @@ class HalfPlane:
         return back[0], back[1]
 
     def balanced(self, unknowns: np.ndarray) -> np.ndarray:
-        """Return the unknowns with Λᵀ1 = 0."""
+        """Project the unknowns onto Λᵀ1 = 0."""
         assert self.constant is not None
         normal = self.matrix_q.T @ self.constant
         moved = unknowns.copy()
@@ -356,7 +356,7 @@ class HalfPlane:
 
 
 def _peaks(start: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Angle in [0, π) at which ‖cos·start + sin·slope‖ is largest, and that norm."""
+    """Return the angle in [0, π) at which ‖cos·start + sin·slope‖ is largest, and that norm."""
     along = np.einsum("ij,ij->i", start, start)
     across = np.einsum("ij,ij->i", slope, slope)
     mixed = np.einsum("ij,ij->i", start, slope)

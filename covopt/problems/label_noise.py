@@ -1,4 +1,4 @@
-"""Between the user's table and the solver's units for a label-noise potential.
+"""Reduction of the user's table to the solver's units for a label-noise potential.
 
 With rows Z = X̃V/s_x and targets y/s_y of the reduced problem, ω(w) = s_xᵖ ω'(Vᵀw), p = 1 for the printed potential
 and 2 for the exact one; a neuron u with ω'(u) = 1 and output weight c' costs c' s_y s_xᵖ⁻¹ in the user's units, and a
@@ -36,24 +36,24 @@ OUTPUT_BIASES = ("none", "free")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Whitening(Reduction):
-    """The way between a table and its problem of whitened rows, whose neurons have ω'(u) = 1.
+    """Map between a table and its problem of whitened rows, whose neurons have ω'(u) = 1.
 
     Attributes
     ----------
     data : Data
     potential : LabelNoise
     weights : ndarray of shape (N,)
-        What each sample of the table weighs in ω.
+        Weight of each sample of the table in ω.
     rows : ndarray of shape (n, s)
-        The whitened rows of the means in ω, those whose samples have weight; interpolation leaves some of them out.
+        The whitened rows in the means of ω, those of positive weight; interpolation constrains only some of them.
     back, forth : ndarray of shape (D, s) and (s, D)
         T, and the map from a neuron of the lifted inputs to that of the whitened rows.
     decided : bool
         Whether the directions that whitening left out are dependent exactly (or none was left out).
     distances, blur : ndarray of shape (n,)
-        |x̃_i|/s_x, and what rounding may have moved the whitened rows by.
+        |x̃_i|/s_x, and bounds on the rounding errors of the whitened rows.
     kept, asked : ndarray of int
-        The rows that a dual is asked about: where they are among these rows, and among those that the problem keeps.
+        The rows that a dual is priced on: their indices in ``rows``, and among the rows of the problem.
     """
 
     data: Data
@@ -70,7 +70,7 @@ class Whitening(Reduction):
 
     @property
     def shares(self) -> np.ndarray:
-        """What the rows of the means weigh, shape (n,)."""
+        """Weights of ``rows`` in ω, shape (n,)."""
         return self.weights[self.weights > 0]
 
     @property
@@ -90,14 +90,14 @@ class Whitening(Reduction):
         )  # fmt: skip
 
     def cost(self, network: ReLUNetwork) -> float:
-        """⟨V, μ⟩ = Σ_j |v_j| ω(w_j) in the user's units, of any network on these inputs."""
+        """Return ⟨V, μ⟩ = Σ_j |v_j| ω(w_j) in the user's units, of any network on these inputs."""
         omega = self.potential.weigh(self.data.lifted / self.row_scale, network.hidden_weights, self.weights)
         return float(np.abs(network.output_weights[:, 0]) @ omega) * self.row_scale**self.potential.degree
 
     def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whiten reduced neurons, scale them to ω'(u) = 1 and their weights along.
+        """Whiten reduced neurons, and scale them to ω'(u) = 1 and their weights accordingly.
 
-        Neurons that no row activates go, and those that are active by rounding alone.
+        Neurons that no row activates, or only by rounding, are dropped.
         """
         neurons = neurons @ self.forth.T
         omega = self.potential.weigh(self.rows, neurons, self.shares, self.distances)
@@ -114,7 +114,7 @@ class Whitening(Reduction):
 
 
 def check_label_noise(potential: LabelNoise, n_outputs: int, output_bias: str) -> None:
-    """Refuse what a label-noise potential is not defined for.
+    """Refuse problems that a label-noise potential is not defined for.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def reduce_label_noise(
     *,
     reduced: tuple[Problem, Reduction] | None = None,
 ) -> tuple[Problem, Whitening]:
-    """Reduce the table; rows that follow from others leave the constraints but stay in ω.
+    """Reduce the table; redundant rows leave the constraints but stay in ω.
 
     Parameters
     ----------
@@ -156,16 +156,16 @@ def reduce_label_noise(
     output_bias : {"none", "free"}
     potential : LabelNoise
     loss : Loss, optional
-        Bound to ``data.Y``; without one networks pass through the points.
+        Bound to ``data.Y``; by default networks interpolate.
     lam : float
-        Of the loss.
+        λ, with a loss.
     reduced : (Problem, Reduction), optional
         Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
 
     Raises
     ------
     InputError
-        For several outputs, a penalised output bias, and data without room in double precision.
+        For several outputs, a penalised output bias, and data outside the range of double precision.
     """
     check_label_noise(potential, data.n_outputs if loss is None else loss.targets.shape[1], output_bias)
     if loss is None:
@@ -205,7 +205,7 @@ def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: f
     power = exponents(moved.T)
     scaled = np.ldexp(moved, -power)
     _, shrink, _ = whiten(scaled, weights)
-    # the map is what it is; what its product with the table rounds is computed
+    # the map is taken as exact; the rounding error of its product with the table is bounded
     white = (scaled.astype(np.longdouble) @ shrink.astype(np.longdouble)).astype(float)
     blur = misses_up(white, shrink.T, scaled)
     if bias > 0:

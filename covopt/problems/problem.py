@@ -1,11 +1,11 @@
-r"""The problem that solvers take: a loss, interpolation among them, and what a shallow ReLU network costs.
+r"""The problem that solvers take: a loss (interpolation is one) plus the cost of a shallow ReLU network.
 
 With rows Z = X̃ V / s_x of the reduced units (:mod:`covopt.problems.reduction`), μ > 0 and unit neurons w_j
 
     primal   min  C(F)/μ + Σ_j ‖v_j‖ + ½ ρ ‖B‖²     F = Σ_j σ(Z w_j) v_jᵀ + 1 Bᵀ,
     dual     max  −C*(−μΛ)/μ − ‖Λᵀ1‖²/(2ρ)          s.t.  h(Λ) = max_{‖w‖=1} ‖Λᵀ σ(Z w)‖ ≤ 1.
 
-With a loss that is the user's C(f) + λ‖W‖² divided by μ = 2λ/s_x. Interpolation is the loss that is zero at its
+With a loss the primal is the user's C(f) + λ‖W‖² over μ = 2λ/s_x. Interpolation is the loss that is zero at its
 targets and infinite elsewhere, C*(U) = ⟨U, Y⟩, with μ = 1: the dual is max ⟨Λ, Y⟩ − ‖Λᵀ1‖²/(2ρ), and the squared norm
 ‖W‖² of the balanced network is twice the primal value. ρ = ∞ is a network without output bias (SP20), ρ > 0 a
 penalised one (FL22), ρ = 0 a free one, where the dual gains Λᵀ1 = 0. At the optimum of a smooth loss Λ = −∇C(F)/μ.
@@ -24,12 +24,12 @@ from covopt.exact.rank import COMPUTED
 from covopt.limits import PIECE
 from covopt.losses import Interpolation, Loss
 
-PASSES = 0.9e-9  # residual that a certificate allows, nearly: for networks where nothing comes closer
+PASSES = 0.9e-9  # largest accepted residual of interpolation, nearly what a certificate allows
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The reduced problem; it knows values and scalings and imports no solver.
+    """The reduced problem: objective values and scalings, independent of any solver.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Problem:
 
     @cached_property
     def live(self) -> np.ndarray:
-        """Rows that are not zero: those that oracles know."""
+        """Mask of the nonzero rows, which are those that oracles take."""
         return np.asarray(self.rows.any(axis=1))
 
     def asked(self, dual: np.ndarray) -> np.ndarray:
@@ -159,14 +159,14 @@ class Problem:
         return float(np.abs(self.residual(neurons, weights, offset)).max(initial=0.0))
 
     def network_value(self, weights: np.ndarray, offset: np.ndarray) -> float:
-        """Σ‖v_j‖ + ½ρ‖B‖²: the value of a network that interpolates."""
+        """Return Σ‖v_j‖ + ½ρ‖B‖², the value of a network that interpolates."""
         value = float(np.hypot.reduce(weights, axis=1).sum())
         if self.has_offset and self.offset_cost > 0:
             value += 0.5 * self.offset_cost * float(offset @ offset)
         return value
 
     def primal_value(self, fitted: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> float:
-        """Value of the primal for outputs ``fitted`` of unit neurons with these output weights."""
+        """Return the primal objective for outputs ``fitted`` of unit neurons with these output weights."""
         return self.loss.value(self.raise_outputs(fitted)) / self.strength + self.network_value(
             weights, offset
         )
@@ -188,7 +188,7 @@ class Problem:
 
     @property
     def is_constant(self) -> bool:
-        """Whether targets that have to be met are, by an offset that costs nothing or by none."""
+        """Whether a free offset alone interpolates the targets or, without one, zero does."""
         return bool(np.abs(self.project_dual(self.targets)).max(initial=0.0) <= COMPUTED)
 
     # ------------------------------------------------------------------ dual
@@ -197,7 +197,7 @@ class Problem:
         return -self.lower_outputs(self.loss.gradient(self.raise_outputs(fitted))) / self.strength
 
     def constant_dual(self) -> np.ndarray:
-        """Return −∇C/μ at the best constant: the dual point that proves it optimal where h is at most one.
+        """Return −∇C/μ at the best constant: the dual point that proves it optimal if its h is at most one.
 
         Its multiples in (0, 1) are strictly inside the domain of the conjugate.
         """
@@ -222,7 +222,7 @@ class Problem:
         return dual
 
     def dual_value(self, dual: np.ndarray) -> float:
-        """Value of the dual objective (feasibility is the caller's business)."""
+        """Return the dual objective; feasibility is not checked."""
         square = 0.5 * self.kappa * float(np.square(dual.sum(axis=0)).sum())
         return -self.loss.conjugate_terms(self.slope(dual))[0] / self.strength - square
 
@@ -250,7 +250,7 @@ class Problem:
 
     # ------------------------------------------------------------------ the smooth part of the dual, for Newton steps
     def demand(self, dual: np.ndarray) -> np.ndarray:
-        """Return the outputs that Λ asks for: the slope of −C*(−μΛ)/μ, changed in sign."""
+        """Return the outputs that Λ demands: ∇C*(−μΛ), the gradient of −C*(−μΛ)/μ in Λ."""
         return self.lower_outputs(self.loss.conjugate_gradient(self.slope(dual)))
 
     def stiffness(self, dual: np.ndarray) -> np.ndarray | None:
@@ -263,7 +263,7 @@ class Problem:
         return np.einsum("cp,ic,cq->ipq", self.outputs, curvature, self.outputs)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Bounds on Λ (N, k), infinite where there is none, if its domain is a box with C* smooth up to the edge."""
+        """Return bounds on Λ (N, k), maybe infinite, if its domain is a box with C* smooth up to the edge."""
         bounds = self.loss.box()
         if bounds is None:
             return None
@@ -271,5 +271,5 @@ class Problem:
         return low, high
 
     def reach(self, dual: np.ndarray, step: np.ndarray) -> float:
-        """Largest t for which Λ + t·step is in the domain, where C* is steep at its edge."""
+        """Return the largest t for which Λ + t·step is in the domain, where C* is steep at its edge."""
         return self.loss.step_limit(self.slope(dual), self.slope(step))

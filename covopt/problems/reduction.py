@@ -1,4 +1,4 @@
-"""From the user's table to the solver's problem and back: redundant rows, rank, units.
+"""Reduction of the user's table to the solver's problem and back: redundant rows, rank, units.
 
 Like a cvxpy reduction: :func:`reduce_data` applies, :meth:`Reduction.invert_network` and
 :meth:`Reduction.invert_dual` undo.
@@ -22,13 +22,13 @@ from covopt.exact.rounding import exponents
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
-NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
-# how far away rows may be: what constants cost, which is in proportion, is then negligible
+NEGLIGIBLE = 1e-18  # price of an offset, relative to the least cost of neurons, that counts as zero
+# 1/ρ to which far rows are brought (:mod:`covopt.exact.far_rows`): the cost of constants is then still negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
-LEAST = 1e-100  # of the largest row, for what tells points apart, or of λ_max at most: below it squares have no room
-SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
+SHORTEST = 1e-140  # shortest row, over the largest: squares of shorter ones would underflow
+LEAST = 1e-100  # least spread of points over the largest row, least λ over λ_max: below, squares underflow
+SMALLEST = 1e-301  # numbers between this and its inverse leave room for computations with them
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Reduction:
         return units, scaled, self._lower(np.atleast_1d(offset)) / self.target_scale
 
     def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scale reduced neurons to cost one, and their weights along; those of length zero go."""
+        """Scale reduced neurons to cost one, and their weights accordingly; drop those of length zero."""
         lengths = np.linalg.norm(neurons, axis=1)
         live = lengths > 0
         return neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
@@ -106,7 +106,7 @@ class Reduction:
         return full
 
     def invert_low(self, low: np.ndarray | None) -> np.ndarray | None:
-        """Return the second doubles of a dual on all N rows; None where there are none, or outputs were rotated."""
+        """Return the low-order doubles of a dual on all N rows; None if there are none, or outputs were rotated."""
         return None if low is None or self.outputs is not None else self.invert_dual(low)
 
     def apply_dual(self, dual: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ class Reduction:
 
     @property
     def _sizes(self) -> Any:
-        """What the rows were divided by."""
+        """Sizes that the rows were divided by."""
         return self.row_scale * (1.0 if self.lengths is None else self.lengths[:, None])
 
     def raise_outputs(self, values: np.ndarray) -> np.ndarray:
@@ -135,13 +135,13 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
         Contradictory rows were refused when it was made.
     output_bias : {"none", "penalized", "free"}
     even : bool
-        Whether rows of very different lengths are brought to about the same one; without a bias only.
+        Whether rows of very different lengths are scaled to about the same length; only without a bias.
 
     Raises
     ------
     InputError
         When opposite points forbid interpolation (see :func:`opposite_rows`), or the numbers are so large or small
-        that the cost has no place in double precision.
+        that the cost is outside the range of double precision.
     """
     keep = data.independent_rows
     far = FARTHER if output_bias == "free" else STILL_FAR
@@ -155,7 +155,7 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
     check_size("X or bias", "the largest row has norm", row_scale)
     check_size("Y", "the largest target is", target_scale)
     check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
-    # powers of two: rows that agree to ten digits keep those by which they differ
+    # powers of two: rows that agree to ten digits keep the digits in which they differ
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     check_rows(data.lifted[keep])
     check_spread(data.lifted[keep])
@@ -186,14 +186,14 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
 def reduce_rows(
     lifted: np.ndarray, basis: np.ndarray, still_far: float = STILL_FAR
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return V and X̃ V for a basis of the rows: where they are far from the origin, of rows brought closer.
+    """Return V and X̃ V for a basis of the rows; rows far from the origin are brought closer.
 
     Parameters
     ----------
     lifted : ndarray of shape (N, D)
     basis : ndarray of shape (D, r)
     still_far : float
-        Distance to which they are brought, over their spread.
+        1/ρ to which they are brought: distance over spread.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _power_of_two(value: float) -> float:
 
 
 def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Rotate the outputs to as many as Y has rank.
+    """Rotate the outputs so that their number is the rank of Y.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def check_size(name: str, what: str, value: float) -> None:
-    """Refuse numbers so large or small that what is computed with them has no place in double precision."""
+    """Refuse numbers so large or small that computations with them leave the range of double precision."""
     if not SMALLEST <= value <= 1.0 / SMALLEST:
         raise InputError(
             f"{name}: {what} {value:.3g}, outside of the range {SMALLEST:g} … {1.0 / SMALLEST:g} that double "
@@ -258,7 +258,7 @@ def check_size(name: str, what: str, value: float) -> None:
 
 
 def check_rows(rows: np.ndarray) -> None:
-    """Refuse rows so much shorter than others that their squares beside those of the others are zero.
+    """Refuse rows so much shorter than others that their squares, relative to those of the others, underflow.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def check_rows(rows: np.ndarray) -> None:
 
 
 def check_spread(rows: np.ndarray) -> None:
-    """Refuse points that differ by next to nothing beside their size: what tells them apart has no room in doubles.
+    """Refuse points whose differences are so small, relative to their size, that squares of them underflow.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def opposite_rows(
     keep : ndarray of int
         Rows on distinct rays.
     called : RowNames, optional
-        What messages call the rows.
+        Names of the rows in messages.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def opposite_rows(
     Raises
     ------
     InputError
-        Naming the pair that is furthest from linear.
+        If they contradict each other; the message names the pair that is furthest from linear.
     """
     _, line_of, _ = merge_lines(rows[keep])
     order = np.argsort(line_of, kind="stable")

@@ -1,4 +1,4 @@
-"""From a table and a loss to the solver's problem: samples without weight, ranks, units; and λ that are too small."""
+"""Reduction of a table and a loss to the solver's problem: samples without weight, ranks, units; too small λ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Pr
     Raises
     ------
     InputError
-        When the numbers are so large or small that they have no place in double precision.
+        When the numbers are so large or small that they leave the range of double precision.
     """
     keep = np.flatnonzero(loss.weights[:, 0] > 0)
     # without the rows of weight zero the rank may fall, and oracles take rows of full rank
@@ -52,20 +52,20 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Pr
         offset_cost = (row_scale / data.bias) / data.bias
         check_size("bias", "the price of the penalized output bias is", offset_cost)
     part = loss.take(keep)
-    # the chances of a sample are sums of its dual's outputs: below this share of their size they are rounding
+    # a sample's probabilities are sums of its dual's outputs: below this share of their size they are rounding errors
     part.floor = ATOMS * min(1.0, strength / float(part.weights.max()))
     problem = Problem(rows / row_scale, part, strength, offset_cost, outputs)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, 1.0, outputs)
 
 
 def check_strength(problem: Problem, lam: float) -> None:
-    """Refuse a λ that is nothing beside λ_max: interpolation is its limit.
+    """Refuse a λ that is negligible relative to λ_max; its limit is interpolation.
 
     Parameters
     ----------
     problem : Problem
     lam : float
-        What it is in the user's units.
+        λ in the user's units.
 
     Raises
     ------
