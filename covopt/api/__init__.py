@@ -1,4 +1,4 @@
-"""The questions that can be asked: each takes a table and answers with a network and the proof of it."""
+"""Public entry points: each takes a table and returns a network with its certificate."""
 
 from __future__ import annotations
 

@@ -49,17 +49,17 @@ class ActiveSet:
 
 @dataclass(eq=False, repr=False)
 class FrankWolfeSolution(Solution):
-    """A :class:`~covopt.Solution` with what Frank–Wolfe can go on from; numbers are in the user's units.
+    """A :class:`~covopt.Solution` with the active set, to resume Frank–Wolfe; numbers are in the user's units.
 
     ``history`` has ``iteration``, ``time_s``, ``cost`` and ``upper_bound`` (the objective at the iterate), ``fw_gap``
     (absolute), ``lower_bound`` (the best so far), ``gap`` (relative, certified), ``n_atoms``. With ``lam > 0`` the
-    loss is the sum of squares, :class:`~covopt.losses.SquaredError` with ``total=True``. The file is that of a
-    Solution, and ``covopt.load`` gives a Solution: the three attributes below are not in it.
+    loss is the sum of squares, :class:`~covopt.losses.SquaredError` with ``total=True``. It is saved as a Solution,
+    and ``covopt.load`` returns a Solution: the three attributes below are not in the file.
 
     Attributes
     ----------
     active_set : ActiveSet
-        Pass it as ``start`` to go on from here.
+        Pass it as ``start`` to resume.
     variant : str
     regularization : float
         Largest relative multiple of the identity that factorising the covariance needed (0: none). It only shapes
@@ -113,8 +113,8 @@ def frank_wolfe(
         β ≥ 0.
     output_bias : {"none", "penalized", "free"}
     variant : {"sliding", "fully-corrective", "pairwise", "vanilla"}
-        Vanilla and pairwise move one atom at a time and converge sublinearly; fully-corrective finds the best masses
-        on all atoms met; sliding lets the atoms follow the dual within their faces, one Newton step for each pricing.
+        Vanilla and pairwise move one atom at a time and converge sublinearly; fully-corrective optimises the masses
+        on all atoms so far; sliding lets atoms follow the dual within their faces, one Newton step for each pricing.
     lam : float or str
         λ ≥ 0, or a share of λ_max as ``"0.03max"``; 0 interpolates.
     tol : float
@@ -123,9 +123,9 @@ def frank_wolfe(
         Positive.
     time_limit_s : float, optional
     start : ActiveSet, optional
-        Where to begin; ``result.active_set`` of an earlier run.
+        Warm start: ``result.active_set`` of an earlier run.
     callback : callable, optional
-        Called after every iteration with a :class:`~covopt.solvers.frank_wolfe.FrankWolfeState`; a true answer
+        Called after every iteration with a :class:`~covopt.solvers.frank_wolfe.FrankWolfeState`; a true return value
         stops.
     random_state : int, optional
         Seeds the first atoms; the optimum does not depend on it.
@@ -140,7 +140,7 @@ def frank_wolfe(
     Raises
     ------
     InputError
-        When the input cannot be used, or would take more memory than there may be.
+        When the input cannot be used, or would take more memory than is available.
     BudgetError
         When the arrangement is too large for the exact oracle.
 
@@ -177,14 +177,14 @@ def solve_by_frank_wolfe(
     task: Task, time_limit_s: float | None, callback: Callable[[FrankWolfeState], Any] | None, began: float,
     lam: float = 0.0,
 ) -> FrankWolfeSolution:  # fmt: skip
-    """Solve by the variant that a task names, and add what it can go on from."""
+    """Solve by the variant of a task, and add the active set."""
     assert task.rounds is not None
     found = task.solve(lam or 1.0, time_limit_s, callback, None, began)
     return _with_masses(found, task.rounds, task.reduced(lam or 1.0)[1])
 
 
 def _with_masses(found: Solution, rounds: CovarianceSolver, reduction: Reduction) -> FrankWolfeSolution:
-    """Add what Frank–Wolfe can go on from, in the user's units."""
+    """Return the solution with the active set of Frank–Wolfe, in the user's units."""
     neurons, masses = rounds.active_set or (np.zeros((0, reduction.basis.shape[1])), np.zeros(0))
     active = ActiveSet(neurons @ reduction.basis.T, masses * reduction.value_scale)
     history = [
@@ -223,5 +223,5 @@ def _check_start(start: Any, data: Data, reduction: Reduction) -> Start | None:
     inner = reduction.lower_neurons(neurons)
     lengths = np.linalg.norm(inner, axis=1)
     kept = (lengths > 0) & (masses > 0)
-    # a neuron's part outside of the data's span costs and does nothing; its length belongs to the mass
+    # the part of a neuron outside the data's span has no effect and is dropped; masses carry the squared lengths
     return inner[kept] / lengths[kept, None], masses[kept] * lengths[kept] ** 2 / reduction.value_scale

@@ -63,9 +63,9 @@ def fit(
         with the softmax any number of classes.
     lam : float or str
         λ > 0, or a share of :func:`lambda_max`: ``"0.03max"`` (the default), ``"max"``. A share means the same in
-        all units; where λ_max is not exact it is of the largest λ at which a local search meets a neuron, and does
-        not depend on the time limit. ``"cv"`` chooses among ten λ, from λ_max/2 to
-        λ_max/1000, by the mean loss on rows left out (five folds).
+        all units; where λ_max is not computed exactly, the share is of the largest λ at which a local search finds a
+        neuron, and does not depend on the time limit. ``"cv"`` chooses among ten λ, from λ_max/2 to λ_max/1000, by
+        the mean loss on rows left out (five folds).
     depth : int
         L, the number of weight layers. With more than two a :class:`covopt.depth.DeepFit` is returned: its network
         is found by descent (status ``HEURISTIC``), its lower bound is valid and rarely tight. A share of λ_max is
@@ -73,7 +73,7 @@ def fit(
     loss : {"squared", "logistic", "softmax-cross-entropy", "huber", "hinge", "squared-hinge"} or Loss
         See :mod:`covopt.losses`; ``Huber(delta=...)`` sets its parameter.
     bias : float
-        β ≥ 0, the constant that is appended to every input; 0 for none.
+        β ≥ 0, the constant appended to every input; 0 for none.
     output_bias : {"none", "penalized", "free"}
         No output bias, one whose square counts in the norm, or one that costs nothing.
     sample_weight : array_like of shape (N,), optional
@@ -94,21 +94,20 @@ def fit(
         Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
-        ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true
-        answer stops.
+        ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true return value stops.
     start : Solution, optional
-        A solution of the same table, with another λ or loss: where to start from.
+        Warm start: a solution on the same table, with another λ or loss.
     standardise : bool
-        Solve for columns of mean 0 and variance 1 (weighed as the samples are) and, of numbers, for targets of mean
-        0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound are then those of that table;
-        the network takes the user's columns, and its predictions are in the user's units.
+        Solve for columns of mean 0 and variance 1 (weighted as the samples are) and, for numerical targets, for
+        targets of mean 0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound then refer to
+        the standardised table; the network takes the user's columns and predicts in the user's units.
     verbose
         As in :func:`covopt.min_norm`. A share of λ_max stays what it was when the run began.
 
     Returns
     -------
     Solution
-        Or a :class:`covopt.depth.DeepFit` where ``depth`` is more than 2.
+        A :class:`covopt.depth.DeepFit` if ``depth`` is more than 2.
         ``objective`` and its ``lower_bound``, ``cost`` = ‖W‖², network, dual, status. Ctrl-C, the time limit and the
         callback return the best so far.
 
@@ -130,7 +129,7 @@ def fit(
     """
     began = now()
     if type(depth) is not int or depth != 2:
-        # a room above this one: networks of more layers start from what is solved here
+        # imported late: deep networks build on the shallow solver
         deep = import_module("covopt.depth.fitting")
         depth = deep.check(depth, potential, standardise=standardise)
     task = Task(
@@ -139,7 +138,7 @@ def fit(
     if task.interpolates:
         raise InputError("interpolation is no loss that λ weighs; covopt.min_norm is the question")
     if not is_chosen(lam):
-        parse_lam(lam)  # before anything is computed
+        parse_lam(lam)  # refuses it before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None and depth == 2:
         task.check_start(start)
@@ -151,7 +150,7 @@ def fit(
             fitted: Any = deep.fit_deep(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began, start=start
             )
-            return cast("Solution", fitted)  # it has the attributes that its users here ask for
+            return cast("Solution", fitted)  # it has the attributes that are used here
         return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
 
 
@@ -173,7 +172,7 @@ def lambda_max(
         \lambda_{\max} = \tfrac12 \max_{\|w\| = 1} \big\| \nabla C(F_0)^\top \sigma(\tilde X w) \big\|,
 
     where F₀ is the best constant (zero without an output bias). The exact oracle computes the maximum. Where it
-    cannot, a proved upper bound takes its place: the λ returned is then too large, and a ``NotCertifiedWarning`` says
+    cannot, a proved upper bound replaces it: the λ returned is then too large, and a ``NotCertifiedWarning`` says
     by how much at most. With a penalised output bias F₀ depends on λ, and λ_max solves an equation in one unknown.
     With the hinge loss and an output bias of ±1, at the kink of the loss, the value may be too large as well.
 
@@ -229,7 +228,7 @@ def path(
     verbose: int = 0,
     start: SolutionPath | None = None,
 ) -> SolutionPath:
-    r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
+    r"""Solve :func:`fit` over a grid of λ, from λ_max down, each warm-started from the previous one and certified.
 
     .. math:: \lambda_j = \lambda_{\max}\, \varepsilon^{j/(n-1)}, \qquad j = 0, \dots, n - 1.
 
@@ -247,20 +246,21 @@ def path(
     time_limit_s : float, optional
         Seconds for the whole path.
     callback : callable, optional
-        Called after every round, as in :func:`fit`; a true answer ends the path. ``state.best()`` is the path so far.
+        Called after every round, as in :func:`fit`; a true return value ends the path. ``state.best()`` is the path
+        so far.
     folds : int
-        Before the path, train on all folds but one for the same λ, and judge on the one left out; ``held_out`` of the
-        path has the losses. It takes a part of the time. 0 for none.
+        Folds of a cross-validation over the same λ, which runs before the path and takes part of the time; its losses
+        are in ``held_out`` of the path. 0 for none.
     verbose
         As in :func:`covopt.min_norm`.
     start : SolutionPath, optional
-        An earlier answer for the same X: its λ begin with what it has of them.
+        An earlier path for the same X: each λ in it starts from its solution there.
 
     Returns
     -------
     SolutionPath
-        A list of :class:`Solution`, largest λ first; ``to_frame()`` is its table. A path that is
-        stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket included where there is one, and
+        A list of :class:`Solution`, largest λ first; ``to_frame()`` returns it as a table. A path that is stopped
+        (time limit, Ctrl-C, callback) returns the solutions so far, including the last bracket if there is one, and
         warns with the λ at which it stopped; Ctrl-C before there is a bracket raises KeyboardInterrupt.
 
     Raises
@@ -312,7 +312,7 @@ def path(
             previous = known.get(float(lam), solutions[-1] if solutions else None)
             try:
                 solutions.append(task.solve(float(lam), left, seen, previous, started))
-            except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
+            except KeyboardInterrupt:  # outside the solver's rounds, while a certificate was computed
                 if not solutions:
                     raise
                 _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
@@ -325,7 +325,7 @@ def path(
 
 
 def check_lams(lams: Any) -> np.ndarray:
-    """Return λ in falling order, each once, or refuse them."""
+    """Validate λ, and return them in decreasing order, each once."""
     try:
         values = np.atleast_1d(as_doubles(lams))
     except (TypeError, ValueError):

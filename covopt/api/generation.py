@@ -1,4 +1,4 @@
-"""Which solver takes a problem: the loop, or what was asked for, or what knows tables of one input better."""
+"""Choice of the solver: the anytime loop, the solver requested, or the special one for one input."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ GENERATION = ("auto", "column-generation")
 
 
 def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] | None:
-    """Return what finds points, with its name, instead of the loop or after it; None where that is all.
+    """Return the points of another solver than the loop, with its name; None if the loop solves the problem.
 
     Parameters
     ----------
     task : Task
-        Says what was asked for.
+        Names the solver requested.
     loop : Improvement
     """
     problem = loop.problem
     options = {**loop.options, "tol": loop.tol, "time_limit_s": loop.limit}
     if isinstance(task.weighing, LabelNoise):
         return _by_columns(problem, task, options)
-    if task.rounds is not None:  # one atom at a time they have no network on their way
+    if task.rounds is not None:  # vanilla and pairwise rounds make no networks
         return _by_rounds(problem, task, options | {"callback": loop.callback})
     if not problem.interpolates:
         return None
@@ -86,7 +86,7 @@ def _by_arcs(plane: HalfPlane, options: dict[str, Any]) -> Iterator[tuple[Point,
 
 
 def sharpened(problem: Problem, point: Point) -> Point:
-    """Return a point to the last digits, where it is close enough for Newton's method on its tight set."""
+    """Refine a point to the last digits by Newton's method on its tight set, if it is close enough."""
     sharp = None
     if not problem.is_scalar or point.status is not Status.CERTIFIED:
         return point

@@ -49,16 +49,16 @@ def min_norm(
     Y : array_like of shape (N,) or (N, k)
         One target or one vector of targets per row.
     bias : float
-        β ≥ 0, the constant that is appended to every input; 0 for none.
+        β ≥ 0, the constant appended to every input; 0 for none.
     output_bias : {"none", "penalized", "free"}
         No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
     potential : {"variation", "label-noise", "label-noise-exact"}
         What a neuron costs: ‖v‖‖w‖, or what label noise charges for one output, |v| ω(w), with ω as SP20 eq. (13)
         prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
-        ``cost`` is then Σ|v|ω(w), and ``undetermined`` tells which parameters the data leave open.
+        ``cost`` is then Σ|v|ω(w), and ``undetermined`` lists the parameters that the data do not determine.
     solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL|SCS|MOSEK", "frank-wolfe:VARIANT"}
         "auto" is column generation with the exact oracle; where the table has too many faces for it, branch and
-        bound or boxes prove what local search found. "relaxation" brackets local search by a semidefinite program.
+        bound or boxes prove what local search found. "relaxation" bounds local search by a semidefinite program.
         "conic:…" solves one cone program over all cells: slow, for reference. "frank-wolfe:…" is
         :func:`covopt.frank_wolfe`, over the covariances of the hidden layer.
     tol : float
@@ -70,19 +70,19 @@ def min_norm(
         Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
-        ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true
-        answer stops. ``state.best()`` is the solution so far, and ``state.best`` None as long as there is none.
+        ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true return value
+        stops. ``state.best()`` is the solution so far; ``state.best`` is None as long as there is none.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     standardise : bool
         Solve for columns of mean 0 and variance 1 and targets of mean 0; with ``bias=0`` nothing is centred. The norm
-        and its bound are then those of that table; the network takes the user's columns, and passes through the
-        user's points.
+        and its bound then refer to the standardised table; the network takes the user's columns, and passes through
+        the user's points.
     verbose : int
-        1 shows what was found on standard error, 2 every round; without it the logger ``covopt`` has them.
+        1 prints the result on standard error, 2 every round; without it only the logger ``covopt`` receives them.
     start : Solution, optional
-        An earlier answer for the same X, of a run that was stopped, say: the solve begins with its network and its
-        dual, and of the same problem ends with nothing worse.
+        Warm start: an earlier solution for the same X, say of a run that was stopped. The solve begins with its
+        network and dual; if the problem is the same, the result is never worse.
 
     Returns
     -------

@@ -23,14 +23,14 @@ from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-# loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
+# with 0.02max the share that loses least held-out quality over twenty tables: benchmarks/held_out.py
 DEFAULT_LAMBDA = "0.03max"
-PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
+PROVED_LAMBDA = 1e-4  # relative accuracy of the bracket that separates the largest root from others
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
 
 
 def is_chosen(lam: Any) -> bool:
-    """Whether cross-validation is asked to choose λ: ``lam="cv"``."""
+    """Return whether cross-validation is to choose λ: ``lam="cv"``."""
     return isinstance(lam, str) and lam.strip().lower() == "cv"
 
 
@@ -73,35 +73,35 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
 def largest_lambda(
     task: Task, time_limit_s: float | None = None, *, proves: bool = False
 ) -> tuple[float, float]:
-    """Return the largest λ at which a local search meets a neuron, or λ_max of a table as it is proved.
+    """Return the largest λ at which a local search finds a neuron, or λ_max of a table, exact or proved.
 
     Parameters
     ----------
     task : Task
     time_limit_s : float, optional
-        For all searches together; then, and after an interrupt, which ``task.interrupted`` tells, a few ascents take
-        their place.
+        For all searches together. After it, or after an interrupt (noted in ``task.interrupted``), a few ascents
+        replace them.
     proves : bool
-        Whether no network from the value on has a neuron (:func:`covopt.lambda_max`).
+        Whether to prove that no optimal network from this λ on has a neuron (:func:`covopt.lambda_max`).
 
     Returns
     -------
     (float, float)
-        The value, and by how much it is proved to be too large at most, relative to what is met; 0 where it is exact
-        or not proved.
+        λ, and a bound on its relative excess over the largest λ at which a neuron was found; 0 if λ is exact or not
+        proved.
     """
     slack = 0.0
     ends = math.inf if time_limit_s is None else now() + time_limit_s
 
     def excess(lam: float, *, no_constant: bool = False) -> float:
-        """Dual norm of the dual of the best constant: what is met of it, or a bound on it."""
+        """Return the dual norm at the best constant: an attained value, or an upper bound."""
         problem, _ = task.reduced(lam)
         live = problem.rows.any(axis=1)
         zero = np.zeros((len(problem.rows), problem.n_outputs))
         dual = problem.project_dual(problem.dual_of(zero) if no_constant else problem.constant_dual())[live]
         if not dual.any():
             return 0.0
-        power = math.frexp(float(np.abs(dual).max()))[1]  # oracles take squares, which have to be numbers
+        power = math.frexp(float(np.abs(dual).max()))[1]  # oracles compute squares, which must not overflow
         asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
         starts = int(np.clip(PIECE / rows.size, STARTS / 16, STARTS))
@@ -143,13 +143,13 @@ def largest_lambda(
         return excess(1.0), slack  # −∇C/λ: the dual norm at λ is that at 1, divided by λ
 
     def height(lam: float) -> float:
-        """λ times the excess, the dual norm of −∇C; at infinity the constant is zero."""
+        """Return λ times the excess, the dual norm of −∇C; at infinity the constant is zero."""
         return excess(1.0, no_constant=True) if lam == math.inf else lam * excess(lam)
 
     low, high = last_crossing(height, lambda: slack, linear=task.loss.is_quadratic)
     if low > 0.0 and slack == 0.0:
         high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
-    elif low > 0.0:  # there are neurons below what is met at the lower end
+    elif low > 0.0:  # ``low`` over 1 + slack: a λ at which there are neurons
         slack = (1.0 + slack) * high / low - 1.0
     return high, slack
 
@@ -160,15 +160,15 @@ def last_crossing(
     """Return a bracket of the largest λ with H(λ) = λ, zeros where there is none.
 
     H(λ) is the dual norm of −∇C at the best constant under a penalty, which depends on λ: it may fall and rise again,
-    so that H(λ) ≤ λ at one λ says nothing of larger ones. Where −∇C is linear in the constant, H is between two λ at
-    most the larger of its values there, as a norm is convex. Other losses are looked at once an octave.
+    so that H(λ) ≤ λ at one λ implies nothing for larger ones. Where −∇C is linear in the constant, H between two λ is
+    at most the larger of its values at them, since a norm is convex. For other losses H is sampled once an octave.
 
     Parameters
     ----------
     height : callable
-        H; it must take infinity.
+        H; it must accept infinity.
     slack : callable, optional
-        What H may be too large by, relative, as far as is known: the bracket need not be narrower.
+        Known bound on the relative excess of H: the bracket need not be narrower.
     linear : bool
         Whether −∇C is linear in the constant.
 
@@ -185,7 +185,7 @@ def last_crossing(
         high = at
     found, low, least = at, 0.0, FOUND * high
     while high > 0.0 and high - low > max(PROVED_LAMBDA, slack() / (1.0 + slack())) * high:
-        # from what H is at most on: there H(λ) ≤ λ at both ends of a step means the same between them
+        # no lower than H at the upper end: if H(λ) ≤ λ at both ends of such a step, so it is between them
         middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else HALF * high)
         # a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy over such a step
         step = 2.0 * math.sqrt(PROVED_LAMBDA)
@@ -201,7 +201,7 @@ def last_crossing(
 
 
 def _attained(rows: np.ndarray, dual: np.ndarray) -> float:
-    """Return what some neuron attains, near the best of those along ±Zᵀλ and the largest λ_i: h(Λ) is no less."""
+    """Return a lower bound on h(Λ), attained by ascent from neurons along ±Zᵀλ and the row of the largest λ_i."""
     outputs = dual.reshape(len(dual), -1)
     lines = outputs.T @ rows
     starts = np.concatenate([lines, -lines, rows[np.abs(outputs).argmax(axis=0)]])

@@ -1,4 +1,4 @@
-"""One solve: where it begins, what the solver finds, and the certified solution in the user's units."""
+"""One solve: the warm start, the solver, and the certified solution in the user's units."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from covopt.solvers.postprocess import Network, finish_network, with_few_neurons
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
-ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
+ROOM = 2.0**-36  # relative margin of a dual to its constraint, which the proof of feasibility uses up
 Callback = Callable[[Any], Any]
 
 
 class Watch:
-    """What a solver calls after each round.
+    """Callback of the solver, which records each round and calls the user's callback.
 
     Parameters
     ----------
     scale : float
-        From the solver's bounds to the user's.
+        Factor from the solver's bounds to the user's.
     callback : callable or None
-        The user's; a true answer stops.
+        The user's; a true return value stops.
     began : float
     so_far : callable
         Makes a solution of a point; None where there is none.
@@ -67,7 +67,7 @@ class Watch:
         self.history: list[dict[str, float]] = []
 
     def __call__(self, state: RoundState, point: Any) -> bool:
-        """Note a round; whether to stop."""
+        """Record a round; return whether to stop."""
         state = state.scaled(self.scale, now() - self.began)
         seen = {k: v for k, v in vars(state).items() if (np.isfinite(v) if isinstance(v, int | float) else v)}
         log_event(logging.DEBUG, round_line(state), "round", **seen)
@@ -100,20 +100,20 @@ class Run:
     ):
         self.task, self.lam, self.clock = task, lam, Clock(time_limit_s, began)
         self.problem, self.reduction = task.reduced(lam)
-        self.is_norm = not isinstance(self.reduction, Whitening)  # what a neuron costs
+        self.is_norm = not isinstance(self.reduction, Whitening)  # whether a neuron costs its norm
         if not self.problem.interpolates:
             check_strength(self.problem, lam)
         scale = self.reduction.cost_scale if self.problem.interpolates else self.problem.strength
         self.start: Solution | None = None
-        # one atom at a time Frank-Wolfe has no network on its way
+        # vanilla and pairwise rounds of Frank–Wolfe make no networks
         self.watch = Watch(scale, callback, began, None if task.rounds else self._so_far)
 
     def solve(self, start: Solution | None) -> Solution:
-        """Solve from a warm start where there is one; of the same problem nothing worse is returned."""
+        """Solve, from a warm start if there is one; the result is never worse than a start of the same problem."""
         task, self.start = self.task, start
         options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
         is_exact = task.interpolates and self.problem.is_scalar
-        options["tol"] = task.tol * (1.0 if is_exact else HALF)  # bounds not exact need room
+        options["tol"] = task.tol * (1.0 if is_exact else HALF)  # bounds that are not exact need a margin
         with remembering(), timing(self.clock.began) as watch:
             if start is not None:
                 options["warm"] = self._warm(start)
@@ -125,7 +125,7 @@ class Run:
 
     # ------------------------------------------------------------------ the solver
     def _point(self, options: dict[str, Any]) -> tuple[Point, str]:
-        """Return what the solver ends with, and its name."""
+        """Run the solver; return its point and its name."""
         task, problem = self.task, self.problem
         n, rank = problem.rows.shape
         proves = rank > MOST_FACED if problem.is_scalar else fan_limit(n, rank, SHOWN) < problem.n_outputs
@@ -140,9 +140,9 @@ class Run:
         return point, loop.name
 
     def _so_far(self, point: Point) -> Solution:
-        """Return the solution of a point on the way, with the bound that takes no search.
+        """Return the solution of an intermediate point, with the bound that takes no search.
 
-        Another thread may ask: nothing that the solve changes is used.
+        Another thread may call this: it uses nothing that the solve changes.
         """
         run = Run(self.task, self.lam, None, None, self.clock.began)
         point, run.start = dataclasses.replace(point, status=Status.INTERRUPTED), self.start
@@ -183,9 +183,9 @@ class Run:
         )  # fmt: skip
 
     def _prove(self, point: Point, clock: Clock) -> None:
-        """Bound a dual by all faces before the network is finished, which may take all that is left of a limit.
+        """Bound the dual norm by all faces before the network is finished, which may take all the remaining time.
 
-        500 noisy points in a second have a gap of .4 then, none worth the name without.
+        With this, 500 noisy points have a gap of .4 after a second; without it, no useful gap.
         """
         rows = self.problem.rows[self.problem.rows.any(axis=1)]
         if (
@@ -202,10 +202,10 @@ class Run:
             )
 
     def _dual_norm(self, rows: np.ndarray, dual: np.ndarray) -> float:
-        """Bound the dual norm of a dual that rounds have scaled, by faces that they have sorted."""
+        """Bound the dual norm of a dual that was scaled in the rounds, by the faces that these have sorted."""
         found = None
         with contextlib.suppress(BudgetError):
-            # a dual of few points has few faces of its own
+            # a dual supported on few points needs the faces of these only
             oracle = self.task.oracle(self.problem) if dual.all() else None
             if isinstance(oracle, FaceOracle):
                 found = oracle.proved_bound(dual[:, 0], 1.0 + FOUND)
@@ -239,12 +239,12 @@ class Run:
         )  # fmt: skip
 
     def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
-        """Certify: briefly in any case where there is a limit, and by a search in what is left."""
+        """Certify the solution: with a limit first without a search, then by a search in the remaining time."""
         task, data, reduction = self.task, self.task.data, self.reduction
         dual = reduction.invert_dual(point.dual)
         low = reduction.invert_low(point.dual_low)
         hoped = None if point.hoped is None else reduction.invert_dual(point.hoped)
-        if data.n_outputs == 1:  # as users see it
+        if data.n_outputs == 1:  # one axis, as users see it
             dual, low = dual[:, 0], None if low is None else low[:, 0]
             hoped = None if hoped is None else hoped[:, 0]
         if task.interpolates and self.is_norm and low is None:
@@ -253,8 +253,8 @@ class Run:
         hold = None
         if (
             reduction.is_far
-        ):  # the sum along the middle is taken out of the dual, where rows were brought closer
-            free = self.problem.offset_cost == 0.0  # or next to it: Λᵀ1 = 0 has to hold to the last digit
+        ):  # where rows were brought closer, the component along their middle is removed from the dual
+            free = self.problem.offset_cost == 0.0  # or negligible: Λᵀ1 = 0 has to hold to the last digit
 
             def hold(dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 return without_middle(data.lifted, dual, keep_sums=free)
@@ -266,7 +266,7 @@ class Run:
 
         def searched(effort: float) -> Conclusion:
             effort *= task.effort
-            # what is known of the dual itself takes no search
+            # the dual's own bound is known and takes no search
             asked = [(dual, effort)] if hoped is None else [(dual, 0.0), (hoped, effort)]
             found = [
                 certifier.conclude(each, low=low, hold=hold, goal=goal, effort=work, **options)
@@ -282,7 +282,7 @@ class Run:
         )  # fmt: skip
 
     def _better(self, solution: Solution) -> Solution:
-        """Return a solution with the network and the dual of the start where they are better, certified anew."""
+        """Return a solution with the network and the dual of the start, each if it is better, certified anew."""
         earlier = self.start
         if earlier is None or not self.task.is_solved_by(earlier, self.lam):
             return solution
@@ -301,9 +301,9 @@ class Run:
             dual_low=found.low, certificate=found.certificate, status=found.status,
         )  # fmt: skip
 
-    # ------------------------------------------------------------------ where it begins
+    # ------------------------------------------------------------------ the warm start
     def _warm(self, start: Solution) -> WarmStart:
-        """Return where the solver begins, from a solution with another λ, loss or weights."""
+        """Convert a solution with another λ, loss or weights into a warm start of the solver."""
         neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
         if not self.problem.has_offset:  # the start may have had one
             offset = np.zeros(self.problem.n_outputs)

@@ -1,7 +1,7 @@
-"""λ by cross-validation: in every fold a network for each λ, judged on the rows that were left out.
+"""λ by cross-validation: in every fold a network for each λ, evaluated on the rows left out.
 
-The choice needs no bounds, so most folds are left to descent; the network that is then trained on all rows, at the λ
-of the least mean loss, has its certificate.
+The choice needs no bounds, so most folds use descent only; the network that is then trained on all rows, at the λ of
+least mean loss, is certified.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from covopt.api.task import Task
 
 FOLDS = 5
-PASSES = 1  # of a descent in a fold: what is missing is added once
+PASSES = 1  # of a descent in a fold: missing neurons are added once
 GRID = np.geomspace(0.5, 1e-3, 10)  # shares of λ_max
 
 
 class HeldOut(NamedTuple):
-    """How networks do on rows that they have not seen.
+    """Losses and scores of networks on rows left out of their training.
 
     Attributes
     ----------
     lams : ndarray of shape (n,)
-        Falling.
+        Decreasing.
     losses : ndarray of shape (n, folds)
         Mean loss on the rows left out.
     qualities : ndarray of shape (n, folds)
         R² there, or the accuracy for classes.
     quality : {"r2", "accuracy"}
-        Which of them.
+        Which of the two.
     """
 
     lams: np.ndarray
@@ -68,7 +68,7 @@ class HeldOut(NamedTuple):
 
     @property
     def said(self) -> str:
-        """How networks of that λ do on rows left out, in words."""
+        """Score and loss of the best λ on rows left out, in words."""
         losses, qualities = self.losses.mean(axis=1), self.qualities.mean(axis=1)
         at, folds = int(losses.argmin()), self.losses.shape[1]
         name = "R²" if self.quality == "r2" else self.quality
@@ -78,13 +78,13 @@ class HeldOut(NamedTuple):
 def held_out(
     task: Task, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None
 ) -> HeldOut | None:
-    """Train in every fold, and judge on what was left out.
+    """Train without each fold in turn, and evaluate on the rows left out.
 
     Parameters
     ----------
     task : Task
     lams : ndarray of shape (n,)
-        Falling.
+        Decreasing.
     folds : int
     time_limit_s : float, optional
         Seconds, shared by the folds and λ evenly.
@@ -92,8 +92,8 @@ def held_out(
     Returns
     -------
     HeldOut or None
-        On the folds that there was time for. None where that is not one, or after an interrupt, which
-        ``task.interrupted`` tells.
+        For the folds that there was time for. None if there was no time for one, or after an interrupt (noted in
+        ``task.interrupted``).
 
     Raises
     ------
@@ -132,18 +132,18 @@ def held_out(
 def fold_networks(
     task: Task, rows: np.ndarray, lams: np.ndarray, *, time_limit_s: float | None = None
 ) -> tuple[list[ReLUNetwork], int]:
-    """Return a network for each λ, trained on some of the rows, each from the one before; and how many time has cut.
+    """Return a network for each λ, trained on some rows from the previous one, and the number of those cut short.
 
-    Where the rows have rank three or less they are solved: .5 s for 3.5 of descent with 200 points on a line.
+    Problems of rank three or less are solved: 200 points on a line take .5 s, by descent 3.5 s.
 
     Parameters
     ----------
     task : Task
     rows : ndarray of int
     lams : ndarray of shape (n,)
-        Falling.
+        Decreasing.
     time_limit_s : float, optional
-        Seconds, shared by the λ evenly; whatever time there is, there is a network for each.
+        Seconds, shared by the λ evenly; each λ has a network, however short the time.
     """
     began = now()
 
@@ -196,7 +196,7 @@ def _descended(
 
 
 def say_cut(cut: int, lams: int, judged: int, folds: int, time_limit_s: float | None) -> None:
-    """Warn where the time did not suffice for what λ is chosen by."""
+    """Warn if there was no time for some of the folds or networks that λ is chosen by."""
     if cut or judged < folds:
         warnings.warn(
             f"λ is chosen by what there was time for: of {folds} folds × {lams} λ in {time_limit_s or 0.0:.2g} s "
@@ -208,7 +208,7 @@ def say_cut(cut: int, lams: int, judged: int, folds: int, time_limit_s: float | 
 
 
 def _folds(task: Task, folds: int) -> np.ndarray:
-    """Return the fold of each row: at random, with as many of each class in each."""
+    """Return a random fold for each row, stratified by class."""
     n, loss = task.data.n_samples, task.loss
     rng = np.random.default_rng(0 if task.random_state is None else task.random_state)
     kind = loss.targets @ np.arange(1, loss.targets.shape[1] + 1) if loss.is_classification else np.zeros(n)

@@ -1,4 +1,4 @@
-"""The solutions of a regularisation path: a list that people can read, and a table."""
+"""The solutions of a regularisation path: a list with a readable representation, and a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SolutionPath(list[Solution], Saved):
     Attributes
     ----------
     held_out : HeldOut or None
-        How networks at these λ do on rows that they have not seen, where that was asked for.
+        Losses and scores of networks at these λ on rows left out, if requested.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class SolutionPath(list[Solution], Saved):
         Raises
         ------
         InputError
-            Where the path ends in another suffix.
+            If the path has another suffix.
         """
         from covopt.plotting import save_figure
         from covopt.plotting.history import plot_path
@@ -159,7 +159,7 @@ def _scores_of(seen: HeldOut) -> dict[str, Any]:
 
 
 def _held_out(content: Any) -> HeldOut | None:
-    """Return what a file keeps of the rows left out; earlier versions kept nothing."""
+    """Return the scores on rows left out that a file has; files of earlier versions have none."""
     if content is None:
         return None
     scores = each(each(maybe(finite)))

@@ -1,4 +1,4 @@
-"""When the time is up or somebody interrupts: the best so far, finished and certified in what is left."""
+"""Time limits and interrupts: the best result so far, finished and certified in the remaining time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from covopt.oracles.base import SHOWN
 from covopt.oracles.certified import WHOLE_CHECK_S
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
-PROVING = 0.9  # where there is no search in the certificate
-GRACE_S = 0.7  # by which a result may be late
+PROVING = 0.9  # the same, where the certificate takes no search
+GRACE_S = 0.7  # by which a result may exceed the limit
 
 Answer = TypeVar("Answer")
 
 
 class Clock:
-    """The user's time limit, shared out; ``interrupted`` tells of signals that came while results were finished.
+    """The user's time limit and its shares; ``interrupted`` records signals that came while results were finished.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Clock:
         self.grace = 0.0 if time_limit_s is None else GRACE_S
 
     def for_solver(self, *, proves: bool = False) -> float | None:
-        """Return the seconds that the solver may take from now, so that there are some to finish in.
+        """Return the seconds that the solver may take from now, leaving some to finish in.
 
-        Where it proves its bounds itself the certificate takes them, and needs no time to search once more.
+        If it proves its bounds itself, the certificate reuses them and needs no time for a search.
         """
         share = PROVING if proves else SOLVING
         return None if self.limit is None else max(1e-6, share * self.limit - (now() - self.began))
@@ -55,7 +55,7 @@ class Clock:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the solver's share of a limit is over: it would have used more time.
+        """Whether the solver's share of a limit is used up.
 
         Examples
         --------
@@ -65,11 +65,11 @@ class Clock:
         return self.limit is not None and now() - self.began >= SOLVING * self.limit
 
     def half(self) -> float | None:
-        """Return half of the seconds that are left, for a step that another one follows; a little in any case."""
+        """Return half of the remaining seconds, or a small minimum, for a step that another one follows."""
         return None if self.limit is None else 0.5 * self.until_late(0.0)
 
     def hurry(self, seconds: float = HURRY_S) -> Clock:
-        """Let what follows an interrupt end soon, and what follows another one at once; return this clock.
+        """Shorten the limit after an interrupt, and end it after a second one; return this clock.
 
         Examples
         --------
@@ -91,9 +91,9 @@ def in_time(
     halved: bool = False,
     spare: float = 0.0,
 ) -> Answer:
-    """Return ``work()``, or ``otherwise()`` where that would be late; one interrupt or two are noted on the clock.
+    """Return ``work()``, or ``otherwise()`` if that would be late; one interrupt or two are noted on the clock.
 
-    ``halved`` leaves half of the time to what follows, ``spare`` so many seconds.
+    ``halved`` leaves half of the time, and ``spare`` so many seconds, to the steps that follow.
 
     Examples
     --------
@@ -137,22 +137,22 @@ def best_in_time(
     clock: Clock, work: Callable[[float], Answer], *, name: str = "", key: Callable[[Answer], float],
     enough: Callable[[Answer], bool] = lambda answer: True,
 ) -> Answer:  # fmt: skip
-    """Return the best of ``work(effort)``: without any, which is made in any case, and with more while there is time.
+    """Return the best of ``work(effort)``: with effort 0 in any case, then with more effort while there is time.
 
-    Without a limit it is the whole effort at once.
+    Without a limit, the whole effort is made at once.
 
     Parameters
     ----------
     clock : Clock
     work : callable
-        Of the share of a whole check.
+        Takes the effort, a share of a whole check.
     name : str
         As for :func:`effort_left`.
     key : callable
-        Which answer is better.
+        The answer with the larger key is better.
     enough : callable
-        Whether an answer of a whole check needs no more: else it gets up to :data:`SHOWN` times the work, which a
-        verification takes too where it is told what was shown.
+        Whether an answer of a whole check needs no more effort: else it gets up to :data:`SHOWN` times the work, as
+        does a verification that is given the bound to prove.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def best_in_time(
     took, effort = now() - began, effort_left(name, clock)
     while True:
         began, left = now(), clock.until_late(0.0)
-        if HALF * left < took:  # what is proved in time is remembered; stating it takes as long
+        if HALF * left < took:  # proofs are remembered, but stating them takes as long again
             return best
         found = in_time(clock, lambda: work(effort), lambda: None, share=0.0, spare=took)  # noqa: B023
         if found is None:
@@ -182,7 +182,7 @@ def best_in_time(
 
 
 def pass_on(status: Status) -> None:
-    """Raise the interrupt that ended a solve within a larger search, for which it was meant.
+    """Raise KeyboardInterrupt if an interrupt ended a solve within a larger search, so that the search ends too.
 
     Raises
     ------
@@ -197,13 +197,13 @@ def pass_on(status: Status) -> None:
 
 
 def effort_left(name: str, clock: Clock) -> float:
-    """Return how many whole checks there is time for, at most :data:`SHOWN`, where they take long; else one.
+    """Return how many whole checks there is time for, at most :data:`SHOWN`; one where checks are short.
 
     Parameters
     ----------
     name : str
-        Of the solver: "column-generation with ..." where the faces are too many to be looked at one by one; after an
-        interrupt any.
+        Of the solver: "column-generation with ..." where the faces are too many to be enumerated. After an interrupt
+        any name counts as such.
     clock : Clock
     """
     if clock.limit is None or (" with " not in name and not clock.hurries):

@@ -1,4 +1,4 @@
-"""What every question shares: a validated table, a loss (interpolation is one), a price of neurons, and λ."""
+"""What all entry points share: a validated table, a loss (interpolation is one), a cost of neurons, and λ."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SOLVERS = (
     *GENERATION, RELAXATION, "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
     *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
 )  # fmt: skip
-ROOM = (1e-140, 1e140)  # of targets, whose squares losses are made of
+ROOM = (1e-140, 1e140)  # range of targets: losses compute their squares
 
 
 class Task:
@@ -62,13 +62,13 @@ class Task:
     Attributes
     ----------
     data, table : Data
-        What is solved, and what was given.
+        The table that is solved, and the one that was given.
     rounds : CovarianceSolver or None
-        What is asked instead of column generation.
+        Frank–Wolfe solver used instead of column generation.
     effort : float
-        Share of the search that a bound may take: estimators fit again and again.
+        Share of a full search that a bound may take: estimators, which fit many times, set it.
     interrupted : bool
-        While λ_max was looked for, or a result was being finished.
+        Whether an interrupt came while λ_max was computed or a result was being finished.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Task:
         return data
 
     def _standardised(self) -> tuple[Data, Scaling]:
-        """Return the table that is solved; points through which networks pass may not become one by rounding."""
+        """Return the standardised table; for interpolation, rounding must not make distinct points equal."""
         table = self.table
         if not self.interpolates:
             return standardise(table, self.loss.weights[:, 0], targets=not self.loss.is_classification)
@@ -158,7 +158,7 @@ class Task:
             raise InputError("start has another number of outputs; leave it out.")
 
     def is_solved_by(self, found: Solution, lam: Any = None) -> bool:
-        """Whether a solution is of this problem, for one λ or for any; the names of classes do not matter."""
+        """Return whether a solution is of this problem, for one λ or any; the names of classes do not matter."""
 
         def said(asked: Any, loss: Loss | None) -> list[Any]:
             own = {} if loss is None else {**loss.parameters(), "classes": None, "column": None}
@@ -171,11 +171,11 @@ class Task:
 
     @property
     def named_loss(self) -> Loss | None:
-        """As solutions and certificates name it: None for interpolation."""
+        """The loss as solutions and certificates store it: None for interpolation."""
         return None if self.interpolates else self.loss
 
     def oracle(self, problem: Problem) -> Any:
-        """Return the exact oracle, None without rows; it depends on these only, and is kept."""
+        """Return the exact oracle, None without rows; it depends on the rows only, and is cached."""
         live = problem.rows.any(axis=1)
         if self._oracle is None and live.any():
             if isinstance(whitened := self.reduced(1.0)[1], Whitening):
@@ -186,7 +186,7 @@ class Task:
         return self._oracle
 
     def reduced(self, lam: float) -> tuple[Problem, Reduction]:
-        """Return the problem in reduced units, and the way back."""
+        """Return the problem in reduced units, and the reduction that maps its solutions back."""
         if isinstance(self.weighing, LabelNoise):
             return reduce_label_noise(self.data, self.output_bias, self.weighing, self.named_loss, lam)
         if self.interpolates:
@@ -214,9 +214,9 @@ class Task:
         return found
 
     def largest(self, time_limit_s: float | None = None) -> float:
-        """Return the largest λ at which a local search meets a neuron, computed once: shares and grids are of it.
+        """Return the largest λ at which a local search finds a neuron, the reference of shares and grids; cached.
 
-        It is deterministic unless there is no time for it. Where the exact oracle ends it is λ_max.
+        It is deterministic unless the time runs out. With a label-noise potential it is λ_max, by the exact oracle.
         """
         if self.largest_known is None:
             limit = None if time_limit_s is None else HALF * time_limit_s
@@ -224,9 +224,9 @@ class Task:
         return self.largest_known
 
     def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
-        """Return λ of a number, or of a share of λ_max (``"0.1max"``).
+        """Return λ from a number, a share of λ_max (``"0.1max"``), or cross-validation (``"cv"``).
 
-        Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
+        If λ_max is 0, the best constant is optimal for every λ; then the share itself is λ.
         """
         if is_chosen(lam):
             return self.chosen(None if time_limit_s is None else HALF * time_limit_s).best
@@ -234,13 +234,13 @@ class Task:
         return value * (self.largest(time_limit_s) or 1.0) if relative else value
 
     def strengths(self, lam: Any, time_limit_s: float | None = None) -> Any:
-        """Return one λ or several with shares of λ_max and ``"cv"`` as numbers; what is no text stays as it is."""
+        """Return one λ or a list, with shares of λ_max and ``"cv"`` turned into numbers; numbers stay as they are."""
         if isinstance(lam, list | tuple):
             return [self.strengths(one, time_limit_s) for one in lam]
         return self.strength(lam, time_limit_s) if isinstance(lam, str) else lam
 
     def chosen(self, time_limit_s: float | None = None) -> HeldOut:
-        """Return how networks over a grid of λ do in cross-validation."""
+        """Cross-validate over a grid of λ; return the losses and scores."""
         if self.potential != "variation":
             raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
         grid = GRID * (self.largest(time_limit_s) or 1.0)
@@ -256,7 +256,7 @@ class Task:
         return found
 
     def grid(self, n_lams: int, eps: float, time_limit_s: float | None = None) -> np.ndarray:
-        """Return the geometric grid from λ_max down; finding that may take a part of the time."""
+        """Return the geometric grid from λ_max down; computing λ_max may take part of the time."""
         n_lams = check_count("n_lams", n_lams)
         eps = check_tol(eps, "eps")
         top = self.largest(time_limit_s)
@@ -287,7 +287,7 @@ class Task:
 
 
 def aligned(X: Any, Y: Any) -> Any:
-    """Return Y after a look at its length, so that the message is about the table and not about the loss."""
+    """Return Y after checking its length, so that the error message is about the table and not about the loss."""
     try:
         rows, labels = len(X), len(Y)
     except TypeError:
@@ -298,7 +298,7 @@ def aligned(X: Any, Y: Any) -> Any:
 
 
 def check_size(targets: np.ndarray) -> None:
-    """Refuse targets whose squares, which losses are made of, double precision has no room for."""
+    """Refuse targets whose squares, which losses compute, overflow or underflow."""
     largest = float(np.abs(targets).max(initial=0.0))
     if largest and not ROOM[0] <= largest <= ROOM[1]:
         raise InputError(
