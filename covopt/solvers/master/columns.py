@@ -1,10 +1,9 @@
 r"""The columns of the restricted master: neurons, their atoms, and the faces of the arrangement that they move in.
 
-A neuron w lies in the relative interior of one face: the rows that vanish at w leave a linear span, and while w
-moves in it without another row changing its sign, its atom is linear in w. The best neuron of the face at a dual
-point Λ is the top singular vector of the face's moments Σ_{i active} z_i Λ_iᵀ, seen in an orthonormal frame of the
-span. A column follows it from one dual point to the next; once it would leave its closed face it stays where it is,
-a plain cut.
+A neuron w lies in the relative interior of one face: the rows that vanish at w leave a linear span, and while w moves
+in it without another row changing its sign, its atom is linear in w. The best neuron of the face at a dual point Λ is
+the top singular vector of the face's moments Σ_{i active} z_i Λ_iᵀ in an orthonormal frame of the span. A column
+follows it from one dual point to the next; once it would leave its closed face it stays fixed, an ordinary cut.
 
 Frames are orthonormal in the metric of what a neuron costs, so that a neuron of cost one has a unit vector of
 coordinates; the first vector of a frame is the neuron itself, the others are its tangents.
@@ -24,7 +23,7 @@ from covopt.limits import PIECE
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 SILENT = 1e-13  # the same for rounding alone
-ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
+ENTRY = 28.0  # bytes for each entry of the atoms: the entry, copies, spare room, derived arrays
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
 
@@ -32,7 +31,7 @@ Frames = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def most_columns(n_rows: int, n_unknowns: int) -> int:
-    """Return how many columns memory has room for, beside the matrices of the dual's unknowns.
+    """Return how many columns fit in memory beside the matrices of the dual's unknowns.
 
     Examples
     --------
@@ -43,7 +42,7 @@ def most_columns(n_rows: int, n_unknowns: int) -> int:
 
 
 class Columns:
-    """Neurons with everything the master knows about them; arrays of one entry for each column.
+    """Neurons with their atoms and faces; every array has one entry for each column.
 
     Parameters
     ----------
@@ -80,14 +79,14 @@ class Columns:
         return len(self.neurons)
 
     def append(self, neurons: np.ndarray, *, live: bool = True) -> int:
-        """Add neurons that are not there yet and do something, each once; the number that was added.
+        """Add neurons that are new and active on some row, each once; return the number added.
 
         Parameters
         ----------
         neurons : ndarray of shape (m, r)
             Of cost one.
         live : bool
-            Whether they are to move.
+            Whether they may move.
         """
         neurons = neurons[first_of_each(neurons)]
         if len(neurons) and len(self):
@@ -111,7 +110,7 @@ class Columns:
         return len(neurons)
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only the columns that a mask names."""
+        """Keep the columns of a mask."""
         self.neurons, self.frames = self.neurons[kept], self.frames[kept]
         self.atoms, self.dims, self.live = self.atoms[kept], self.dims[kept], self.live[kept]
 
@@ -134,7 +133,7 @@ class Columns:
                 self.live[movable[~single]] = False
                 movable, seen, place = movable[single], seen[single], place[single]
         sizes = np.linalg.norm(place, axis=1)
-        flat = ~((sizes > 0.0) & (sizes < np.inf))  # nothing to go by, or squares that have no room
+        flat = ~((sizes > 0.0) & (sizes < np.inf))  # no direction, or squares that overflow or underflow
         place[flat], sizes[flat] = np.eye(1, place.shape[1]), 1.0
         place = place * (np.where(place[:, 0] < 0, -1.0, 1.0) / sizes)[:, None]
         there = np.einsum("mb,mbr->mr", place, self.frames[movable])
@@ -148,14 +147,14 @@ class Columns:
         beside = np.einsum("mb,mb->m", place[:, 1:], place[:, 1:])
         mirror[:, 0] = beside / (1.0 + place[:, 0])  # 1 − place₀ without cancellation
         square = np.einsum("mb,mb->m", mirror, mirror)
-        turn = square > 1e-300  # less turns nothing, and its inverse has no room
+        turn = square > 1e-300  # a smaller one turns nothing, and its inverse overflows
         moved, mirror, square = moved[turn], mirror[turn], square[turn]
         frames = self.frames[moved]
         along = np.einsum("mb,mbr->mr", mirror, frames) * (2.0 / square)[:, None]
         self.frames[moved] = frames - mirror[:, :, None] * along[:, None, :]
 
     def tangents(self, dual: np.ndarray, heights: np.ndarray, chosen: np.ndarray) -> Tangents:
-        """Directions in which columns move within their faces, scaled to the curvature of the constraint.
+        """Return the directions in which columns move within their faces, scaled to the constraint's curvature.
 
         Parameters
         ----------
@@ -209,13 +208,13 @@ class Columns:
         return rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
 
     def _seen(self, dual: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Moments of the faces in the coordinates of their frames, shape (m, r, k)."""
+        """Return the moments of the faces in the coordinates of their frames, shape (m, r, k)."""
         each = (self.rows[:, :, None] * dual[:, None, :]).reshape(len(dual), -1)
         moments = (self.atoms[chosen] > 0.0).astype(float) @ each
         return self.frames[chosen] @ moments.reshape(len(chosen), self.rows.shape[1], dual.shape[1])
 
     def displaced(self, vectors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Whether vectors p (m, r) have left the closed faces of the chosen columns."""
+        """Return whether vectors p (m, r) have left the closed faces of the chosen columns."""
         stays = np.zeros(len(chosen), dtype=bool)
         _settle(self.rows, vectors, self.atoms[chosen], np.arange(len(chosen)), stays)
         return ~stays
@@ -251,7 +250,7 @@ def _find_faces(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return atoms with zeros on silent rows, frames of the faces that begin with the neuron, dimensions, sharpness.
 
-    Between rounding and ``ON_PLANE`` a row is neither silent nor active: such a column is not sharp and stays.
+    A row between ``SILENT`` and ``ON_PLANE`` is neither silent nor active: its column is not sharp and stays fixed.
     """
     m, r = neurons.shape
     lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
@@ -259,7 +258,7 @@ def _find_faces(
     near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= SILENT * lengths
     atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
     frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
-    together = max(1, PIECE // len(rows))  # one that silences many rows takes no room for all others
+    together = max(1, PIECE // len(rows))  # so that one on many planes takes no room for all
     for first in range(0, m, together):
         some = slice(first, first + together)
         column, row = np.nonzero(near[some])
@@ -278,8 +277,8 @@ def _find_faces(
 
 
 def _settle(rows, there, atoms, chosen, stays):
-    """Write the atoms at the new places that lie in their closed faces."""
+    """Update the atoms of the places that lie in their closed faces, and mark these in ``stays``."""
     heights, active = there @ rows.T, atoms[chosen] > 0.0
-    outside = SILENT * np.maximum(1.0, np.linalg.norm(there, axis=1))  # of cost one, but maybe longer
+    outside = SILENT * np.maximum(1.0, np.linalg.norm(there, axis=1))  # neurons of cost one may be longer
     stays[:] = ~np.where(active, heights <= 0.0, heights > outside[:, None]).any(axis=1)
     atoms[chosen[stays]] = np.where(active, heights, 0.0)[stays]

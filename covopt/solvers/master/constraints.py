@@ -1,14 +1,14 @@
 r"""Constraints of the restricted master, two slacks and two multipliers each: a box, or second-order cones.
 
 **One output**, |u_j| ≤ e_j. With signs ± the constraints are e_± ∓ u − s_± = 0, s ≥ 0, with multipliers p_± ≥ 0;
-column j has weight p₊ − p₋. Slacks are variables of their own, so that a new column may enter violated and no step
-has to be taken back. A Newton step for p∘s = c gives
+column j has weight p₊ − p₋. Slacks are separate variables, so that a new column may enter violated without a step
+back of the dual. A Newton step for p∘s = c gives
 
     δp = b ± (p/s) δu,   b = (c − p∘ρ)/s − p,   δs = ρ ∓ δu,   ρ = e ∓ u − s,
 
 so that a column adds p₊/s₊ + p₋/s₋ times the square of its atom to the normal matrix.
 
-**Several outputs**, ‖u_j‖ ≤ 1. The cone variables are s_j = (s₀, u_j) with a slack s₀ of its own, likewise, and
+**Several outputs**, ‖u_j‖ ≤ 1. The cone variables are s_j = (s₀, u_j), again with a separate slack s₀, and
 z_j = (τ_j, −v_j) with the output weights v_j. Steps take Nesterov and Todd's scaling
 W_j = η_j [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]], whose squared inverse has the lower block (I + 2w₁w₁ᵀ)/η²
 (Vandenberghe's notes on the CVXOPT solvers; Domahidi et al. 2013, ECOS). With one output both are the same, and the
@@ -23,8 +23,8 @@ from numba import njit
 from covopt.exact.rounding import TINY
 
 SIGNS = np.array([[1.0], [-1.0]])
-# Gondzio's correctors leave products of slack and multiplier alone that are between this and its inverse, shares of a
-# goal; they look so much further along a step, and are kept where they gain its square; multipliers are lifted, too
+# Gondzio's correctors change only products of slack and multiplier below this share of the goal or above its inverse;
+# multipliers whose products are below this share of the level are raised
 LOW = 0.1
 
 
@@ -80,7 +80,7 @@ class Box:
         self.force = np.concatenate([self.force, level / slack], axis=1)
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only the columns that ``kept`` names."""
+        """Keep the columns of a mask."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]
 
     def lift(self, level: float) -> None:
@@ -92,10 +92,10 @@ class Box:
         self.force = np.maximum(level / self.slack, TINY)
 
     def settle(self, u: np.ndarray) -> None:
-        """After heights have changed by themselves: nothing, slacks do not depend on them here."""
+        """Do nothing after columns have moved: here slacks do not depend on heights."""
 
     def enter(self, u: np.ndarray) -> None:
-        """Take the slacks that heights u (M, 1) inside the box have."""
+        """Set the slacks to those of heights u (M, 1) inside the box."""
         limits = 1.0 if self.edges is None else self.edges
         self.slack = np.maximum(limits - SIGNS * u.T, 1e-16)
 
@@ -107,11 +107,11 @@ class Box:
         self._ratio = self.force / self.slack
 
     def hessian(self) -> tuple[np.ndarray, None]:
-        """p₊/s₊ + p₋/s₋, shape (M,)."""
+        """Return p₊/s₊ + p₋/s₋, shape (M,)."""
         return self._ratio.sum(axis=0), None
 
     def push(self, aim: np.ndarray | float, share: float) -> tuple[np.ndarray, np.ndarray]:
-        """b₊ − b₋ of shape (M, 1), and b, for a step to products ``aim`` that mends a share of the residuals."""
+        """Return b₊ − b₋ (M, 1), and b, for a step to products ``aim`` that removes a share of the residuals."""
         b = (aim - share * self.force * self._missed) / self.slack - share * self.force
         return (b[0] - b[1])[:, None], b
 
@@ -121,26 +121,26 @@ class Box:
         return b + self._ratio * signed, share * self._missed - signed
 
     def moved_weights(self, step: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Weights after a full step, shape (M, 1)."""
+        """Return the weights after a full step, shape (M, 1)."""
         moved = self.force + step[0]
         return (moved[0] - moved[1])[:, None]
 
     def longest(self, step: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-        """Longest steps, at most one, that leave multipliers and slacks nonnegative."""
+        """Return the longest steps, at most one, that leave multipliers and slacks nonnegative."""
         return _step(self.force, step[0]), _step(self.slack, step[1])
 
     def reached(self, step: tuple[np.ndarray, np.ndarray], primal: float, dual: float) -> float:
-        """Σ p s after a step."""
+        """Return Σ p s after a step."""
         return float(np.vdot(self.force + primal * step[0], self.slack + dual * step[1]))
 
     def second_order(self, step: tuple[np.ndarray, np.ndarray], goal: float) -> np.ndarray:
-        """Aim of Mehrotra's corrector: the goal less the product of the predictor's steps."""
+        """Return the aim of Mehrotra's corrector: the goal minus the product of the predictor's steps."""
         return goal - step[0] * step[1]
 
     def correction(
         self, step: tuple[np.ndarray, np.ndarray], primal: float, dual: float, goal: float
     ) -> np.ndarray:
-        """Aim of Gondzio's corrector: products that are far from the goal after a trial step go back towards it."""
+        """Return the aim of Gondzio's corrector: products far from the goal after a trial step move towards it."""
         product = (self.force + primal * step[0]) * (self.slack + dual * step[1])
         return np.maximum(np.clip(product, LOW * goal, goal / LOW) - product, -goal / LOW)
 
@@ -226,7 +226,7 @@ class Cones:
         self.v = np.concatenate([self.v, scale[:, None] * u])
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only the columns that ``kept`` names."""
+        """Keep the columns of a mask."""
         self.slack, self.u, self.masses, self.v = (
             self.slack[kept], self.u[kept], self.masses[kept], self.v[kept]
         )  # fmt: skip
@@ -243,13 +243,13 @@ class Cones:
         self.masses, self.v = scale * self.slack, scale[:, None] * self.u
 
     def settle(self, u: np.ndarray) -> None:
-        """After heights have changed by themselves: keep the distance to the edge."""
+        """Take the heights of columns that have moved; keep the distances to the edge."""
         distance = self.slack - _length(self.u)
         self.u = u
         self.slack = _length(u) + np.maximum(distance, CLOSE)
 
     def enter(self, u: np.ndarray) -> None:
-        """Take the slacks that heights u (M, k) inside the balls have."""
+        """Set the slacks to those of heights u (M, k) inside the balls."""
         self.u = u
         self.slack = np.maximum(1.0, _length(u) * (1.0 + 1e-15) + 1e-16)
 
@@ -290,11 +290,11 @@ class Cones:
         return x0, d1 / self._l0[:, None] - self._l1 * (x0 / self._l0)[:, None]
 
     def hessian(self) -> tuple[np.ndarray, np.ndarray]:
-        """η⁻² and w₁: column j adds η⁻²(I + 2w₁w₁ᵀ)."""
+        """Return η⁻² and w₁: column j adds η⁻²(I + 2w₁w₁ᵀ)."""
         return self._eta**-2.0, self._w1
 
     def push(self, aim: Vectors | float, share: float) -> tuple[np.ndarray, Vectors]:
-        """Return what the right-hand side loses, shape (M, k), and the scaled aim of a step; see ``Box``."""
+        """Return the term subtracted from the right-hand side, (M, k), and the scaled aim of a step; see ``Box``."""
         aim0, aim1 = (aim, np.zeros_like(self.u)) if isinstance(aim, float) else aim
         (l0, l1), (m0, m1) = self._products, self._mended
         scaled = self._divide(aim0 - share * l0, aim1 - share * l1)
@@ -309,27 +309,27 @@ class Cones:
         return dtau, -dz, slack, change, z0, z1, s0, s1
 
     def moved_weights(self, step: tuple) -> np.ndarray:
-        """Weights after a full step, shape (M, k)."""
+        """Return the weights after a full step, shape (M, k)."""
         return self.v + step[1]
 
     def longest(self, step: tuple) -> tuple[float, float]:
-        """Longest steps, at most one, that stay in the cones."""
+        """Return the longest steps, at most one, that stay in the cones."""
         return (
             _longest(self.masses, self.v, step[0], step[1]), _longest(self.slack, self.u, step[2], step[3]),
         )  # fmt: skip
 
     def reached(self, step: tuple, primal: float, dual: float) -> float:
-        """Σ τ s₀ − v·u after a step."""
+        """Return Σ τ s₀ − v·u after a step."""
         masses, v = self.masses + primal * step[0], self.v + primal * step[1]
         return float(masses @ (self.slack + dual * step[2]) - np.vdot(self.u + dual * step[3], v))
 
     def second_order(self, step: tuple, goal: float) -> Vectors:
-        """Aim of Mehrotra's corrector."""
+        """Return the aim of Mehrotra's corrector."""
         c0, c1 = _jordan(step[6], step[7], step[4], step[5])
         return goal - c0, -c1
 
     def correction(self, step: tuple, primal: float, dual: float, goal: float) -> Vectors:
-        """Aim of Gondzio's corrector, by the eigenvalues of the products."""
+        """Return the aim of Gondzio's corrector, by the eigenvalues of the products."""
         z0, z1 = self._l0 + primal * step[4], self._l1 + primal * step[5]
         s0, s1 = self._l0 + dual * step[6], self._l1 + dual * step[7]
         c0, c1 = _jordan(z0, z1, s0, s1)
@@ -352,7 +352,7 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _length(a: np.ndarray) -> np.ndarray:
-    """‖a_j‖; half the time of the general norm."""
+    """Return ‖a_j‖, in half the time of ``np.linalg.norm``."""
     return np.sqrt(np.einsum("jk,jk->j", a, a))
 
 
@@ -362,13 +362,13 @@ def _det(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
 
 
 def _jordan(a0, a1, b0, b1) -> Vectors:
-    """Jordan product of two arrays of cone vectors."""
+    """Return the Jordan product of two arrays of cone vectors."""
     return a0 * b0 + _inner(a1, b1), a0[:, None] * b1 + b0[:, None] * a1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longest(x0, x1, d0, d1):
-    """Largest step in [0, 1] that keeps x + t·d in the second-order cones."""
+    """Return the largest step in [0, 1] that keeps x + t·d in the second-order cones."""
     least = 1.0
     for j in range(len(x0)):
         a, b, square = d0[j] * d0[j], x0[j] * d0[j], 0.0

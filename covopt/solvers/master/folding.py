@@ -1,4 +1,4 @@
-r"""Products with the atoms of all columns, at half the price where both w and −w are columns.
+r"""Products with the atoms of all columns, at half the cost where both w and −w are columns.
 
 σ(−Zw) = σ(Zw) − Zw, so the atom of −w is that of w up to one of the few linear functions of the rows. Nine columns in
 ten come in such pairs: what pricing finds on one half of a circle it finds on the other as long as Zᵀλ is small, and
@@ -6,10 +6,10 @@ starting vertices are pairs. With F the atoms of one of each pair, d and d' the 
 
     Σ_j d_j a_j a_jᵀ = Fᵀ diag(d + d') F − B Zᵀ − Z Bᵀ + Z K Zᵀ,   B = Fᵀ diag(d') W,  K = Wᵀ diag(d') W.
 
-The heavier of the two is the one that stays, so that nothing large cancels. 1000 points in the plane take 6.2 (noise)
-and 8.4 s (smooth) with both this and groups, 6.9 and 10.8 without groups, 8.6 and 14.0 with neither.
+The atom of the heavier one is kept, so that nothing large cancels. 1000 points in the plane take 6.2 (noise) and 8.4
+s (smooth) with both pairs and groups, 6.9 and 10.8 without groups, 8.6 and 14.0 with neither.
 
-**Groups of like directions** have their part of the normal matrix at a fraction of the products. A column is
+**Groups of similar directions** need a fraction of the products for their part of the normal matrix. A column is
 1[Zw > 0] ∘ Zv: the atom of w with v = w, a tangent of its face with another v. Near a centre c the pattern of w is
 that of c but for the rows whose hyperplanes lie between the two, near −c it is the opposite one,
 
@@ -17,8 +17,8 @@ that of c but for the rows whose hyperplanes lie between the two, near −c it i
 
 so that Σ d_j (·)(·)ᵀ over a group is a product of |R| × |R| entries and factors of rank r on all rows. With some
 √(M/2) centres the first costs about as much as the second, and in three dimensions both together a third of the
-plain product. The atom of −w has the same s and the other D, so a pair is one column here. Terms that cancel are of
-the size of rounding in the largest entries: the matrix is regularised by more.
+plain product. The atom of −w has the same s and the other D, so a pair is one column here. Errors by cancellation are
+about the rounding of the largest entries, which is less than the matrix is regularised by.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 
 from covopt.exact.rank import FOUND
 
-WORTH = 128  # columns from which on pairs are worth the digits that folding takes from short rows
+WORTH = 128  # least number of columns for which pairs are worth the digits that folding costs short rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
-OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
+OPPOSITE = 4e-15  # largest entrywise distance from −w that counts as rounding
 PER_CENTRE = 2.0  # columns for every squared number of centres
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order
 
@@ -72,7 +72,7 @@ class Folding:
 
     @property
     def atoms(self) -> np.ndarray:
-        """Atoms of the columns that are kept; products by groups do without this copy, the largest there is."""
+        """Atoms of the kept columns; products by groups avoid this copy, the largest array."""
         if self._folded is None:
             self._folded = self._every[self.kept]
         return self._folded
@@ -150,11 +150,11 @@ class Folding:
 
 
 def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return columns that are kept, those that are not, and which kept one is the opposite of each of these."""
+    """Return the kept columns, the dropped ones, and for each dropped one the position of its kept opposite."""
     m = len(neurons)
     if m < WORTH:
         return np.arange(m), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    # opposites are neighbours in the order of |w·v|; strangers that part them cost a pair, and are rare
+    # opposites are neighbours in the order of |w·v|; another column between them loses a pair, which is rare
     place = np.abs(neurons @ np.sin(1.0 + np.arange(neurons.shape[1])))
     order = np.argsort(place, kind="stable")
     near = np.flatnonzero(np.diff(place[order]) <= OPPOSITE * neurons.shape[1])
@@ -172,7 +172,7 @@ def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _times(atoms, kept, x):
-    """Products of some rows with k vectors x (k, N), shape (m, k); four rows at a time, as memory can give them."""
+    """Multiply some rows with k vectors x (k, N), shape (m, k); four rows at a time, for the memory bandwidth."""
     m, (k, n) = len(kept), x.shape
     out, four = np.zeros((m, k)), m // 4 * 4
     for o in range(k):
@@ -276,7 +276,7 @@ def grouped_gram(
 
 @njit(cache=True, nogil=True)
 def _spread(units, centres, cosine, nearest):
-    """Take the unit farthest from all centres so far, and from their opposites, as the next one."""
+    """Choose centres greedily: the next one is farthest from all others and their opposites."""
     farthest = 0
     for g in range(len(centres)):
         centres[g] = farthest

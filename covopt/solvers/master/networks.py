@@ -1,4 +1,4 @@
-"""From a step of the master to networks: neurons shifted in their faces, weights corrected to interpolate."""
+"""Networks from a step of the master: neurons shifted in their faces, weights corrected to interpolate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.newton import Candidate, Step
 
 
-@np.errstate(over="ignore")  # an infinite mass promises nothing
+@np.errstate(over="ignore")  # an infinite mass is never the best
 def mass(step: Step, candidate: Candidate) -> float:
-    """Σ‖v_j‖ of a candidate with shifted neurons."""
+    """Return Σ‖v_j‖ of a candidate with shifted neurons."""
     squares = np.einsum("jk,jk->j", candidate.weights, candidate.weights)
     np.add.at(squares, step.tangents.owner, (step.scales * candidate.moves) ** 2 * step.tangents.squares)
     return float(np.sqrt(squares).sum())
@@ -22,7 +22,7 @@ def mass(step: Step, candidate: Candidate) -> float:
 def shifted(
     columns: Columns, step: Step, candidate: Candidate, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Neurons, weights and atoms of a candidate; a neuron that would leave its closed face goes to its edge.
+    """Return neurons, weights and atoms of a candidate; a neuron that would leave its closed face stops at the edge.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _of_length_one(vectors: np.ndarray) -> np.ndarray:
 
 
 def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way: np.ndarray) -> np.ndarray:
-    """Return how much of the way from a point of a face leads to its edge, shape (m,)."""
+    """Return the largest share, at most one, of each move that stays in the closed face, shape (m,)."""
     heights, slopes = start @ columns.rows.T, way @ columns.rows.T
     active = atoms > 0
     blocks = np.where(active, slopes < 0, (slopes > 0) & (heights < 0))
@@ -97,7 +97,7 @@ def completed(
     *,
     has_offset: bool,
 ) -> Candidate:
-    """Change weights and moves of some columns, as little as possible relative to its size, to the outputs asked for.
+    """Change weights and moves of some columns, as little as possible relative to their size, to meet the demand.
 
     For one output: within closed faces outputs are linear in both, and both cost their squares over the masses.
 
@@ -170,7 +170,7 @@ def interpolate(
     while True:
         residual = targets - atoms.T @ weights - offset
         missed = float(np.abs(residual).max())
-        falls = missed < HALF * before  # what is not finite does not
+        falls = missed < HALF * before  # NaN does not
         if missed <= COMPUTED or (accurate and not falls):
             return weights, offset
         accurate, before = not falls, missed

@@ -4,13 +4,13 @@ r"""The restricted master, one Newton step at a time.
 
 where c_j(Λ) is ‖Λᵀa_j‖ for a neuron that stays, and the best neuron of its face for one that moves. A step of
 Mehrotra's predictor and corrector, with Gondzio's further correctors, is taken at the present columns; then the
-caller asks the oracle, columns move and new ones enter, and the next step begins from where everything is: residuals
-are computed afresh, so nothing is lost. New columns enter violated, with slacks of their own, and Λ takes no step
-back for them.
+caller prices the dual, columns move and new ones enter, and the next step starts from the present iterate, with
+residuals computed afresh. New columns may enter violated, since their slacks are separate variables, and Λ takes no
+step back for them.
 
-Moving columns bend the constraint. The Lagrangian's second derivative ω TᵀT joins the normal matrix, so that near the
-end this is sequential quadratic programming, and the gap falls like the square of itself. In the primal the same
-term moves the neurons: a full step, straight to feasibility, is a network long before the iterate is.
+For columns that move the constraint is curved. The Lagrangian's second derivative ω TᵀT is added to the normal
+matrix, so that near the end this is sequential quadratic programming, and the gap converges quadratically. In the
+primal the same term moves the neurons: a full step gives a feasible network long before the iterate is feasible.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from covopt.solvers.master.constraints import Box, Cones, total
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.system import System
 
-DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
-MISSING = 0.03  # products stay above this share of what pricing misses: centred duals find better columns
-# Gondzio's correctors: how many, how far they look, what keeps one (uncapped, 1000 smooth points take half longer)
+DAMPING = 0.95  # share of the longest feasible step that is taken; full steps are not damped
+MISSING = 0.03  # products stay above this share of the gap: centred duals price better columns
+# Gondzio's correctors: most, extra length of a trial step, least gain (uncapped, 1000 smooth points take half longer)
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02
-UNBOUNDED = 1e100  # edge of a domain that has none; multipliers that no network has
+UNBOUNDED = 1e100  # edge of an unbounded domain; multipliers from here on have diverged
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network that a full step leads to.
+    """Network of a full step.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class Candidate:
         How far neurons go along the tangents.
     offset : ndarray of shape (k,)
     outputs : ndarray of shape (N, k)
-        What it puts out, to first order.
+        Its outputs, to first order.
     left : ndarray of shape (N, k)
-        What they miss of the outputs that the dual asks for.
+        Residual: the outputs demanded by the dual minus ``outputs``.
     """
 
     weights: np.ndarray
@@ -62,7 +62,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did: lengths, the tangents it knew, and the networks that whole steps lead to.
+    """Result of a step: its lengths, the tangents used, and the networks of full steps.
 
     ``rows`` are what the tangents add to the outputs, shape (T, N·k).
     """
@@ -77,7 +77,7 @@ class Step:
 
 
 class Master:
-    """Iterates of the interior-point method over columns that come, move and go.
+    """Iterates of the interior-point method over columns that enter, move and leave.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Master:
     # ------------------------------------------------------------------ numbers
     @property
     def complementarity(self) -> float:
-        """Of columns and edges."""
+        """Complementarity of columns and edges."""
         return self.cones.complementarity + (self.edges.complementarity if self.edges is not None else 0.0)
 
     @property
@@ -135,7 +135,7 @@ class Master:
         self.cones.settle(self.heights)
 
     def enter_edges(self) -> None:
-        """Take the slacks that the dual has in the domain of the loss."""
+        """Set the slacks of the loss's domain to those of the dual."""
         if self.edges is not None:
             self.edges.enter(self.dual.reshape(-1, 1))
 
@@ -148,11 +148,11 @@ class Master:
         Parameters
         ----------
         gap : float
-            Relative gap of the dual, as far as pricing and complementarity tell.
+            Relative gap of the dual, estimated by pricing and complementarity.
         value : float
-            Of the problem, about: the scale of the gap.
+            Approximate optimal value: the scale of the gap.
         with_networks : bool
-            Whether to compute the networks of whole steps.
+            Whether to compute the networks of full steps.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class Master:
         return Candidate(weights, moves, moved, outputs, demand - outputs)
 
     def _checked(self, change: np.ndarray, length: float) -> float:
-        """Shorten a step to where −∇Φ is finite."""
+        """Shorten a step until −∇Φ is finite."""
         while length > ROUGH and not np.isfinite(self.problem.demand(self.dual + length * change)).all():
             length *= HALF
         return length

@@ -32,14 +32,14 @@ class System:
         η⁻² and w; d and None with one output.
     tangents : ndarray of shape (T, N·k)
     moves : (ndarray of int of shape (T,), ndarray of shape (T, r))
-        Which column each belongs to, and how far it moves in its face.
+        The column of each tangent, and how its neuron moves in the face.
     blocks : ndarray of shape (N, k) or (N, k, k), or None
         D.
     kappa : float
     is_free : bool
         Whether 1ᵀΛ = 0 is to hold: κ is then chosen here, and solves return the step of the offset too.
     accuracy : float
-        Relative residual of solves; 1 takes them as they are.
+        Relative residual of solves; 1 for no refinement.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class System:
         if kappa:
             for p in range(n_outputs):
                 matrix[p::n_outputs, p::n_outputs] += kappa
-        # entropies of a loss blow single entries up: then each is regularised by its own size
+        # entropies of a loss make single entries huge: then each is regularised relative to its own size
         size = np.full(len(matrix), diagonal.mean()) if blocks is None else diagonal
         for share in REGULARISATIONS:
             regular = matrix.copy(order="F")
@@ -118,7 +118,7 @@ class System:
         return matrix
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """H x for x of shape (N, k)."""
+        """Return H x for x of shape (N, k)."""
         change = self.fold.times(x)
         if self.w is not None:
             change = change + 2.0 * np.einsum("jk,jk->j", self.w, change)[:, None] * self.w
@@ -139,7 +139,7 @@ class System:
         return conjugate_gradients(self.apply, self.factor, rhs, self.accuracy)[0]
 
     def solve(self, rhs: np.ndarray, total: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Step of Λ, and of the offset where it is free: then 1ᵀ step = ``total``.
+        """Return the step of Λ, and that of the offset where it is free: then 1ᵀ step = ``total``.
 
         Parameters
         ----------
@@ -150,5 +150,5 @@ class System:
         if self.border is None or total is None:
             return plain, np.zeros(rhs.shape[1])
         offset = np.linalg.solve(self.corner.T, plain.sum(axis=0) - total)
-        # the stiffness along 1 was ours, so the offset gives back what it took
+        # the stiffness along 1 was added to H, so its force is added back to the offset
         return plain - np.einsum("pik,p->ik", self.border, offset), offset + self.kappa * total
