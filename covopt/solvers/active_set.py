@@ -14,14 +14,14 @@ loss one step is exact.
 
     min over v   ½ ‖c − Aᵀv‖² + ‖v‖₁          (A: one atom per row)
 
-The active columns keep their signs; the least-squares solution on them is approached until a weight would change its
-sign, which leaves, and the columns that violate |⟨a, c − Aᵀv⟩| ≤ 1 most enter, a few at a time. Next to no weight on
-‖v‖² makes the system definite where columns depend on one another (a pair ±w may): its steps are then so long in the
-directions that change no output, and in which the norm falls, that a weight vanishes, as in the simplex method.
+Active columns keep their signs. Steps lead to the least-squares solution on them; a column whose weight would change
+its sign leaves, and then the columns that violate |⟨a, c − Aᵀv⟩| ≤ 1 most enter, a few at a time. A tiny ridge ‖v‖²
+keeps the system definite where columns are linearly dependent (as a pair ±w may be). Along directions that change no
+output and reduce the norm, steps are then so long that a weight reaches zero, as in the simplex method.
 
-The system is RᵀR, and the triangle R follows the active columns: rows below a triangle (what columns that enter have
-outside the span, or the row of a column that leaves) are reflected into it. Nothing is squared: squares would round
-away so little weight.
+The system is RᵀR, and the triangular factor R is updated with the active set: Householder reflections absorb the rows
+below it (the parts of entering columns outside the span, or the row of a leaving column). The Gram matrix is never
+formed: squares would round so small a ridge away.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from covopt.problems.problem import Problem
 from covopt.solvers.least_norm import SHIFT
 
 BATCH = 16  # columns that enter, and reflections that are applied, at once
-PATIENCE = 3  # rounds without progress after which rounding is all that is left
+PATIENCE = 3  # rounds without progress after which only rounding error is left
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class NewtonPoint:
 
 
 def applies(problem: Problem) -> bool:
-    """Whether the loss has one output and a positive second derivative, and the offset costs something."""
+    """Return whether the loss has one output and a positive second derivative, and no offset is free."""
     return problem.n_outputs == 1 and problem.loss.is_strictly_convex and not problem.is_free
 
 
@@ -84,7 +84,7 @@ def solve_newton_master(
     tol: float,
     curvature: Curvature | None = None,
 ) -> NewtonPoint:
-    """Solve the problem restricted to some neurons, from the weights that they have.
+    """Solve the restricted master over some neurons, warm-started at given weights.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def solve_newton_master(
     offset : float
         B.
     tol : float
-        Decrease that Newton's model may still promise at the end, relative to the value.
+        Relative decrease of the value in a Newton step at which to stop.
     curvature : Curvature, optional
 
     Returns
@@ -103,7 +103,7 @@ def solve_newton_master(
     NewtonPoint
     """
     curvature = curvature or Curvature(np.zeros((len(atoms.T), 0)), np.zeros(len(atoms.T)))
-    # the price of a move is linear as well where the centre is no local maximum of its face
+    # the cost of a move has a linear term where the centre is no local maximum of its face
     G, linear = curvature.factor, curvature.factor.T @ curvature.centre
     v, B, moves = weights, offset, np.zeros(len(linear))
 
@@ -121,7 +121,7 @@ def solve_newton_master(
     here = value(F, v, B, moves)
     nothing = np.zeros_like(v), 0.0, moves
     at_nothing = value(outputs(*nothing), *nothing)
-    if not here <= at_nothing:  # weights far too large would leave their rounding behind
+    if not here <= at_nothing:  # weights far too large would leave rounding errors: start at zero
         (v, B, moves), F, here = nothing, outputs(*nothing), at_nothing
     while True:
         found = _model(problem, atoms, F, v, G, linear)
@@ -137,7 +137,7 @@ def solve_newton_master(
                 break
             length *= HALF
         else:
-            break  # rounding, or as good as it gets
+            break  # only rounding error is left
         fallen = here - there
         (v, B, moves), F, here = point, trial, there
         if problem.loss.is_quadratic or fallen <= tol * abs(here):
@@ -186,13 +186,13 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
     targets : ndarray of shape (N,)
         c.
     weights : ndarray of shape (M,), optional
-        Where to start.
+        Warm start.
 
     Returns
     -------
     ndarray of shape (M,)
-        v. Where v is not zero ⟨a, c − Aᵀv⟩ is its sign, elsewhere it is at most 1 in absolute value, to FOUND
-        unless the steps ran out or rounding is larger.
+        v. Where v is not zero, ⟨a, c − Aᵀv⟩ is its sign; elsewhere it is at most 1 in absolute value. Both hold up to
+        FOUND unless progress stopped or rounding errors are larger.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
     v = np.zeros(len(atoms)) if weights is None else weights.astype(float)
     signs, least, idle, steps = np.sign(v), np.inf, 0, 0
     ridge = math.sqrt(SHIFT) * float(np.linalg.norm(atoms, axis=1).max(initial=0.0))
-    entering = np.argsort(-np.abs(v))[: np.count_nonzero(v)]  # the last may leave at least cost
+    entering = np.argsort(-np.abs(v))[: np.count_nonzero(v)]  # the last column is the cheapest to leave
     held, triangle = entering[:0], np.zeros((0, 0))
     while True:
         residual = targets - v @ atoms
@@ -239,7 +239,7 @@ def solve_sparse(atoms: np.ndarray, targets: np.ndarray, weights: np.ndarray | N
 
 
 def _enter(triangle: np.ndarray, rows: np.ndarray, new: np.ndarray, ridge: float) -> np.ndarray:
-    """Return the triangle of all columns from that of the first."""
+    """Return the triangular factor after columns have entered."""
     n, more, outside = len(rows), len(new), new.T
     grown = np.zeros((n + more, n + more), order="F")
     if n:
@@ -252,7 +252,7 @@ def _enter(triangle: np.ndarray, rows: np.ndarray, new: np.ndarray, ridge: float
 
 
 def _leave(triangle: np.ndarray, stays: np.ndarray) -> np.ndarray:
-    """Return the triangle of the columns that stay; rows below it mean nothing, and LAPACK passes them over."""
+    """Return the triangular factor after columns have left; LAPACK ignores the stale rows below it."""
     first, n = int(stays.argmin()), int(stays.sum())
     triangle, stays = triangle[: len(stays), stays], stays[first:]
     below = triangle[first:, first:]

@@ -1,12 +1,12 @@
-r"""One descent on both layers of a network: the objective, its slopes, Adam and L-BFGS from where a network is.
+r"""Descent on both layers of a network: the objective, its gradient, and Adam followed by L-BFGS.
 
 With neurons of any length, balanced or not, the reduced problem of :mod:`covopt.problems.regularised` is
 
     min over W (m, r), V (m, q), B    C(σ(Z Wᵀ) V + 1Bᵀ)/μ + ½(‖W‖² + ‖V‖²) + ½ ρ ‖B‖²,
 
-since ‖w‖² + ‖v‖² ≥ 2‖w‖‖v‖ with equality where a neuron is balanced. Neurons bend at points, and at such corners
-L-BFGS stops: on noise in thirty columns 1 to 2 % above where Adam comes to with steps that are long at first. L-BFGS
-finds the last digits.
+since ‖w‖² + ‖v‖² ≥ 2‖w‖‖v‖ with equality where a neuron is balanced. The objective has corners where the kink of a
+neuron meets a point, and L-BFGS stops there: on noise in thirty columns 1 to 2 % above the value that Adam reaches
+with steps that are long at first. L-BFGS then finds the last digits.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.problems.problem import Problem
 
 STEPS = 100  # of L-BFGS, for one descent
-# steps of Adam before, and their first length, as a share of what numbers are about
+# steps of Adam before L-BFGS, and their initial length as a share of the root mean square of a layer's entries
 ANNEALED, RATE = 500, 0.4
-KEPT = 0.9, 0.999  # of the means of slopes and of their squares, from step to step
+KEPT = 0.9, 0.999  # decay of the running means of slopes and of squared slopes
 
 
 class Network(NamedTuple):
@@ -71,7 +71,7 @@ def balanced(network: Network) -> tuple[np.ndarray, np.ndarray]:
 
 
 def of_unit_neurons(W: np.ndarray, V: np.ndarray, B: np.ndarray) -> Network:
-    """Return the network with unit neurons, without those that weigh next to nothing."""
+    """Return the network with unit neurons, without those of negligible weight."""
     lengths = np.linalg.norm(W, axis=1)
     masses = lengths * np.linalg.norm(V, axis=1)
     kept = masses > FOUND * masses.max(initial=0.0)
@@ -86,18 +86,18 @@ def descend(
     annealed: int = 0,
     rescue: Callable[[Network], object] | None = None,
 ) -> Network:
-    """Return where Adam, then L-BFGS on both layers lead from a network: one with no larger objective, balanced.
+    """Run Adam, then L-BFGS on both layers; return a network of unit neurons with no larger objective.
 
     Parameters
     ----------
     problem : Problem
     network : Network
     steps : int
-        Of L-BFGS.
+        Steps of L-BFGS.
     annealed : int
-        Of Adam.
+        Steps of Adam.
     rescue : callable, optional
-        Is given the best network so far where a deadline or an interrupt ends the descent, before that is raised.
+        Called with the best network so far when a deadline or an interrupt ends the descent, before it is re-raised.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def descend(
 
 
 def _anneal(objective: Callable, variables: np.ndarray, ends: np.ndarray, steps: int) -> None:
-    """Take steps of Adam, whose lengths fall to zero by a cosine."""
+    """Take steps of Adam, whose lengths decrease to zero on a cosine schedule."""
     (first, second), mean, square = KEPT, 0.0, 0.0
     inner, outer, offset = np.split(variables, ends)
     inner, outer = (np.full(part.shape, RATE * np.sqrt(np.square(part).mean())) for part in (inner, outer))
@@ -160,7 +160,7 @@ def _anneal(objective: Callable, variables: np.ndarray, ends: np.ndarray, steps:
 
 
 def _metric(problem: Problem, mass: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return P and its inverse, (r, r): about the root of the inverse curvature in w of neurons of this mass."""
+    """Return P, about the inverse square root of the curvature in w for neurons of this mass, and P⁻¹, (r, r)."""
     weighed = problem.rows * np.sqrt(problem.loss.weights[:, :1])
     values, vectors = np.linalg.eigh(weighed.T @ weighed)
     roots = np.sqrt(1.0 + 0.5 * mass / problem.strength * np.maximum(values, 0.0))

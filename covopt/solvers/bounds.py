@@ -1,12 +1,12 @@
-"""Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
+"""Lower bounds for a network that the search could not prove optimal: the best of several valid ones.
 
-- the dual of the search, divided by a bound on its dual norm as certificates find it;
-- where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
-  of all, and its h involves only the arrangement of S; more and more points are taken while they are solved in time;
-- beyond eight dimensions, and with a loss, a dual whose relaxation is less, then with a loss quadratics on boxes;
-- where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.programs`), divided likewise.
+- the dual of the search, divided by an upper bound on its dual norm, computed as certificates do;
+- for interpolation, the optimal dual of a subset S of the rows: it is a dual point of the whole problem, and its h
+  involves only the arrangement of S; S grows while there is time to solve it;
+- beyond eight dimensions, and with a loss, a dual with a smaller relaxation bound; then, with a loss, quadratics on
+  boxes; on request, the dual of the semidefinite relaxation (:mod:`covopt.conic.programs`), divided likewise.
 
-Each has an equal part of the time that is left.
+Each gets an equal share of the remaining time.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import search
 
-SUBSET_TOL = ROUGH  # of duals of fewer points, and of columns through points that nothing will prove
-FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # whose duals are tried: shares of the λ at which one point counts
-NEWS = 0.02  # relative change of the bound that is told
+SUBSET_TOL = ROUGH  # tolerance for duals of fewer points, and for interpolation that no bound certifies
+FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # λ of fits whose duals are tried: shares of a one-point λ_max
+NEWS = 0.02  # relative change of the bound that is reported
 POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
-WITHIN = 0.9  # of what is left, so that no deadline comes first
-SAFE = 0.7  # of the boxes that a certificate looks at
+WITHIN = 0.9  # share of the remaining time, so that boxes end before the deadline
+SAFE = 0.7  # share of the boxes that a certificate examines
 FULL = "open boxes fill the memory that is meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
@@ -58,22 +58,22 @@ TOO_WIDE = (
 
 
 class Bounds:
-    """Ways to raise the lower bound of a point; each keeps the dual that gives the best one.
+    """Methods that raise the lower bound of a point; the dual of the best bound is kept.
 
     Parameters
     ----------
     problem : Problem
     point : Point
-        Of a search; it gets the bounds.
+        Result of a search; its lower bound is raised in place.
     dual : ndarray of shape (N, k)
-        What is believed to be optimal.
+        Believed to be optimal.
     tol : float
     time_s : float or None
         From now.
     effort : float
-        Share of the search that a bound without a time limit may take.
+        Share of a full search that a bound without a time limit may take.
     callback : callable, optional
-        Sees how boxes raise the bound.
+        Called when the bound rises.
     random_state : int, optional
     """
 
@@ -97,21 +97,21 @@ class Bounds:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Remaining seconds."""
         return np.inf if self.time_s is None else max(0.1, self.time_s - (now() - self.began))
 
     def offer(self, dual: np.ndarray, dual_norm: float, *, claimed: bool = False) -> None:
-        """Keep a dual (N, k) divided by a bound on its dual norm, where its value is the best so far."""
+        """Scale a dual (N, k) by a bound on its dual norm, and keep it if its value is the best so far."""
         scaled, lower = self.problem.scale_dual(dual, dual_norm)
         if lower > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = scaled, lower
             self.point.claimed, self.point.hoped = claimed, None
 
     def raise_all(self, *, proves: bool = True) -> None:
-        """Try what there is time for, or the semidefinite relaxation; a gap that closes is certified."""
+        """Try the bounds that there is time for, or the semidefinite relaxation; certify a gap that closes."""
         point, rank = self.point, self.rows.shape[1]
         point.status = Status.HEURISTIC
-        if self.effort < 1.0 and self.time_s is None and proves:  # what the certificate would do once more
+        if self.effort < 1.0 and self.time_s is None and proves:  # the certificate would repeat it
             return
         ways = self._ways() if proves else [self.by_relaxation]
         for number, way in enumerate(ways):
@@ -123,12 +123,12 @@ class Bounds:
         if rank > MOST_QUADRATIC_DIMENSIONS and proves:
             self.report(TOO_WIDE)
         if not self.is_exact and (self.closes or (self.problem.is_scalar and rank <= MOST_DIMENSIONS)):
-            point.hoped = self.dual  # the certificate may yet end with it
+            point.hoped = self.dual  # the certificate may still prove it
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
 
     def _ways(self) -> list[Callable[[], None]]:
-        """Return what bounds the dual, or finds one that is easier to bound, one after the other."""
+        """Return the methods that bound the dual, or find one that is easier to bound, in order."""
         (n, rank), problem = self.rows.shape, self.problem
         if problem.interpolates:
             narrow = rank <= MOST_DIMENSIONS or suits_signs(n, rank)
@@ -147,12 +147,12 @@ class Bounds:
         if self.asked.any():
             found = certified_dual_norm(self.rows, self.asked, effort=self.effort)
             self.offer(self.dual, found.value)
-            self.is_exact = found.exact  # the optimal dual is the best one
+            self.is_exact = found.exact  # no other dual has a better bound
 
     def by_relaxed_dual(self) -> None:
-        """Look for a dual whose relaxation is less; a search may yet prove more of that which may be optimal.
+        """Look for a dual with a smaller relaxation bound; a search may still prove more for the presumed optimum.
 
-        Duals of fits are duals of the points too: λ falls as long as they are better ones.
+        Duals of fits are dual points of interpolation too: λ decreases while they improve the bound.
         """
         problem, best, told = self.problem, 0.0, 0.0
         for fit in squared_fits(problem, FITS) if problem.interpolates else [problem]:
@@ -175,7 +175,7 @@ class Bounds:
                 return
 
     def by_few_points(self) -> None:
-        """Solve for a few points, then for more."""
+        """Use the optimal duals of a few points, then of more."""
         for dual in more_and_more_points(self.problem, self.part, self.random_state, self.dual):
             before = self.point.lower_bound
             self.offer(dual, 1.0)
@@ -185,9 +185,9 @@ class Bounds:
                 return
 
     def by_boxes(self) -> None:
-        """Let boxes with quadratics lower the bound of the dual, or, far from it, of one that is easier to bound.
+        """Bound the dual norm by quadratics on boxes; at a large gap, that of a dual which is easier to bound.
 
-        The certificate does the same once more.
+        The certificate repeats this.
         """
         is_near = self.point.gap <= NEAR
         if self.time_s is None and not is_near:  # without a limit they would not end
@@ -223,7 +223,7 @@ class Bounds:
             self.offer(found, certified_dual_norm(self.rows, self.problem.asked(found)).value)
 
     def report(self, note: str) -> bool:
-        """Show the callback the bound, and why it is one; whether to stop."""
+        """Report the bound and its origin to the callback; return whether to stop."""
         point = self.point
         columns = point.history[-1].n_columns if point.history else 0
         lower = max(point.lower_bound, 0.0)
@@ -234,7 +234,7 @@ class Bounds:
 
 
 def suits_fan(problem: Problem) -> bool:
-    """Whether a fan of output directions bounds duals: that is left to the certificate, which has more time."""
+    """Return whether a fan of output directions bounds duals; the certificate, which has more time, does it."""
     n, rank = problem.rows[problem.live].shape
     return not problem.is_scalar and (
         problem.interpolates or suits_signs(n, rank) or fan_limit(n, rank) >= problem.n_outputs
@@ -244,7 +244,7 @@ def suits_fan(problem: Problem) -> bool:
 def few_points(
     problem: Problem, chosen: np.ndarray, time_limit_s: float, random_state: int | None = None
 ) -> np.ndarray:
-    """Return a proved dual, h at most one, of the chosen rows alone; zero elsewhere."""
+    """Return a proved dual with h ≤ 1 that is supported on the chosen rows."""
     rows, _ = restrict(problem.rows, chosen)
     part = Problem.through(rows, problem.targets[chosen], problem.offset_cost)
     full = np.zeros(problem.dual_shape)
@@ -264,7 +264,7 @@ def few_points(
 def more_and_more_points(
     problem: Problem, time_limit_s: float, random_state: int | None = None, guess: np.ndarray | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield better and better duals: solutions of more and more points, those that a guess counts on.
+    """Yield duals of increasing value, optimal for more and more points, the most important of a guess first.
 
     Examples
     --------

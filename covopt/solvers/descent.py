@@ -1,9 +1,9 @@
 r"""Descent on both layers: the network that every large or limited fit begins with.
 
 The objective of both layers (:mod:`covopt.solvers.both_layers`) is not convex, and in practice benign: from
-sixty random neurons some hundred steps end next to the global minimum. What is missing then are a few
-neurons, which the dual point −∇C/μ of the network names: those with ‖Λᵀσ(Zw)‖ > 1. They are added with little mass,
-twins are merged, and the descent goes on (sliding Frank–Wolfe over all neurons). Every network is an upper bound.
+sixty random neurons some hundred steps end next to the global minimum. The few neurons that are then missing are
+those with ‖Λᵀσ(Zw)‖ > 1 at the dual point Λ = −∇C/μ of the network. They are added with little mass, near-duplicates
+are merged, and the descent goes on (sliding Frank–Wolfe over all neurons). Every network is an upper bound.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.merging import merge_alike
 
 NEURONS = 60  # of the first network
-SAMPLE = 4000  # rows of the first descent, of merging, and on which missing neurons are looked for
-STARTS = 24  # of the search for missing neurons, and most neurons that are added
-SHARE = 0.01  # of the mean mass, that they begin with
-ANGLES = 0.01, 0.1  # within which neurons of one cell are one
-WORTH = 1e-5  # relative fall of the objective that another pass has to bring
+SAMPLE = 4000  # rows of the first descent, of merging, and of the search for missing neurons
+STARTS = 24  # of the search for missing neurons, and most neurons added at once
+SHARE = 0.01  # initial mass of a missing neuron, as a share of the mean mass
+ANGLES = 0.01, 0.1  # in radians, within which neurons of one cell are merged
+WORTH = 1e-5  # relative decrease of the objective below which passes end
 PASSES = 8
 
 
 class Descent:
-    """The best network so far, of descents from random neurons and from those that are missing.
+    """Descents from random neurons, then with missing neurons added; the best network is kept.
 
     Parameters
     ----------
     problem : Problem
-        With the norm as the price of a neuron.
+        With the norm as the cost of a neuron.
     random_state : int, optional
 
     Attributes
     ----------
     point : Point
-        The network, its objective, its dual point in the domain of the conjugate; its lower bound is 0, as nothing
-        is known of the dual point's size yet. At first the best constant.
+        The network, its objective, and its dual point, projected onto the domain of the conjugate. The lower bound is
+        0, since no dual norm is computed here. Initially the best constant.
     """
 
     def __init__(self, problem: Problem, random_state: int | None = None):
         self.problem = problem
-        self.smooth = _rounded(problem, ROUGH)  # what descents see: corners of a loss would stop them
+        self.smooth = _rounded(problem, ROUGH)  # for descents: corners of a loss would stop them
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
         n, r = problem.rows.shape
         self.constant = problem.best_constant()
@@ -67,7 +67,7 @@ class Descent:
         return Network(self.point.neurons, self.point.weights, self.point.offset)
 
     def offer(self, network: Network, rise: float = 0.0) -> bool:
-        """Keep a network where it is the best so far, or worse by a share that fewer neurons are worth."""
+        """Keep a network with an objective below 1 + ``rise`` times the best; return whether it was kept."""
         problem, point = self.problem, self.point
         fitted = problem.fitted(*network)
         value = problem.primal_value(fitted, network.weights, network.offset)
@@ -82,16 +82,16 @@ class Descent:
         return is_better
 
     def run(self, starts: int = 1, passes: int = PASSES, start: Network | None = None) -> Iterator[Point]:
-        """Yield the best point after each descent: from random neurons, then with those that are missing.
+        """Yield the best point after each descent: from random neurons, then with missing ones added.
 
         Parameters
         ----------
         starts : int
-            How often random neurons are tried.
+            Number of random starts.
         passes : int
-            At most so many descents with missing neurons for each.
+            Most descents with missing neurons after each start.
         start : Network, optional
-            Where to begin instead of at random.
+            Used instead of random neurons.
         """
         if not len(self.live) or not self.problem.dual_of(self.problem.fitted(*self.network)).any():
             return
@@ -117,17 +117,17 @@ class Descent:
                     break
 
     def rescue(self, seconds: float = np.inf) -> bool:
-        """Make a network soon, where none was found yet; whether there is one."""
+        """Run one descent without passes; return whether there is a network with neurons."""
         for _ in self.run(1, 0):
             pass
         return bool(len(self.point.neurons))
 
     # ------------------------------------------------------------------ steps
     def _first(self) -> Network:
-        """Descend from random neurons, on samples of very many rows first."""
+        """Descend from random neurons, first on a sample if there are very many rows."""
         problem = self.problem
         network = self.random_network()
-        fresh = self._missing()  # better than a constant, whatever the time and the noise
+        fresh = self._missing()  # better than a constant, however short the time or strong the noise
         if fresh is not None:
             self.offer(Network(*fresh, self.constant))
         if len(problem.rows) > SAMPLE:
@@ -142,7 +142,7 @@ class Descent:
         return descend(problem, network, annealed=annealed, rescue=self.offer)
 
     def random_network(self, n_neurons: int = NEURONS) -> Network:
-        """Random neurons, half of them uniform where the rows are round, with outputs half as large as wanted."""
+        """Return random neurons, half of them uniform in whitened coordinates, scaled to half the wanted outputs."""
         problem = self.problem
         r, q = problem.rows.shape[1], problem.n_outputs
         sample = problem.rows[self._chosen(SAMPLE)]
@@ -155,12 +155,12 @@ class Descent:
         return Network(neurons, weights * (0.5 * self._wanted() / max(size, 1e-300)), self.constant)
 
     def _wanted(self) -> float:
-        """Root mean square of what the best constant misses: about how large outputs get."""
+        """Return the root mean square residual of the best constant: about how large outputs get."""
         missed = self.problem.loss.targets - self.problem.raise_outputs(self.constant)
         return float(np.sqrt(np.square(missed).sum(axis=1).mean()))
 
     def _merged(self, network: Network) -> Network:
-        """Merge neurons that have met, and descend again; fewer neurons are kept where they are as good."""
+        """Merge neurons that nearly coincide, and descend again; keep the fewer neurons if they are as good."""
         rows = self.problem.rows[self._chosen(SAMPLE)]
         for angle in ANGLES:
             if not len(network.neurons):
@@ -177,7 +177,7 @@ class Descent:
         return network
 
     def _missing(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return unit neurons with ‖Λᵀσ(Zw)‖ > 1, the best few, and the weights that they begin with."""
+        """Return the best few unit neurons with ‖Λᵀσ(Zw)‖ > 1 and their initial weights, or None."""
         problem, dual = self.problem, self.point.dual
         chosen = self._chosen(SAMPLE)
         search = LocalSearchOracle(problem.rows[chosen], n_starts=STARTS, random_state=self.rng, n_threads=1)
@@ -194,11 +194,11 @@ class Descent:
 
     # ------------------------------------------------------------------ rows
     def _chosen(self, most: int) -> np.ndarray:
-        """Return rows that are not zero, at most so many."""
+        """Return the indices of nonzero rows, a random sample where there are more than ``most``."""
         return self.live if len(self.live) <= most else np.sort(self.rng.permutation(self.live)[:most])
 
     def sampled(self, problem: Problem, most: int) -> Problem:
-        """Return the problem of some rows, which stand for all of them."""
+        """Return the problem on a random sample of rows, with the total weight of all rows."""
         if len(problem.rows) <= most:
             return problem
         chosen = np.sort(self.rng.permutation(len(problem.rows))[:most])

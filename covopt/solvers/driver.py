@@ -1,4 +1,4 @@
-"""The one loop of column generation: a Newton step, the oracle, columns that move, come and go; stop on the gap.
+"""The loop of column generation: a Newton step, pricing, columns that move, enter and leave; stop on the gap.
 
 One round
 
@@ -7,10 +7,10 @@ One round
 3. makes networks of the step, each an upper bound,
 4. lets columns follow the dual within their faces, adds the new ones, and drops the idle.
 
-Bounds do not depend on any of this: the lower one comes from exact pricing of a scaled dual, the upper one from a
-network as it is. Where single steps lead nowhere, the restricted problem is solved before each pricing; the history
-says so. From the first round on that takes twice as long in the plane (500 noisy points 2.7 for 1.3 seconds of the
-processor, smooth ones 4.8 for 1.9), and as long elsewhere.
+Bounds are valid whatever the steps do: the lower one comes from exact pricing of a scaled dual, the upper one from an
+explicit network. Where single steps make no progress, the restricted master is solved before each pricing, which the
+history notes. Doing so from the first round takes twice as long in the plane (500 noisy points: 2.7 instead of 1.3
+processor seconds, smooth ones: 4.8 instead of 1.9), and as long elsewhere.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from covopt.solvers.merging import Unit
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the rounds of column generation go; the defaults were measured on random planes.
+    """Parameters of the rounds of column generation; the defaults were measured on random points in the plane.
 
     Attributes
     ----------
     floor : float
-        Least slack of a new column, as a share of the excess h(Λ) − 1. Ten times as much doubles the rounds, since a
-        slack that is far too large has to be worked off.
+        Least slack of a new column, as a share of the excess h(Λ) − 1. Ten times as much doubles the rounds, since
+        it takes rounds to reduce a slack that is far too large.
     listed : float
-        Neurons within this of one, or a tenth of the root of the gap, are asked for: soon they may exceed it.
+        Pricing also returns neurons within this of one (or √gap/10, if smaller): they may soon exceed one.
     in_use : float
-        Columns whose multiplier is this many times the mean product stay: the slack they have is far smaller than a
-        column at rest has. Anything from 200 to 2000 does.
+        Columns whose multiplier exceeds this many times the mean product are kept: their slack is far smaller than
+        that of an inactive column. Any value from 200 to 2000 works.
     worth_a_network : float
-        Estimated distance of a network from the lower bound, in tolerances, below which it is made.
+        A network is made if its estimated distance from the lower bound is below this many tolerances.
     networks_below : float
-        Gap of the dual below which every whole step is tried as a network where there is a loss: that costs little.
+        Dual gap below which, with a loss, the full step of every round is tried as a network: this is cheap.
     stalled : int
-        Rounds without progress of the bounds after which every restricted problem is solved before it is priced:
-        where few constraints are active the dual is flat, and single steps wander in it.
+        Rounds without progress of the bounds after which every restricted master is solved before pricing: where few
+        constraints are active the dual objective is flat, and single steps wander.
     patient_steps : int
         Most Newton steps of such a solve.
     patient_accuracy : float
-        Complementarity at which it ends, as a share of the gap: a loose, centred dual makes better columns.
+        Complementarity at which it ends, as a share of the gap: a loose, centred dual prices better columns.
     patient_slack : float
-        Columns stay longer then: so many times as far from their bound.
+        Factor on the distance from their bound up to which columns are kept then.
     max_idle : int
-        Rounds without a new column or a smaller gap after which rounding is all that is left.
+        Rounds without a new column or a smaller gap after which only rounding error is left.
     """
 
     floor: float = 0.03
@@ -77,14 +77,14 @@ class Schedule:
 
 
 class Driver(GenerationLoop):
-    """Rounds on a problem; subclasses say what the first columns are and how a network is made.
+    """Rounds on a problem; subclasses define the first columns and how networks are made.
 
     Parameters
     ----------
     problem : Problem
     oracle : Oracle
     unit : Unit, optional
-        What neurons cost; without it their norm.
+        Cost of neurons; by default their norm.
     **options
         Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
@@ -102,7 +102,7 @@ class Driver(GenerationLoop):
         self.schedule = Schedule()
         self.unit = unit or Unit()
         self.master = Master(problem, self.unit.fit_frames)
-        # what duals are moved towards: a point in the interior of everything
+        # ``centre``: a strictly feasible point that duals are moved towards
         self.dual_gap, self.centre = 1.0, np.zeros(problem.dual_shape)
         self.point = Point.nothing(problem, Status.GAP)
         self.is_patient = False
@@ -115,11 +115,11 @@ class Driver(GenerationLoop):
 
     @abstractmethod
     def _offer_networks(self, step: Step, *, due: bool) -> None:
-        """Keep the best network of a step where it is the best so far; ``due`` asks for one even far from the end."""
+        """Keep the best network of a step if it is the best so far; ``due`` makes one even far from the optimum."""
 
     @abstractmethod
     def _add_spanning(self) -> Any:
-        """Add columns that stay where they are and whose atoms span all outputs, where outputs must be reached."""
+        """Add fixed columns whose atoms span all outputs, for interpolation."""
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one."""
@@ -127,17 +127,17 @@ class Driver(GenerationLoop):
 
     @stage("pricing")
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
-        """Ask the oracle about a dual of shape (N, k)."""
+        """Price a dual of shape (N, k) with the oracle."""
         return self.oracle.price(self.problem.asked(dual), threshold=threshold, max_neurons=max_neurons)
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
+        """Scale a priced dual of shape (N, k) into feasibility, and keep it if it is the best so far."""
         scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
         if value > self.point.lower_bound or not self.point.dual.any():
             self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
     def correct(self, neurons: np.ndarray) -> None:
-        """Scale the dual that is kept where neurons (m, r) exceed one: an oracle may find later what it missed."""
+        """Rescale the best dual if neurons (m, r) violate its constraint: an oracle may later find what it missed."""
         dual = self.point.dual
         if not len(neurons) or not dual.any():
             return
@@ -152,7 +152,7 @@ class Driver(GenerationLoop):
         return (1.0 - shrink) * self.point.dual + shrink * self.centre
 
     def keep(self, value: float, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
-        """Keep a network where it is the best so far."""
+        """Keep a network if it is the best so far."""
         if value < self.point.upper_bound:  # NaN is no bound either
             used = weights.any(axis=1)
             self.point.neurons, self.point.weights = neurons[used], weights[used]
@@ -189,13 +189,13 @@ class Driver(GenerationLoop):
         return self.dual_gap * (gap if np.isfinite(gap) else 1.0)
 
     def _become_patient(self, reason: str) -> None:
-        """From now on solve restricted problems, beginning with columns that span all outputs and new multipliers."""
+        """Solve the restricted master in all later rounds; begin with spanning columns and new multipliers."""
         self._note = f"restricted problems are solved before pricing from here on: {reason}"
         self.is_patient, self._idle = True, 0
         self._span()
 
     def _span(self) -> None:
-        """Begin at the best feasible dual, with columns that span all outputs and multipliers of one product."""
+        """Restart at the best feasible dual, with spanning columns and equal products of slack and multiplier."""
         master = self.master
         master.dual = self._best_dual()
         before = len(master.columns)
@@ -208,7 +208,7 @@ class Driver(GenerationLoop):
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
         gap_before = self.dual_gap
-        # at powers of two from the fourth round on one is made anyway: a bracket exists at any time
+        # rounds 4, 8, 16, … always make a network, so that a bracket exists at any time
         due = number >= 4 and number & (number - 1) == 0
         networks = ROUGH if self.problem.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
@@ -219,11 +219,11 @@ class Driver(GenerationLoop):
         return self._renew(pricing), False
 
     def _scale(self) -> float:
-        """Size of the value, for the scale of gaps."""
+        """Return the size of the objective value, the scale of absolute gaps."""
         return max(abs(self.problem.dual_value(self.master.dual)), self.point.lower_bound)
 
     def _ask(self) -> Pricing:
-        """Price the master's dual; the bound and the gap of the dual follow."""
+        """Price the master's dual, and update the lower bound and the dual gap."""
         master, gap = self.master, self.dual_gap
         dual = self.problem.project_dual(master.dual)
         listed = min(self.schedule.listed, 0.1 * np.sqrt(gap)) if gap < 1e-2 else 0.0
@@ -245,7 +245,7 @@ class Driver(GenerationLoop):
 
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
-        """Move, add and drop columns; the number of new ones."""
+        """Move, add and drop columns; return the number of new ones."""
         master, schedule = self.master, self.schedule
         columns, cones = master.columns, master.cones
         master.slide()
@@ -255,21 +255,21 @@ class Driver(GenerationLoop):
             floor = schedule.floor * (pricing.upper_bound - 1.0)
             sizes = cones.sizes
             squares = float((sizes**2).sum()) if before else 0.0
-            if squares > 0.0:  # columns may all have died
-                # one close to its bound would bring a weight that has to be worked off
+            if squares > 0.0:  # all multipliers may be zero
+                # a column close to its bound would enter with a large weight, which takes rounds to reduce
                 floor = max(floor, level * float(sizes.sum()) / squares)
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
-        if drops and self.dual_gap < HALF:  # before, they are what the dual is steered by
+        if drops and self.dual_gap < HALF:  # at a larger gap, all columns steer the dual
             self._drop(level, fresh)
         cones.lift(level)
         return fresh
 
     def _fresh(self, pricing: Pricing) -> np.ndarray:
-        """Neurons to add, best first."""
+        """Return the neurons to add, best first."""
         return pricing.neurons[: self.master.dual.size]
 
     def _drop(self, level: float, fresh: int) -> None:
-        """Leave out columns that are neither near their bound nor in use nor new."""
+        """Drop columns that are neither near their bound nor in use nor new."""
         master, schedule = self.master, self.schedule
         size = np.linalg.norm(master.heights, axis=1)
         slack = np.sqrt(self.dual_gap)  # heights move by about that
@@ -292,9 +292,9 @@ class Driver(GenerationLoop):
             self.master.columns.keep(kept)
             self.master.cones.keep(kept)
 
-    # ------------------------------------------------------------------ where single steps lead nowhere
+    # ------------------------------------------------------------------ restricted masters solved before pricing
     def _patient_round(self) -> tuple[int, bool]:
-        """Solve the restricted problem from the best feasible dual, then price."""
+        """Solve the restricted master from the best feasible dual, then price."""
         master, schedule = self.master, self.schedule
         level = master.level
         master.dual = self._best_dual()
@@ -320,8 +320,8 @@ class Driver(GenerationLoop):
         self._offer_networks(step, due=True)
         if self.should_stop():
             return 0, True
-        # dropping without progress would let the same columns come and go for ever
+        # dropping without progress would let the same columns cycle
         fresh = self._renew(pricing, drops=self.point.lower_bound > lower and not jammed)
-        if jammed:  # those that were dropped have left outputs that no column reaches
+        if jammed:  # after dropping, some outputs may be spanned by no column
             self._span()
         return fresh, False

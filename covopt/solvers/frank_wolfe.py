@@ -15,12 +15,12 @@ with a free output bias atoms and targets are centred, and τ = 1. F is convex, 
 
 so the linear minimisation oracle is the pricing oracle, and F is twice the objective of the networks. S is
 unbounded, but at its best scale every point has Σm ≤ F/2, so that a minimiser lies in that simplex. One pricing of
-Λ gives the vertex, the gap Σ_j m_j (1 − ‖Λᵀa_j‖²) + F/2 (h(Λ)² − 1)⁺ ≥ F(m) − F*, and the certified bound, mostly
-the sharper one.
+Λ gives the vertex, the gap Σ_j m_j (1 − ‖Λᵀa_j‖²) + F/2 (h(Λ)² − 1)⁺ ≥ F(m) − F*, and the certified bound, which is
+mostly sharper.
 
-Vanilla and pairwise steps move mass between a few atoms, by exact line searches. The best masses on all atoms met
-are the multipliers of the restricted master: fully corrective and sliding rounds are the patient rounds of the one
-driver, with columns that stay where they are, or follow Λ within their faces.
+Vanilla and pairwise steps move mass between a few atoms, by exact line searches. The optimal masses on all atoms so
+far are the multipliers of the restricted master: fully corrective and sliding rounds are the driver's patient
+rounds, with columns that stay fixed, or follow Λ within their faces.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from covopt.solvers.quick import master_bytes
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
 LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
-FARTHEST = 1e18  # step of a line search
+FARTHEST = 1e18  # longest step of a line search
 JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
 
 Start = tuple[np.ndarray, np.ndarray]
@@ -99,7 +99,7 @@ class Masses:
         return self._centred(np.maximum(self.problem.rows @ neurons.T, 0.0)).T
 
     def refresh(self) -> None:
-        """Compute Λ and F from the masses; LinAlgError where K(m) + K₀ is singular."""
+        """Compute Λ and F from the masses; raise LinAlgError if K(m) + K₀ is singular."""
         matrix = (self.atoms.T * self.masses) @ self.atoms + self.base
         size = np.trace(matrix) / len(matrix)
         for jitter in JITTERS:
@@ -115,11 +115,11 @@ class Masses:
         raise LinAlgError("the covariance of the atoms is singular")
 
     def slopes(self) -> np.ndarray:
-        """‖Λᵀa_j‖² of every atom."""
+        """Return ‖Λᵀa_j‖² of every atom."""
         return np.square(self.atoms @ self.dual).sum(axis=1)
 
     def insert(self, neuron: np.ndarray) -> int:
-        """Return the index of an atom, a new one of mass zero where it is not there yet; empty ones are dropped."""
+        """Return the index of an atom, added with mass zero if it is new; drop atoms without mass."""
         kept = np.append(self.masses > 0, True)
         self.neurons = np.concatenate([self.neurons, neuron[None]])[kept]
         self.atoms = np.concatenate([self.atoms, self._atoms(neuron[None])])[kept]
@@ -127,7 +127,7 @@ class Masses:
         return int(np.abs(self.neurons - neuron).max(axis=1).argmin())
 
     def move(self, change: np.ndarray, limit: float) -> None:
-        """Go to m + γ·change with the best γ between 0 and ``limit``, by the pencil of K and its change.
+        """Move to m + γ·change for the best γ in [0, ``limit``], by the pencil of K and its change.
 
         In the basis of the pencil F(m + γ·change) = Σm + γΣchange + Σ g_i/(1 + γ μ_i), up to constants.
         """
@@ -144,13 +144,13 @@ class Masses:
         self.refresh()
 
     def rescale(self) -> None:
-        """Multiply all masses by the best number, a half at least."""
+        """Multiply all masses by the best factor, at least ½."""
         self.masses *= 0.5
         self.refresh()
         self.move(self.masses, np.inf)
 
     def toward(self, best: int) -> None:
-        """Vanilla step: shrink all masses and give what they lose to one atom."""
+        """Vanilla step: shrink all masses and give the difference to one atom."""
         change = -self.masses
         change[best] += self.masses.sum()
         self.move(change, 1.0)
@@ -163,16 +163,16 @@ class Masses:
 
 
 class FrankWolfe(Generation):
-    """What these rounds add to a driver.
+    """Rounds of a Frank–Wolfe variant, on top of column generation.
 
     Parameters
     ----------
     problem : Problem
-        The latter with the sum of squares.
+        Interpolation, or a fit with the sum of squares.
     oracle : Oracle
     variant : {"vanilla", "pairwise", "fully-corrective", "sliding"}
-        One vertex with an exact line search; mass moved from the worst active atom to the vertex; the best masses on
-        all atoms met, to which all local maxima of the oracle are added; the same with local descent on the atoms.
+        A step to one vertex by exact line search; mass moved from the worst active atom to the vertex; optimal masses
+        on all atoms so far, to which all local maxima of the oracle are added; the same with atoms that follow Λ.
     start : (ndarray of shape (m, r), ndarray of shape (m,)), optional
         Unit neurons and masses.
     **options
@@ -200,17 +200,17 @@ class FrankWolfe(Generation):
 
     @property
     def active_set(self) -> Start:
-        """Neurons in use, and their masses."""
+        """Active neurons and their masses."""
         if self.masses is not None:
             neurons, masses = self.masses.neurons, self.masses.masses
         else:
             neurons, masses = self.master.columns.neurons, np.linalg.norm(self.master.cones.weights, axis=1)
-        count = min(len(neurons), len(masses))  # of a step that was broken off
+        count = min(len(neurons), len(masses))  # lengths differ after an interrupted step
         heavy = masses[:count] > FOUND * masses.max(initial=0.0)
         return neurons[:count][heavy], masses[:count][heavy]
 
     def should_stop(self) -> bool:
-        """Note the round in Frank–Wolfe's terms: the linear model at Λ is nowhere below the value less the gap."""
+        """Record the round with the Frank–Wolfe gap: the linear model at Λ is nowhere below value − gap."""
         upper = self.point.upper_bound
         state = FrankWolfeState(
             **vars(self._state()) | {"round": len(self.point.history), "n_columns": len(self.active_set[1])},
@@ -220,7 +220,7 @@ class FrankWolfe(Generation):
         return self.ends(state)
 
     def _note_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """Remember Λ's value, which is F's linear model at its lowest but for what exceeds one."""
+        """Store the dual value of Λ and its excess h(Λ)² − 1: the minimum of F's linear model follows from them."""
         self._value, self._excess = self.problem.dual_value(dual), max(pricing.upper_bound**2 - 1.0, 0.0)
 
     def _iterate(self) -> None:
@@ -254,7 +254,7 @@ class FrankWolfe(Generation):
             masses.rescale()
 
     def _first_atoms(self) -> Start:
-        """Neurons whose atoms span the targets; beside given ones they have next to no mass."""
+        """Return neurons whose atoms span the targets; beside given neurons they have negligible mass."""
         rows = self.problem.rows[self.problem.live]
         neurons, masses = (rows[:0], np.zeros(0)) if self.given is None else self.given
         if len(neurons) and not self.problem.interpolates:
@@ -264,7 +264,7 @@ class FrankWolfe(Generation):
         return np.concatenate([neurons, spanning]), np.append(masses, np.full(len(spanning), share))
 
     def _finish(self) -> None:
-        """Make the network of the last masses, v_j = m_j Λᵀa_j, where a round is too cheap to make its own."""
+        """Make the network of the last masses, v_j = m_j Λᵀa_j: vanilla and pairwise rounds make none."""
         if self.masses is None:
             return
         self.point.upper_bound = np.inf
@@ -275,7 +275,7 @@ class FrankWolfe(Generation):
             offset = (self.problem.demand(dual) - atoms.T @ weights).mean(axis=0)
         self._offer_weights(neurons, atoms, weights, offset)
 
-    # ------------------------------------------------------------------ the best masses on all atoms
+    # ------------------------------------------------------------------ optimal masses on all atoms
     def _start(self) -> bool:
         if not super()._start():
             return False
@@ -300,7 +300,7 @@ class FrankWolfe(Generation):
 
 @dataclass
 class CovarianceSolver:
-    """One run of a variant: what a task asks instead of column generation, and what is left of it afterwards.
+    """One run of a variant, which a task uses instead of column generation; it keeps the final active set.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
 """Column generation for any problem: the driver's rounds, their first columns, and the networks of a step.
 
-With a loss every network is a feasible point, so whatever a step leads to is offered as it is. Where networks have to
-pass through the points it leads to weights and shifts of neurons whose outputs are right to first order. Where their
-cost comes within a few tolerances of the lower bound, a network is made of them: neurons shifted in their closed
-faces, weights and moves within faces corrected to interpolate.
+With a loss every network is feasible, so the networks of a step are offered as they are. For interpolation a step
+gives weights and shifts of neurons whose outputs are right to first order. If their cost is within a few tolerances
+of the lower bound, a network is made of them: neurons are shifted in their closed faces, then weights and moves
+within faces are corrected to interpolate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.path_follower import TIGHT, PathFollower
 from covopt.solvers.quick import COLUMNS_PER_ROW
 
-MANY_ROWS = 1000  # from which on a quick network is at hand after an interrupt, and another takes seconds
+MANY_ROWS = 1000  # from so many on, a network takes seconds: after an interrupt a quick one replaces it
 
 
 class Generation(Driver):
@@ -43,7 +43,7 @@ class Generation(Driver):
     oracle : Oracle
         Prices duals of the rows that are not zero: of shape (n,) for one output, else (n, q).
     warm : WarmStart, optional
-        The end of another solve on the same rows, or a guess.
+        End point of another solve on the same rows, or a guess.
     **options
         Of :class:`~covopt.solvers.driver.Driver`; ``is_brief``: whether exact steps from the warm start are enough.
     """
@@ -60,14 +60,14 @@ class Generation(Driver):
         return len(self.following.columns) if self.following is not None else len(self.master.columns)
 
     def solve(self) -> Point:
-        """See the base class; the point also says where another solve may start.
+        """Solve as the base class does; the point also has a warm start for another solve.
 
-        Where there is no network yet, it has that of the last weights.
+        If no network was found, one is made of the last weights.
         """
         point = super().solve()
         has_none = not np.isfinite(point.upper_bound)
         columns, cones = self.master.columns, self.master.cones
-        # stopped within a step its arrays may not fit
+        # after an interrupted step, lengths of arrays may differ
         fits = len(columns.neurons) == len(columns.atoms) == len(cones.weights) > 0
         if self.problem.interpolates and has_none:
             quick = point.status is Status.INTERRUPTED and len(self.problem.rows) >= MANY_ROWS
@@ -86,7 +86,7 @@ class Generation(Driver):
 
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
-        """First dual, first columns; False when a network without neurons is already optimal."""
+        """Set the first dual and columns; return False if a network without neurons is already optimal."""
         problem = self.problem
         if problem.interpolates:
             return self._start_through()
@@ -102,7 +102,7 @@ class Generation(Driver):
         return self._start_columns(first)
 
     def _iterate(self) -> None:
-        """Exact steps from a warm start, then, or where they end, interior-point steps."""
+        """Take exact steps from a warm start, if any; if they do not close the gap, interior-point steps."""
         if self.following is not None:
             if self.following.run() or self.is_brief:
                 return
@@ -112,7 +112,7 @@ class Generation(Driver):
         super()._iterate()
 
     def _start_columns(self, first: np.ndarray) -> bool:
-        """First columns of the interior-point master; False where a bound shows that nothing is left to do."""
+        """Set the first columns of the interior-point master; return False if the bounds have closed the gap."""
         problem, master = self.problem, self.master
         known = np.zeros((0, problem.rows.shape[1]))
         if self.warm is not None:
@@ -122,12 +122,12 @@ class Generation(Driver):
             self.offer_dual(dual, pricing)
             known = np.concatenate([self.warm.neurons, pricing.neurons])
         n = len(problem.rows)
-        most = most_columns(n, n * problem.n_outputs)  # an eighth of them leaves room for those that come
+        most = most_columns(n, n * problem.n_outputs)  # an eighth of them leaves room for later columns
         pricing = self.price(first, 0.0, max_neurons=max(min(n, most // 8), 20))
         self.offer_dual(first, pricing)
         if self.is_closed():
             return False
-        # half of a feasible dual in the interior of everything: what starts are mixed with
+        # half of a feasible dual is strictly feasible: other starts are mixed with it
         self.centre = first * (HALF / max(pricing.upper_bound, 1.0))
         master.columns.append(self.normalise(np.concatenate([known, pricing.neurons])))
         seeds = random_vertices(problem.rows[problem.live], min(n, most // 8), self.rng)
@@ -142,7 +142,7 @@ class Generation(Driver):
         return True
 
     def _level(self) -> float:
-        """Product of slack and multiplier that the bounds so far ask for."""
+        """Return the product of slack and multiplier that corresponds to the present bounds."""
         count = 2 * (len(self.master.columns) + (self.master.dual.size if self.master.edges else 0))
         missing = self.point.upper_bound - max(self.point.lower_bound, 0.0)
         return max(missing, self.tol * abs(self.point.upper_bound), 1e-300) / max(count, 1)
@@ -154,7 +154,7 @@ class Generation(Driver):
 
     # ------------------------------------------------------------------ the start, through points
     def _start_through(self) -> bool:
-        """First dual, and first columns whose atoms span the targets; False when no neurons are optimal."""
+        """Set the first dual, and first columns whose atoms span the targets; return False if no neuron is needed."""
         problem, master = self.problem, self.master
         first = self.problem.project_dual(self.targets)
         if problem.is_constant:
@@ -173,7 +173,7 @@ class Generation(Driver):
         return True
 
     def _add_spanning(self) -> np.ndarray:
-        """Add columns that stay where they are and span all outputs; return the least weights that interpolate."""
+        """Add fixed columns that span all outputs; return the least-norm weights that interpolate."""
         problem, columns = self.problem, self.master.columns
         if not problem.interpolates:
             return np.zeros((0, problem.n_outputs))
@@ -186,13 +186,13 @@ class Generation(Driver):
         return weights
 
     def _first_weights(self) -> tuple[np.ndarray, float]:
-        """Least-norm weights that interpolate with the first columns, and what such weights miss of any targets."""
+        """Return least-norm weights of the first columns that interpolate, and the residual for random targets."""
         atoms, neurons = self.master.columns.atoms, self.master.columns.neurons
         if self.problem.has_offset:
             atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), np.sqrt(len(atoms)))])
         fit = LeastNorm(atoms)
         asked = np.column_stack([self.targets, np.random.default_rng(0).standard_normal(len(self.targets))])
-        # with a limit spanning directions would take half of it, for the same rounds with more digits
+        # under a time limit, spanning directions would take half of it and save no rounds
         hurries = self._deadline is not None and len(self.targets) >= MANY_ROWS
         found = fit.refined(asked) if hurries else fit.solve(asked)
         missed = float(np.abs(asked - atoms.T @ found)[:, 0 if hurries else -1 :].max(initial=0.0))
@@ -201,13 +201,13 @@ class Generation(Driver):
 
     # ------------------------------------------------------------------ networks
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
-        """Keep a network where it is the best so far."""
+        """Keep a network if it is the best so far."""
         value = self.problem.primal_value(self.problem.fitted(neurons, weights, offset), weights, offset)
         self.keep(value, neurons, weights, offset)
 
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
-        """Offer what a step leads to, the best one first, as far as first order promises something."""
+        """Offer the networks of a step, best first, while their first-order values are below the upper bound."""
         master, problem = self.master, self.problem
         if problem.interpolates:
             self._offer_near(step, due=due)
@@ -232,10 +232,10 @@ class Generation(Driver):
     def _offer_weights(
         self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
     ) -> None:
-        """Keep the network of weights (m, k) where it is the best so far; the lightest neurons are left out.
+        """Keep the network of weights (m, k), without its lightest neurons, if it is the best so far.
 
-        Weights that have to interpolate are corrected. A network that misses the points by r saves ⟨λ, r⟩, which is
-        added to its value.
+        For interpolation weights are corrected first. A residual r lowers the cost by up to ⟨λ, r⟩, a bound on which
+        is added to the value.
         """
         if not self.problem.interpolates:
             sizes = np.linalg.norm(weights, axis=1)
@@ -254,7 +254,7 @@ class Generation(Driver):
 
     # ------------------------------------------------------------------ networks through points
     def _offer_near(self, step: Step, *, due: bool) -> None:
-        """Make the best network of a step where its cost comes near the lower bound."""
+        """Make the best network of a step if its cost is near the lower bound."""
         if not step.candidates:
             return
         costs = [
@@ -264,15 +264,15 @@ class Generation(Driver):
         ]  # fmt: skip
         best = int(np.argmin(costs))
         near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
-        # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
+        # once the dual has converged, residuals of solves are no reason to wait: the correction removes them
         done = self.dual_gap <= self.tol < self.point.gap
         if costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
-        """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
+        """Make a network of a candidate: without its lightest neurons or, at the end, of the active columns only."""
         cones, columns = self.master.cones, self.master.columns
-        # a whole step takes light columns beyond zero, where they cost twice what they win: the iterate's do not
+        # a full step takes light columns past zero, where they cost twice what they gain: keep the iterate's weights
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
         candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         sizes = np.linalg.norm(candidate.weights, axis=1)
@@ -320,7 +320,7 @@ def random_vertices(rows: np.ndarray, count: int, rng: np.random.Generator) -> n
     if rank == 1:
         return np.array([[1.0], [-1.0]])
     chosen = np.tile(np.arange(rank - 1), (1, 1))
-    if n > rank - 1:  # in pieces: a number for each subset and row is much
+    if n > rank - 1:  # in pieces: one number for each subset and row takes much memory
         sizes = [len(part) for part in np.array_split(np.arange(count), -(-count * n // PIECE) or 1)]
         parts = [rng.random((m, n)).argpartition(rank - 2, axis=1)[:, : rank - 1].copy() for m in sizes]
         chosen = np.concatenate(parts)
@@ -332,8 +332,7 @@ def random_vertices(rows: np.ndarray, count: int, rng: np.random.Generator) -> n
 def spanning_directions(rows: np.ndarray) -> np.ndarray:
     """Return neurons whose atoms span all of ℝᴺ for rows on distinct rays without antipodal dependence.
 
-    For every row a neuron orthogonal to it, tilted a little either way, so that the pair tells this row
-    from all others.
+    They are, for every row z, the directions ±z, and ± a random direction orthogonal to z.
     """
     n, rank = rows.shape
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)

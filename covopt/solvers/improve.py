@@ -1,7 +1,7 @@
-"""The one anytime loop: descent on both layers, columns from where it ended, bounds with what time is left.
+"""The anytime loop: descent on both layers, column generation from its network, bounds in the remaining time.
 
-Each step may only improve the bracket: a network is an upper bound whatever found it, and a lower bound is the best
-that was proved of any dual. Whoever runs the steps stops them when the gap is small, at a deadline, or at a signal.
+No step worsens the bracket: every network is an upper bound, and the lower bound is the best one proved for any dual.
+:meth:`Improvement.run` ends the steps when the gap is small, at a deadline, or at an interrupt.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from covopt.solvers.searching import searching
 SOON_S, SOON_SHARE = (
     0.25,
     0.1,
-)  # for a network where there is none, and for a bound beside it: of a limit more
+)  # for a first network and a bound: seconds, or a share of the time limit if that is longer
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
 
 def descent_of(problem: Problem, random_state: int | None) -> Descent | InterpolatingDescent:
-    """Return the descent of a problem; its point is the best constant, or no network through the points."""
+    """Return the descent of a problem; it begins with the best constant or, for interpolation, without a network."""
     if problem.interpolates:
         return InterpolatingDescent(problem, random_state)
     return Descent(problem, random_state)
@@ -50,7 +50,7 @@ class Improvement:
     Parameters
     ----------
     problem : Problem
-        With the norm as the price of a neuron.
+        With the norm as the cost of a neuron.
     oracle : callable
         Returns the exact oracle of the rows that are not zero, None without such rows, or raises BudgetError.
     tol : float
@@ -66,9 +66,9 @@ class Improvement:
     Attributes
     ----------
     point : Point
-        At first the best constant, or no network through the points.
+        Initially the best constant or, for interpolation, no network.
     name : str
-        What has found it, in words.
+        The method that found it, in words.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Improvement:
         self.problem, self.oracle, self.tol, self.effort, self.proves = problem, oracle, tol, effort, proves
         self.limit, self.began, self.seed = time_limit_s, now(), options.get("random_state")
         self.callback, self.options = options.get("callback"), options | {"callback": self._seen}
-        self.is_cut = False  # whether a descent ended at its part of the limit
+        self.is_cut = False  # whether a descent was cut off at its share of the limit
         self.descent = descent_of(problem, self.seed)
         self.is_searched = not proves or (self.problem.is_scalar and problem.rows.shape[1] > MOST_FACED)
         self.closes = problem.is_scalar and suits_search(*problem.rows.shape)
@@ -105,7 +105,7 @@ class Improvement:
 
     @property
     def left(self) -> float | None:
-        """Seconds."""
+        """Remaining seconds."""
         return None if self.limit is None else max(1e-6, self.limit - (now() - self.began))
 
     def steps(self) -> Iterator[Point]:
@@ -117,7 +117,7 @@ class Improvement:
                 oracle = self.oracle()
         follows = not problem.interpolates and not no_room and applies(problem)
         is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
-        # columns find better networks through the points; else pricing all faces is dear beyond three dimensions
+        # for interpolation columns find better networks; else pricing all faces is slow beyond three dimensions
         meets = problem.interpolates and oracle is not None
         is_dear = not meets and problem.rows.shape[1] > MOST_FACED
         begins = is_far or is_dear or oracle is None or (is_late and not meets)
@@ -133,18 +133,18 @@ class Improvement:
         elif self.proves and np.isfinite(self.point.upper_bound):
             self._bounded(self.point, self.point.dual, DESCENT)
             if no_room or (problem.interpolates and self.point.status is not Status.CERTIFIED):
-                # with time columns would do better
+                # with more time, column generation would do better
                 self.point.status = Status.GAP if no_room or self.limit is None else Status.TIME_LIMIT
             yield self.point
 
     def _descents(self, part: float, meets: bool) -> Iterator[Point]:
-        """Yield what each descent ends with, in their part of the time; through the points the first one will do.
+        """Yield the best point after each descent, within their share of the time; for interpolation only one.
 
-        One that is cut need not pass through them where what follows ``meets`` them sooner.
+        A descent that is cut off need not interpolate if the columns that follow do so sooner (``meets``).
         """
         left, through, more = self.left, self.problem.interpolates, True
         end = now() + part * (np.inf if left is None else left)
-        # where columns close the gap, they are better at what is missing
+        # where columns close the gap, pricing finds missing neurons better
         points = self.descent.run(passes=0 if self.closes else PASSES)
         try:
             while more:
@@ -152,7 +152,7 @@ class Improvement:
                     more = next(points, None) is not None
                 if more and np.isfinite(self.descent.point.upper_bound):
                     yield self._improved(self.descent.point, DESCENT)
-                    if through:  # columns tell the first round
+                    if through:  # column generation reports the first round
                         return
                     if self._report():
                         self.point.status = Status.CALLBACK
@@ -171,16 +171,16 @@ class Improvement:
         is_over: bool = False,
         rescues: bool = True,
     ) -> Point:
-        """Take steps until the gap is small, or a deadline, an interrupt or the callback says stop.
+        """Take steps until the gap is small, or a deadline, an interrupt or the callback stops them.
 
         Parameters
         ----------
         others : iterator of (Point, str), optional
-            What other solvers find, and their names, instead of these steps.
+            Points of other solvers and the solvers' names, used instead of these steps.
         is_over : bool
-            Whether somebody has said so before.
+            Whether an interrupt has already ended the solve.
         rescues : bool
-            Whether a network of small norm will do where none was found.
+            Whether :meth:`rescue` may make a network if none was found.
         """
         status = Status.INTERRUPTED if is_over else None
         steps = self.steps() if others is None else (self._improved(*found) for found in others)
@@ -204,7 +204,7 @@ class Improvement:
         if rescues and (status is not None or is_lost or (not len(point.neurons) and is_cut)):
             self.rescue(hurries=status is Status.INTERRUPTED)
         stopped = self.point.status is Status.INTERRUPTED
-        if status is None and self.point.gap <= self.tol and not stopped:  # of two steps together
+        if status is None and self.point.gap <= self.tol and not stopped:  # by the bounds of two steps
             status = Status.CERTIFIED
         if status is None and self.is_cut and self.point.status is Status.HEURISTIC:
             status = Status.TIME_LIMIT
@@ -213,7 +213,7 @@ class Improvement:
         return self.point
 
     def rescue(self, *, hurries: bool = False) -> None:
-        """Take over what a deadline left of a descent; where that is nothing, let it end soon, and make a bound."""
+        """Use the network of a descent that was cut off; without one, make one quickly; then make a lower bound."""
         soon = SOON_S if hurries or self.limit is None else max(SOON_S, SOON_SHARE * self.limit)
         self._take_descent()
         with defer_interrupts():
@@ -236,15 +236,15 @@ class Improvement:
         if self.descent.point.upper_bound < self.point.upper_bound:
             self.point = self.point.merged(self.descent.point)
             if not (self.problem.interpolates and self.point.lower_bound > 0.0):
-                self.name = DESCENT  # it says what the dual is of: with local search its bound is dear
+                self.name = DESCENT  # the name is the dual's method: after local search its bound takes long
 
     def _columns(self, oracle: Any) -> Iterator[Point]:
-        """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
+        """Generate columns by the exact oracle, else by local search proved by signs and boxes; then raise bounds."""
         problem, rank = self.problem, self.problem.rows.shape[1]
         closes, name = self.closes, COLUMNS
-        if oracle is not None:  # what faces of several outputs do not prove, integers may
+        if oracle is not None:  # integers may prove what faces of several outputs do not
             closes = getattr(oracle, "proved", True) or suits_integers(problem.rows, problem.targets)
-        # where no bound will come as close, columns to the last digit are not worth a brief search
+        # where no bound gets that close, a brief search need not solve to the last digit
         is_brief = not closes and self.limit is None and self.effort < 1.0
         tol = self.tol / self.effort if is_brief else self.tol
         options = self.options | {"tol": tol, "is_brief": is_brief}
@@ -254,10 +254,10 @@ class Improvement:
         name, again = f"{COLUMNS} with local search", True
         if problem.is_scalar and suits_boxes(rank):
             name = f"{COLUMNS} with boxes"
-        # nothing will prove the last digits, which take as long as all before
+        # no bound proves the last digits, which take as long as all before
         if problem.is_scalar and problem.interpolates and rank > MOST_FACED and not closes:
             options["tol"] = max(tol, SUBSET_TOL)
-        # of the time, for bounds follow; through points that are proved on the way they take less
+        # share of the time, since bounds follow; interpolation with proofs on the way leaves less to them
         part = 2 / 3 if problem.interpolates and closes else 1 / 2
         while again:
             rounds = searching(
@@ -274,12 +274,12 @@ class Improvement:
                 return
             is_exact = self._bounded(rounds.point, rounds.last_dual, self.name)
             yield self.point
-            # what is left is due to the columns, which the clock has ended
+            # the remaining gap is due to column generation, which the deadline has cut off
             again = is_exact and found.status is Status.TIME_LIMIT and not problem.interpolates
             options["warm"] = rounds.point.warm
 
     def _solved(self, rounds: Generation, name: str) -> Point:
-        """Run rounds; what they have found and proved is kept whatever ends them."""
+        """Run rounds, and keep what they found and proved, whatever ends them."""
         try:
             rounds.solve()
         finally:
@@ -287,7 +287,7 @@ class Improvement:
         return self.point
 
     def _bounded(self, point: Point, dual: np.ndarray, name: str) -> bool:
-        """Raise the bound of a point in the time that is left; whether more than that of this dual cannot be had."""
+        """Raise the bound of a point in the remaining time; return whether the bound of this dual is exact."""
         bounds = Bounds(
             self.problem, dataclasses.replace(point), dual, tol=self.tol, time_s=self.left,
             effort=self.effort, callback=self._seen, random_state=self.seed,
@@ -303,7 +303,7 @@ class Improvement:
         return self.point
 
     def _report(self) -> bool:
-        """Show the callback what a descent has found; whether to stop."""
+        """Report the result of a descent to the callback; return whether to stop."""
         point = self.point
         state = RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, len(point.neurons),
@@ -313,5 +313,5 @@ class Improvement:
         return self.callback is not None and bool(self.callback(state, point))
 
     def _seen(self, state: Any, point: Point) -> bool:
-        """Show the callback what rounds have found beside the best so far; whether to stop."""
+        """Report rounds, merged with the best point so far, to the callback; return whether to stop."""
         return self.callback is not None and bool(self.callback(state, point.merged(self.point)))

@@ -1,12 +1,12 @@
-r"""Descent to a network through the points: λ → 0 on both layers, then the least change of both that meets them.
+r"""Descent to an interpolating network: λ → 0 on both layers, then the least change of both that interpolates.
 
-Few neurons may interpolate many points only where they move. With W, V the layers of a balanced network, R what it
-misses and J the Jacobian of its outputs,
+Few neurons can interpolate many points only if the neurons move. With W, V the layers of a balanced network, R its
+residual and J the Jacobian of its outputs,
 
     min ‖δW‖² + ‖δV‖² + ρ ‖δB‖²   s.t.   J(δW, δV, δB) = R,
 
-is a Gauss–Newton step in the norm that is minimised; its kernel J Jᵀ has a row for every target. Kinks that are
-crossed shorten steps.
+is a Gauss–Newton step in the norm that is minimised; its kernel J Jᵀ has a row for every target. Steps are shortened
+where they cross kinks.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from covopt.solvers.loop import Point, WarmStart
 from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
 
-SHARES = 0.1, 0.01, 0.001  # of the λ at which one point alone would count
+SHARES = 0.1, 0.01, 0.001  # of a one-point λ_max, see :func:`squared_fits`
 PER_UNKNOWN = 8  # parameters of the first network for each target
-TRIES = 3  # corrections of one network, with a descent on what is missed after each
+TRIES = 3  # corrections of one network, with a descent on the residual after each
 CORRECTIONS = 100  # Gauss–Newton steps at most
 
 
 class InterpolatingDescent:
-    """The cheapest network through the points so far, of descents from random neurons.
+    """Descents from random neurons to interpolating networks; the cheapest one is kept.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class InterpolatingDescent:
     Attributes
     ----------
     point : Point
-        Its upper bound is infinite as long as no network has met the points; its dual is that of the least λ.
+        Its upper bound is infinite until a network interpolates; its dual is that of the least λ.
 
     Examples
     --------
@@ -62,13 +62,13 @@ class InterpolatingDescent:
         self.problem, self.seed = problem, 0 if random_state is None else random_state
         self.targets = problem.targets
         self.point = Point.nothing(problem, Status.TIME_LIMIT)
-        if not self.targets.any():  # no neurons are optimal
+        if not self.targets.any():  # no neuron is needed
             self.point.upper_bound = 0.0
-        self.network: Network | None = None  # where a descent is
+        self.network: Network | None = None  # current one of a descent
         self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // max(problem.rows.shape[1], 1))
 
     def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
-        """Yield the best point after each start; there are no passes, and no starts for very many targets."""
+        """Yield the best point after each start; ``passes`` is ignored, and very many targets have no start."""
         if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
             return
         for seed in range(self.seed, self.seed + starts):
@@ -76,9 +76,9 @@ class InterpolatingDescent:
             yield self.point
 
     def _start(self, seed: int) -> None:
-        """Descend from random neurons at smaller and smaller λ, then meet the points.
+        """Descend from random neurons at decreasing λ, then correct the network to interpolate.
 
-        Where corrections do not meet them, another descent on what is missed adds neurons: then they are small.
+        If corrections fail, a descent on the residual adds neurons, so that the next corrections are small.
         """
         problem, network = self.problem, self._descended(self.problem, seed, self._keep)
         for number in range(1, TRIES + 1):
@@ -95,7 +95,7 @@ class InterpolatingDescent:
     def _descended(
         self, problem: Problem, seed: int, keep: Callable[[Problem, Network], None] | None = None
     ) -> Network:
-        """Return where descents lead from random neurons; ``keep`` sees where each ends, or is ended."""
+        """Return the network of descents from random neurons; ``keep`` gets each, finished or cut off."""
         fits = squared_fits(problem, SHARES)
         network = Descent(fits[0], seed).random_network(self.n_neurons)
         for fit in fits:
@@ -110,13 +110,13 @@ class InterpolatingDescent:
 
     def _move_to(self, network: Network) -> None:
         self.network = network
-        self.point.warm = WarmStart(*network, self.point.dual)  # columns need not pass through the points
+        self.point.warm = WarmStart(*network, self.point.dual)  # columns need not interpolate
 
     def rescue(self, seconds: float = HURRY_S) -> bool:
-        """Take the network where the descent is, or was ended, through the points; whether that came out.
+        """Correct the current network of the descent to interpolate; return whether that succeeded.
 
-        Where corrections do not meet them, a quick network through what it misses stands beside it. Without a descent
-        a quick one may take so many seconds.
+        If corrections fail, a quick network that interpolates the residual is added to it. Without a descent, a quick
+        network is made, which may take ``seconds``.
         """
         if self.network is None:
             with unlimited():
@@ -130,7 +130,7 @@ class InterpolatingDescent:
         return self._offer(*both, offset)
 
     def take_quick(self, seconds: float) -> bool:
-        """Take a network that costs more, in next to no time; on very many points it may miss some by a little."""
+        """Make a costlier network at once; on very many points it may have a small residual."""
         self.point = self.point.merged(quick_network(self.problem, seconds, self.seed))
         return bool(np.isfinite(self.point.upper_bound))
 
@@ -138,7 +138,7 @@ class InterpolatingDescent:
         return self._offer(*meet_points(self.problem, network))
 
     def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
-        """Keep a network that meets the points at a lower cost, with few neurons; whether it meets them."""
+        """Keep a network, with few neurons, if it interpolates at lower cost; return whether it interpolates."""
         neurons, weights, offset = with_few_neurons(self.problem, neurons, weights, offset)
         missed = self.problem.missed(neurons, weights, offset)
         value = self.problem.network_value(weights, offset)
@@ -152,7 +152,7 @@ class InterpolatingDescent:
 
 
 def squared_fits(problem: Problem, shares: Sequence[float]) -> list[Problem]:
-    """Return fits of the points at shares of the λ at which one point alone would count."""
+    """Return squared-loss fits at shares of max_i 2‖y_i‖‖z_i‖/N, the largest λ_max of a single point."""
     loss = make_loss("squared")
     loss.encode_targets(problem.targets)
     lengths = np.linalg.norm(problem.rows, axis=1)
@@ -161,7 +161,7 @@ def squared_fits(problem: Problem, shares: Sequence[float]) -> list[Problem]:
 
 
 def meet_points(problem: Problem, network: Network) -> Network:
-    """Change both layers, as little as possible, until the network passes through the points or steps get short.
+    """Correct both layers by least-norm steps until the network interpolates or steps get short.
 
     Parameters
     ----------
@@ -200,13 +200,13 @@ def meet_points(problem: Problem, network: Network) -> Network:
 
 
 def _forward(rows, targets, W, V, B) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which neurons are active, (N, m), their activations, and what the outputs miss, (N, k)."""
+    """Return which neurons are active, (N, m), their activations, and the residual, (N, k)."""
     atoms = np.maximum(rows @ W.T, 0.0)
     return (atoms > 0.0).astype(float), atoms, targets - atoms @ V - B
 
 
 def _kernel(problem: Problem, gram, atoms, active, V) -> tuple[np.ndarray, float]:
-    """Return J Jᵀ, outputs first, and how much of a multiplier the offset takes."""
+    """Return J Jᵀ, ordered by outputs first, and the factor from summed multipliers to the step of the offset."""
     n, k = len(atoms), V.shape[1]
     kernel, common = np.empty((k, n, k, n)), atoms @ atoms.T
     for c in range(k):
@@ -219,7 +219,7 @@ def _kernel(problem: Problem, gram, atoms, active, V) -> tuple[np.ndarray, float
     kernel = kernel.reshape(n * k, n * k)
     mean = float(np.trace(kernel)) / len(kernel)
     lever = 0.0
-    if problem.has_offset:  # one that costs nothing moves as easily as a point does
+    if problem.has_offset:  # a free offset moves as easily as a point does
         lever = mean if problem.offset_cost == 0 else min(mean, 1.0 / problem.offset_cost)
         for c in range(k):
             kernel[c * n : (c + 1) * n, c * n : (c + 1) * n] += lever

@@ -4,8 +4,8 @@ r"""Least label-noise cost, interpolating or with a loss: column generation with
     dual     max  ⟨λ, y⟩          s.t.  |⟨λ, σ(Z w)⟩| ≤ ω(w) for all w   (1ᵀλ = 0 with a free offset),
 
 the problem of :mod:`covopt.problems.problem` with another unit for neurons.
-What column generation knows about that unit is replaced here: how columns are scaled, the metric of a face, what a
-merged neuron costs, the finish.
+This module replaces the parts of column generation that depend on that unit: the scaling of columns, the metric of a
+face, the cost of a merged neuron, and the finish.
 
 Two neurons of one sign may be merged where ω is convex: in a closed cell for the printed potential; where the active
 rows are the same for the exact one, whose factor jumps when a row turns active.
@@ -28,7 +28,7 @@ from covopt.solvers.postprocess import finish_network
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:
-    """Return what turns orthonormal frames of faces into frames of ω: on a face ω(w) = φ·(wᵀQw)^½.
+    """Return a function that turns orthonormal frames of faces into frames of ω: on a face ω(w) = φ·(wᵀQw)^½.
 
     Directions that change no activation have no length in that metric and are left out.
 

@@ -1,4 +1,4 @@
-"""Systems of products: conjugate gradients behind a factor, and minimum-norm corrections min ‖x‖ s.t. Mᵀx = r."""
+"""Linear systems: conjugate gradients preconditioned by a factor, and least-norm solutions min ‖x‖ s.t. Mᵀx = r."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from covopt.exact.rank import COMPUTED, NEAR
 
-SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
-WORSE = 10.0  # growth of what is missed that says that the factor is no use
-# steps of conjugate gradients; with fewer, networks miss the points by what the tolerance is worth
+SHIFT = 1e-14  # share of the mean diagonal of MᵀM that is added, so that it factors
+WORSE = 10.0  # growth of the residual in a step that shows that the factor is useless
+# steps of conjugate gradients; with fewer, residuals of networks are worth as much as the tolerance
 REFINEMENTS = 12
-MOST_UNKNOWNS = 2500  # of a dense system of moves: of more, neurons stay where they are
+MOST_UNKNOWNS = 2500  # of a dense system of moves; beyond it neurons stay fixed
 
 
 def conjugate_gradients(
     apply: Callable[[np.ndarray], np.ndarray], factor: np.ndarray, rhs: np.ndarray, accuracy: float
 ) -> tuple[np.ndarray, float]:
-    """Solve H x = r to a share of r, as far as a factor of about H leads.
+    """Solve H x = r by conjugate gradients, preconditioned by a factor of approximately H.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def conjugate_gradients(
     Returns
     -------
     (ndarray, float)
-        x, and the share of r that it misses.
+        x, and its relative residual.
     """
     x, size = preconditioned_by(factor, rhs), float(np.linalg.norm(rhs))
     left = rhs - apply(x)
@@ -59,7 +59,7 @@ def conjugate_gradients(
 
 
 def preconditioned_by(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Return what the factor alone makes of a right-hand side."""
+    """Solve with the Cholesky factor alone."""
     return dpotrs(factor, rhs.reshape(len(factor), -1), lower=1)[0].reshape(rhs.shape)
 
 
@@ -67,8 +67,8 @@ class LeastNorm:
     """Solve min ‖x‖ s.t. Mᵀ x = r repeatedly, in the least-squares sense where there is no such x.
 
     A Cholesky factor of MᵀM is cheap and mostly enough. Where its squared condition number leaves a residual, it
-    serves as the preconditioner of conjugate gradients on the products; LAPACK's least squares, ten times as
-    expensive, take over where these do not converge: M lacks rank then.
+    serves as the preconditioner of conjugate gradients on the products. Where these do not converge, M lacks rank,
+    and LAPACK's least squares, ten times as expensive, take over.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class LeastNorm:
         self._factor = None if failed else factor
 
     def _refined(self, rhs: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return x by conjugate gradients, and the share of ``rhs`` that it misses; zero where there is no factor."""
+        """Return x by conjugate gradients, and its relative residual; x is zero where there is no factor."""
         if self._factor is None:
             return np.zeros((len(self.matrix), *rhs.shape[1:])), 1.0
         found, share = conjugate_gradients(
@@ -99,7 +99,7 @@ class LeastNorm:
         return self.matrix @ found, share
 
     def refined(self, rhs: np.ndarray) -> np.ndarray:
-        """Return x as far as conjugate gradients come."""
+        """Return x by conjugate gradients, converged or not."""
         return self._refined(rhs)[0]
 
     def solve(self, rhs: np.ndarray, *, accurate: bool = False) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""What every solver that works in rounds shares: where it begins and ends, the clock, Ctrl-C, the history, the end.
+"""Base class of solvers that work in rounds: start, time limit, interrupts, callback, history and finish.
 
-A solve is: start, rounds of a step whose points are offered as bounds, each of which may be the last, and a finish
-that comes whatever has ended the rounds. Column generation (:mod:`covopt.solvers.driver`), the exact steps along a
-path and Frank–Wolfe's variants are such rounds.
+A solve has a start, rounds that offer points as bounds and of which each may be the last, and a finish that runs
+whatever has ended the rounds. Column generation (:mod:`covopt.solvers.driver`), the exact steps along a path and
+Frank–Wolfe's variants are such rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from covopt.problems.problem import Problem
 
 @dataclass(frozen=True)
 class RoundState:
-    """What a callback sees after every round, in the reduced problem's units scaled to the user's by the caller."""
+    """State of a round, as callbacks receive it; bounds are in the reduced units until the caller scales them."""
 
     round: int
     lower_bound: float
@@ -31,9 +31,9 @@ class RoundState:
     gap: float
     n_columns: int
     time_s: float
-    note: str = ""  # what the solver changed since the round before, and why
+    note: str = ""  # what the solver changed since the previous round, and why
     best: Callable[[], Any] | None = (
-        None  # the solution so far, as Ctrl-C would leave it; None without a network
+        None  # returns the solution so far, as after an interrupt; None without a network
     )
 
     def scaled(self, scale: float, time_s: float) -> Self:
@@ -43,7 +43,7 @@ class RoundState:
 
 
 class GenerationLoop(ABC):
-    """Rounds of a restricted master and an oracle, until the gap is small or somebody says stop.
+    """Rounds of a restricted master and an oracle, until the gap is small or something stops them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class GenerationLoop(ABC):
     random_state : int, optional
         Seeds the starting vertices; without one the seed is fixed.
     callback : callable, optional
-        Receives a :class:`RoundState`, or what a subclass notes instead, and the best points so far; a true answer
+        Receives a :class:`RoundState`, or the state of a subclass, and the best points so far; a true return value
         stops.
     """
 
@@ -81,7 +81,7 @@ class GenerationLoop(ABC):
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
 
     def solve(self) -> Any:
-        """Run until the gap is small, the time is up, the callback or the user says stop."""
+        """Run until the gap is small, the time is up, or the callback or an interrupt stops the rounds."""
         self._began = now()
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
@@ -99,17 +99,17 @@ class GenerationLoop(ABC):
 
     @abstractmethod
     def _start(self) -> bool:
-        """First dual, first columns; False when nothing is left to do."""
+        """Set the first dual and columns; return False if nothing is left to do."""
 
     @abstractmethod
     def _iterate(self) -> None:
         """Run the rounds; each ends with :meth:`should_stop`."""
 
     def _finish(self) -> None:  # noqa: B027  (most have nothing left to do)
-        """Make of the last round what is still missing; nothing, where every round offers its points."""
+        """Complete the last round, in subclasses whose rounds do not offer all their points."""
 
     def known(self) -> Any:
-        """Return the best points as far as they are proved."""
+        """Return the best points, with proved bounds."""
         return self.point
 
     def is_closed(self) -> bool:
@@ -117,8 +117,8 @@ class GenerationLoop(ABC):
         return bool(self.point.gap <= self.tol)
 
     def should_stop(self) -> bool:
-        """Note the round, tell the callback, and set the status where the loop must end."""
-        self.is_closed()  # what this proves, the round tells
+        """Record the round, call the callback, and set the status if the loop must end."""
+        self.is_closed()  # before the state, which reports what this proves
         state = self._state()
         self.point.history.append(state)
         return self.ends(state)
@@ -132,7 +132,7 @@ class GenerationLoop(ABC):
         )  # fmt: skip
 
     def ends(self, state: Any) -> bool:
-        """Tell the callback about a round, and set the status where the loop must end."""
+        """Call the callback for a round, and set the status if the loop must end."""
         point = self.point
         asked = self.callback is not None and self.callback(state, self.known())
         if self.is_closed():
@@ -157,7 +157,7 @@ DUAL = "dual", "dual_low", "lower_bound", "claimed", "hoped"
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a solve with a loss ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
+    """End point of a solve: columns, their weights and the dual; nothing in it depends on the units of λ.
 
     Attributes
     ----------
@@ -188,12 +188,12 @@ class Point:
     warm: WarmStart | None = None  # where another solve with a loss may start
     finished: bool = False  # the network is merged, and as sparse as it gets
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
-    hoped: np.ndarray | None = None  # a dual of which a search may prove more than is known of this one
-    dual_low: np.ndarray | None = None  # what the multipliers are beside their doubles, where that matters
+    hoped: np.ndarray | None = None  # a dual for which a search may prove a better bound
+    dual_low: np.ndarray | None = None  # low-order doubles of the multipliers, where they matter
 
     @classmethod
     def nothing(cls, problem: Problem, status: Status, **options: Any) -> Point:
-        """Return the point that knows nothing: no neuron, no bound but zero where networks have to interpolate."""
+        """Return a point without network or dual; its lower bound is 0 for interpolation, else −∞."""
         return cls(
             np.zeros((0, problem.rows.shape[1])), np.zeros((0, problem.n_outputs)), np.zeros(problem.n_outputs),
             np.inf, np.zeros(problem.dual_shape), 0.0 if problem.interpolates else -np.inf, status, **options,
@@ -210,7 +210,7 @@ class Point:
         return relative_gap(self.upper_bound, self.lower_bound)
 
     def merged(self, other: Point) -> Point:
-        """Return this point with the network of another one where that is better, and its dual where that is."""
+        """Return this point with the network and the dual of another one, each if it is better."""
         best = self
         if other.upper_bound < self.upper_bound:
             best = replace(best, **{name: getattr(other, name) for name in NETWORK})

@@ -38,11 +38,11 @@ class Faces:
         return np.linalg.norm(self.vectors, axis=1)
 
     def fitted(self, rows: np.ndarray) -> np.ndarray:
-        """Return what the network puts out on the rows, (N, k), by the rows' true signs."""
+        """Return the outputs of the network on the rows, (N, k), with the true activations."""
         return np.maximum(rows @ self.vectors.T, 0.0) @ self.outputs
 
     def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Orthonormal bases of the faces' linear spans, one under the other.
+        """Return orthonormal bases of the faces' linear spans, stacked.
 
         Parameters
         ----------
@@ -65,12 +65,12 @@ class Faces:
 
 
 class Unit:
-    """What a neuron costs, as far as merging and scaling to cost one have to know: its norm."""
+    """Cost of a neuron, for merging and for scaling to cost one; here its norm."""
 
     fit_frames: Frames | None = None  # turns orthonormal frames of faces into frames of this cost
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
-        """Return neurons of cost one; what is next to nothing is left out."""
+        """Return neurons scaled to cost one, without those of norm ½ or less."""
         lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
         return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
 
@@ -134,7 +134,7 @@ def merge_in_cells(
 def _assign(
     neurons: np.ndarray, masses: np.ndarray, signs: np.ndarray, above: np.ndarray, below: np.ndarray
 ) -> tuple[np.ndarray, int]:
-    """Group of every neuron: the best aligned one of its sign that no row separates from it, or a new one."""
+    """Return the group of every neuron: the best aligned of its sign that no row separates from it, or a new one."""
     group, count = np.empty(len(neurons), dtype=np.int64), 0
     vectors, lengths, group_signs = np.zeros_like(neurons), np.zeros(len(neurons)), np.zeros(len(neurons))
     group_above, group_below = np.zeros_like(above), np.zeros_like(below)
@@ -158,7 +158,7 @@ def _assign(
 def merge_alike(
     rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray, angle: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge neurons of one closed cell that point the same way, with outputs that do, heaviest first.
+    """Merge neurons of one closed cell whose directions and outputs nearly agree, heaviest first.
 
     Parameters
     ----------
@@ -218,8 +218,8 @@ def polish(
 ) -> tuple[Faces, np.ndarray, float]:
     """Move every neuron within its face, as little as possible, until the network interpolates.
 
-    Each round solves min Σ ‖δp‖²/‖p‖² + ‖δv‖²/‖v‖² + ‖δB‖²/s² such that what is missed vanishes to first order. With
-    one output v stays: a move along p does the same, and outputs are linear in the moves.
+    Each round solves min Σ ‖δp‖²/‖p‖² + ‖δv‖²/‖v‖² + ‖δB‖²/s² such that the residual vanishes to first order. With
+    one output v stays fixed: a move along p has the same effect, and outputs are linear in the moves.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def polish(
 def _columns(
     rows: np.ndarray, faces: Faces, basis: np.ndarray, owner: np.ndarray, lever: float
 ) -> np.ndarray:
-    """Return what unit changes of moves, outputs (of several) and offset do, relative to their size, (N·k, ·)."""
+    """Return the Jacobian in moves, output weights (if k > 1) and offset, relative to their sizes, (N·k, ·)."""
     n, k = len(rows), faces.outputs.shape[1]
     along = (rows @ basis.T) * faces.active[owner].T
     pulls = (faces.outputs * faces.masses[:, None])[owner]

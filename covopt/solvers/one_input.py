@@ -1,4 +1,4 @@
-"""Interpolation with one input: a sparse program over the rays, and cuts inside arcs until nothing is left to gain.
+"""Interpolation with one input: a sparse program over the rays, then columns inside arcs until none is violated.
 
 In the local coordinates of :class:`~covopt.problems.half_plane.HalfPlane` the restricted problem is
 
@@ -6,9 +6,9 @@ In the local coordinates of :class:`~covopt.problems.half_plane.HalfPlane` the r
 
 with at most four entries in each row of M, whatever the units. With one output and no price on the offset it is a
 linear program (the simplex method ends at a vertex: at most N neurons), else a second-order cone program. Neurons
-inside arcs come in by pricing, which is a closed form; where the points are far from the origin there are none.
-Columns in the coordinates of the rows keep a gap of .3 for 1000 points with two outputs, of .02 where the input is a
-year.
+inside arcs enter by pricing, which has a closed form; where the points are far from the origin there are none. Column
+generation in the coordinates of the rows keeps a gap of .3 for 1000 points with two outputs, of .02 where the input
+is a year.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop, Point
 
-ACCURACY = 1e-10  # of the linear programs, in their own units
-SMALL = 400  # targets up to which the gap is closed
-# of the tolerance, from which on multipliers of so few rows are two doubles
+ACCURACY = 1e-10  # tolerance of the linear programs, in their own units
+SMALL = 400  # most targets for which the gap is closed to ``FOUND``
+# loss by rounding, over the tolerance, above which multipliers are two doubles each, and most of them
 ROUNDED, MOST_EXACT = 0.1, 20_000
 
 
@@ -102,7 +102,7 @@ class OneInput(GenerationLoop):
             return None
         weights, offset, duals = *amid[:2], [amid[2]]
         if problem.is_scalar:
-            # where the offset is known, what it costs is linear for the dual and constant for the network
+            # with the offset known, its cost is linear in the dual problem and constant for the network
             vertex = self._linear(price=problem.offset_cost * float(offset[0]))
             network = self._linear(fixed=offset)
             if vertex is not None and network is not None:
@@ -112,7 +112,7 @@ class OneInput(GenerationLoop):
     def _linear(
         self, *, price: float = 0.0, fixed: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Solve by the simplex method, with one output; the offset is free at a price, or fixed."""
+        """Solve for one output by the simplex method; the offset is free at a linear price, or fixed."""
         matrix = self.plane.equations(self.columns).T
         m = matrix.shape[1]
         cost, right = np.ones(2 * m), self.plane.demands[:, 0]
@@ -224,7 +224,7 @@ class OneInput(GenerationLoop):
     def _refined(
         self, columns: Points, weights: np.ndarray, offset: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Correct weights and offset, as little as possible relative to their size, until the outputs are right."""
+        """Correct weights and offset, as little as possible relative to their size, until they interpolate."""
         plane = self.plane
         matrix, right = plane.outputs(columns)
         mass = np.linalg.norm(weights, axis=1)
@@ -245,7 +245,7 @@ class OneInput(GenerationLoop):
             step = scaling[:, None] * factor.solve(np.ascontiguousarray(scaling[:, None] * missed))
             return values + metric[:, None] * (matrix.T @ step)
 
-        # first the local equations, which know no cancellation, then the outputs as they will be computed
+        # first the local equations, which are free of cancellation, then the outputs in floating point
         least = np.inf
         while (worst := float(np.abs(left := right - matrix @ values).max())) < HALF * least:
             values, least = stepped(values, left), worst
@@ -256,13 +256,13 @@ class OneInput(GenerationLoop):
         return best[: len(weights)], best[len(weights)] if self.problem.has_offset else offset
 
     def _without_idle(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
-        """Leave out neurons that add nothing to any output."""
+        """Drop neurons that add nothing to any output."""
         reach = np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0).max(axis=0)
         heard = reach * np.linalg.norm(weights, axis=1) > COMPUTED * float(np.abs(self.problem.targets).max())
         return columns.take(heard), weights[heard]
 
     def _missed(self, columns: Points, values: np.ndarray) -> np.ndarray:
-        """Return targets less outputs in floating point, rows by angle, shape (N, k)."""
+        """Return targets minus outputs in floating point, rows by angle, shape (N, k)."""
         m = len(columns)
         found = (
             self.plane.targets - np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0) @ values[:m]
@@ -273,8 +273,8 @@ class OneInput(GenerationLoop):
 def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
     """Merge neurons of one arc and sign, with one output: their sum has the same outputs and costs no more.
 
-    Where the ends of an arc are nearly opposite, a sum that is short beside its parts has lost its digits: those stay
-    apart.
+    Where the ends of an arc are nearly opposite, a sum much shorter than its parts has lost its digits: such neurons
+    are not merged.
     """
     if weights.shape[1] > 1 or not len(columns):
         return columns, weights

@@ -1,10 +1,10 @@
-"""Rounds from a good start: exact masters with the curvature of the faces, priced until the gap is small.
+"""Rounds from a warm start: exact masters with the curvature of the faces, priced until the gap is small.
 
-From the solution for another λ the rounds of an interior-point method begin too far inside. Here the first master
-takes the columns that were nearly tight there; then each round prices its dual, adds the new local maxima and carries
-their curvature, so that neurons move within their faces instead of being approached by ever more columns. Columns
-alone, from the same start, leave a gap of 1.2 % for 10 000 × 8 at half of λ_max, 5e-6 for 5000 × 8 and 5 % for
-5000 × 2 in the time that this certifies them in.
+From the solution for another λ, the iterates of an interior-point method start too far inside. Here the first master
+takes the columns that were nearly tight there; then each round prices its dual, adds the new local maxima and their
+curvature, so that neurons move within their faces instead of being approximated by ever more columns. Without the
+curvature, columns from the same start leave a gap of 1.2 % for 10 000 × 8 at half of λ_max, 5e-6 for 5000 × 8 and
+5 % for 5000 × 2 in the time in which this method certifies them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from covopt.solvers.active_set import Curvature, NewtonPoint, solve_newton_maste
 from covopt.solvers.loop import WarmStart
 from covopt.solvers.master.columns import Columns, Tangents
 
-TIGHT = 0.9  # heights of columns that stay, in these rounds and for the next solve
-INHERITED = 0.03  # distance of a neuron from the local maximum that inherits its weight
+TIGHT = 0.9  # least height of columns that are kept, in these rounds and for the next solve
+INHERITED = 0.03  # largest distance of a neuron from the local maximum that inherits its weight
 
 
 class PathFollower:
@@ -30,9 +30,9 @@ class PathFollower:
     Parameters
     ----------
     loop : Generation
-        Its bounds and history are kept up to date.
+        Its bounds and history are updated.
     warm : WarmStart
-        Where the columns come from.
+        Source of the first columns.
     """
 
     def __init__(self, loop: Any, warm: WarmStart):
@@ -40,14 +40,14 @@ class PathFollower:
         self.columns = Columns(loop.problem.rows, loop.unit.fit_frames)
         self.columns.append(warm.neurons)
         self.weights = np.zeros(len(self.columns))
-        if len(self.weights) == len(warm.weights):  # none is silent on these rows
+        if len(self.weights) == len(warm.weights):  # no neuron is silent on these rows
             self.weights = warm.weights[:, 0]
-        if not len(self.weights):  # of a network without neurons: what its dual is nearly tight at
+        if not len(self.weights):  # no neurons: take those at which the dual is nearly tight
             self._append(loop.price(warm.dual, TIGHT).neurons)
         self.tangents: tuple[Tangents, np.ndarray] | None = None  # of the columns that move, and their scales
 
     def run(self) -> bool:
-        """Run until the loop should stop; False where the rounds no longer help and another method must go on."""
+        """Run until the loop should stop; return False if the rounds stall and another method must go on."""
         loop = self.loop
         master = self._master(None)
         if not _is_finite(master):
@@ -81,7 +81,7 @@ class PathFollower:
         return False
 
     def state(self, master: NewtonPoint) -> WarmStart:
-        """Return what the next solve may start from: nearly tight columns."""
+        """Return a warm start for the next solve: the nearly tight columns."""
         heights = np.abs(self.columns.atoms @ master.dual[:, 0])
         self._keep((heights > TIGHT) | (self.weights != 0))
         weights = self.weights[:, None]
@@ -128,7 +128,7 @@ class PathFollower:
         loop.offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
 
     def _curvature(self, pricing: Pricing, dual: np.ndarray) -> Curvature | None:
-        """Curvature of the faces of the priced maxima; each inherits the weights of the nearest neurons."""
+        """Return the curvature of the faces of priced maxima; each inherits the weights of the nearest neurons."""
         columns, heights = self.columns, self.columns.atoms @ dual
         masses, self.tangents = np.zeros(len(columns)), None
         heavy = np.abs(self.weights) > NEAR * np.abs(self.weights).max(initial=0.0)
@@ -151,5 +151,5 @@ class PathFollower:
 
 
 def _is_finite(master: NewtonPoint) -> bool:
-    """Whether numbers did not overflow: the dual depends on all of them."""
+    """Return whether nothing overflowed: the dual depends on all numbers."""
     return bool(np.isfinite(master.weights).all() and np.isfinite(master.dual).all())

@@ -1,7 +1,7 @@
-"""The last pass over a network: merged within cells, few neurons (N, or N·k), at no larger objective.
+"""Postprocessing of a network: merge within cells and reduce to N (or N·k) neurons, at no larger objective.
 
-Merging and Carathéodory keep the outputs on the data and never raise the norm. Where the network has to interpolate,
-weights and neurons are then moved, as little as possible, until it does so to rounding.
+Merging and Carathéodory keep the outputs on the data and never raise the norm. For interpolation, weights and neurons
+are then moved, as little as possible, until the network interpolates up to rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from covopt.solvers.quick import round_seconds
 from covopt.sparsify.reduction import caratheodory
 
 ROUNDING = COMPUTED  # residual that corrections aim at
-# within which neurons of several outputs are one; what weighs less than their squares is tried without
+# in radians, within which neurons of several outputs are merged; those lighter than its square are dropped on trial
 ANGLES = 0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1
 
 
@@ -47,7 +47,7 @@ def finish_network(
     weights : ndarray of shape (m, k)
     offset : ndarray of shape (k,)
     unit : Unit, optional
-        What neurons cost, with one output; without it their norm.
+        Cost of neurons, with one output; by default their norm.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def finish_network(
 
 
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
-    """Whether a network interpolates at no higher cost; one that misses the points has none to be compared with."""
+    """Return whether a candidate interpolates at no higher cost; if the best one does not, any cost will do."""
     residual, before = problem.missed(*candidate), problem.missed(*best)
     ceiling = problem.network_value(*best[1:]) * (1.0 + ON_PLANE)
     cheap = problem.network_value(*candidate[1:]) <= ceiling
@@ -100,9 +100,9 @@ def interpolating(problem: Problem, neurons: np.ndarray, weights: np.ndarray, of
 
 
 def _finish_vector(problem: Problem, neurons, weights, offset):
-    """With vector outputs: what points the same way merged, Carathéodory on the masses ‖v_j‖, and what is missed met.
+    """Merge neurons of vector outputs that nearly agree, apply Carathéodory to the masses ‖v_j‖, then interpolate.
 
-    A cell may need several neurons here; those that belong together differ by little in direction and output.
+    A cell may need several neurons here, so only those with nearly equal directions and outputs are merged.
     """
     used = weights.any(axis=1)
     best = given = neurons[used], weights[used], offset
@@ -112,7 +112,7 @@ def _finish_vector(problem: Problem, neurons, weights, offset):
         for angle in ANGLES:
             heavy = mass > max(ATOMS, angle**2) * max(1.0, float(mass.max()))
             units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
-            # of more than there are Carathéodory leaves as many again
+            # from no fewer neurons than the best has, Carathéodory leaves as many again
             many = last < np.inf and len(units) >= len(best[0]) and problem.missed(*best) <= ATOMS
             if not 0 < len(units) < last or many:
                 continue
@@ -136,7 +136,7 @@ def _sparsified(problem, neurons, weights, offset):
 
 
 def sparsified(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> Network:
-    """Return what Carathéodory leaves of a network, its weights corrected to interpolate: at most N·k neurons.
+    """Reduce a network to at most N·k neurons by Carathéodory, and correct its weights to interpolate.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def with_few_neurons(
     offset: np.ndarray,
     spare: float | None = None,
 ) -> Network:
-    """Return a network with at most N·k neurons: the given one, or what Carathéodory leaves where that ends in time.
+    """Return a network with at most N·k neurons: the given one, or its reduction by Carathéodory if there is time.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def with_few_neurons(
     weights : ndarray of shape (m, k)
     offset : ndarray of shape (k,)
     spare : float, optional
-        Seconds; Carathéodory is not begun where it takes more.
+        Seconds; Carathéodory is skipped if it would take more.
     """
     most = problem.targets.size
     given = neurons, weights, offset
@@ -177,9 +177,9 @@ def with_few_neurons(
 
 
 def _by_moves(problem: Problem, neurons, weights, offset) -> Network:
-    """Interpolate by least moves of neurons in their faces as well, where output weights are too few.
+    """Interpolate by moving neurons in their faces as well, where there are too few output weights.
 
-    For EᵀE of K₃,₃ 9 neurons are left then, 23 without.
+    For EᵀE of K₃,₃ this leaves 9 neurons instead of 23.
     """
     if len(neurons) * (weights.shape[1] + neurons.shape[1]) > MOST_UNKNOWNS:
         return neurons, weights, offset
@@ -203,7 +203,7 @@ def _pass(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
 
 
 def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) -> Network:
-    """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
+    """Drop negligible neurons, merge within cells (one output), and reduce to at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
     ceiling = _value(problem, *best) * (1.0 + ON_PLANE)
@@ -224,9 +224,9 @@ def _better(problem, best: Network, candidate: Network, ceiling: float) -> Netwo
 
 
 def _without_lightest(problem: Problem, best: Network, ceiling: float) -> Network:
-    """Leave out the lightest neurons, as many as the objective allows."""
+    """Drop the lightest neurons, as many as the objective allows."""
     order = np.argsort(np.linalg.norm(best[1], axis=1), kind="stable")
-    fewest, most = 0, len(order) + 1  # that may go, and that may not
+    fewest, most = 0, len(order) + 1  # counts that may and may not be dropped
     while most - fewest > 1:
         count = (fewest + most) // 2
         left = np.sort(order[count:])

@@ -1,9 +1,9 @@
-"""What a solve of a table takes, in time and memory; and a network through the points where it takes too much.
+"""Estimates of the time and memory of a solve, and a quick interpolating network where they are too large.
 
-Two neurons at each point, in random directions along which they bend there, have more than enough independent
-outputs: one linear system gives the least weights that meet all points. Where N³ operations are too many, the points
-along one direction u are a piecewise linear function of u·x. Both are far from the smallest, the last the farthest:
-on many points doubles may not have its digits.
+Two neurons with a kink at each point, in random directions, have more than enough independent outputs: one linear
+system gives the least-norm weights that interpolate. Where N³ operations are too many, a piecewise linear function of
+u·x interpolates along one direction u. Both networks are far from optimal, the second more so: on many points double
+precision may not suffice for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
 
 
 def round_seconds(problem: Problem) -> float:
-    """Return about what one round of column generation takes, in seconds of one thread.
+    """Estimate the seconds that one round of column generation takes on one thread.
 
     Examples
     --------
@@ -47,15 +47,15 @@ def _unknowns(problem: Problem) -> int:
 
 
 def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
-    """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
+    """Return whether a solve would exceed the time limit in its first rounds, or the memory."""
     size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
     return size > MOST_BYTES or (time_limit_s is not None and ROUNDS * round_seconds(problem) > time_limit_s)
 
 
 def has_no_room(problem: Problem) -> bool:
-    """Whether the restricted master would take more memory than there may be; then a warning says so.
+    """Return whether the restricted master would take more memory than allowed, and warn if so.
 
-    That of a fit may have few columns, and is watched while it grows: what it needs at least is asked for.
+    With a loss it may have few columns, and is watched while it grows: only its least size counts here.
 
     Warns
     -----
@@ -66,7 +66,7 @@ def has_no_room(problem: Problem) -> bool:
 
 
 def master_bytes(problem: Problem) -> float:
-    """Return about how many bytes the restricted master of an interpolation problem takes, that of a fit at least.
+    """Estimate the bytes of the restricted master: all of them for interpolation, the least possible for a fit.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def master_bytes(problem: Problem) -> float:
 
 
 def quick_network(problem: Problem, seconds: float, random_state: int | None = None) -> Point:
-    """Return a network through the points that takes about so many seconds, or next to none along a line.
+    """Return an interpolating network within about ``seconds``, or almost at once along a line.
 
     Without a bias there may be none; then the upper bound is infinite.
 
@@ -90,7 +90,7 @@ def quick_network(problem: Problem, seconds: float, random_state: int | None = N
     """
     rng = np.random.default_rng(0 if random_state is None else random_state)
     point = Point.nothing(problem, Status.TIME_LIMIT, finished=True)
-    # in coordinates in which the rows are round: far from the origin others are lost in what all have in common
+    # in coordinates that whiten the rows: far from the origin, others lose digits to the part common to all rows
     units, triangle = np.linalg.qr(problem.rows)
     inside = replace(problem, rows=units)
     n, found = float(len(problem.rows)), None
@@ -106,11 +106,11 @@ def quick_network(problem: Problem, seconds: float, random_state: int | None = N
 
 
 def _kinks_at_points(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the least weights of neurons in random directions, two of which bend at every point.
+    """Return random neurons, two with a kink at every point, and the least-norm weights that interpolate.
 
-    Their outputs there span all targets for almost all directions; None where doubles do not tell them apart.
+    Their outputs span all targets for almost all directions; None where double precision does not suffice.
     """
-    if problem.rows.shape[1] == 1:  # where nothing is orthogonal to a point
+    if problem.rows.shape[1] == 1:  # no neuron is orthogonal to a point
         return None
     rows = np.concatenate([problem.rows, problem.rows])
     units = rows / np.linalg.norm(rows, axis=1)[:, None]
@@ -133,7 +133,7 @@ def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarra
     spread = np.ptp(rows, axis=0)
     varies = spread > 1e-9 * np.abs(rows).max(
         axis=0
-    )  # the constant, of columns with mean zero, only by rounding
+    )  # in columns of mean zero, the constant one varies only by rounding
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
     for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) * scale:
         along = rows @ direction

@@ -1,4 +1,4 @@
-"""The reference: enumerate every cell, solve one second-order cone program over all of them."""
+"""Reference solver: enumerate every cell, then solve one second-order cone program over all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.loop import Point
 from covopt.solvers.postprocess import finish_network, interpolating
 
-CELL_BYTES = 2500.0  # of a cell in the program and its factors, for each row and, three times, each dimension
+CELL_BYTES = 2500.0  # of a cell in the program and its factors, times N + 3 r
 INSTEAD = 'solver="auto" needs far less.'
 
 
@@ -40,7 +40,7 @@ def solve_all_cells(
     Raises
     ------
     InputError
-        When the program takes more memory than there may be.
+        When the program would take more memory than is available.
     """
     n, rank = problem.rows.shape
     most = most_cells(problem.rows)
@@ -52,7 +52,7 @@ def solve_all_cells(
     neurons, weights, offset = found.neurons, found.weights, found.offset
     network = neurons, weights[:, None], np.array([offset])
     network = finish_network(problem, _on_faces(problem.rows, network[0]), *network[1:])
-    # merging may leave a neuron beside a face again
+    # merging may move a neuron slightly off a face again
     network = interpolating(problem, _on_faces(problem.rows, network[0]), *network[1:])
     residual = problem.missed(*network)
     upper = problem.network_value(*network[1:]) if residual <= PASSES else np.inf
@@ -66,7 +66,7 @@ def solve_all_cells(
 
 
 def _on_faces(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-    """Move neurons onto the hyperplanes that they nearly touch: an interior point stays on one side of each."""
+    """Move neurons onto the hyperplanes that they nearly touch: interior points stay strictly on one side."""
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     moved = neurons.copy()
     for j, neuron in enumerate(neurons):
@@ -74,7 +74,7 @@ def _on_faces(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         if not len(near):
             continue
         _, values, right = np.linalg.svd(near, full_matrices=False)
-        span = right[values > ROUGH]  # rows that nearly depend on each other would turn the neuron
+        span = right[values > ROUGH]  # nearly dependent rows would turn the neuron
         onto = neuron - span.T @ (span @ neuron)
         if len(span) < rows.shape[1] and np.linalg.norm(onto - neuron) <= 1e2 * NEAR:
             moved[j] = onto / np.linalg.norm(onto)

@@ -1,13 +1,13 @@
-r"""The dual whose relaxation is least: of it a bound can be had soon, where that of the optimal dual takes for ever.
+r"""Duals with a small relaxation bound: they are bounded quickly, where bounding the optimal dual takes too long.
 
-The bound B(Λ) ≥ h(Λ) of :class:`~covopt.oracles.bounds.Relaxation` is convex, and at every Λ it names outputs A
-with B(Λ') ≥ ⟨Λ', A⟩ for all Λ', about. Taken as columns beside the neurons of a network they give the cutting planes
+The bound B(Λ) ≥ h(Λ) of :class:`~covopt.oracles.bounds.Relaxation` is convex, and at every Λ it returns outputs A
+with, approximately, B(Λ') ≥ ⟨Λ', A⟩ for all Λ'. As columns beside the neurons of a network they are cutting planes:
 
     min over m ≥ 0, B    C(Σ_j m_j A_j + 1Bᵀ)/μ + Σ_j m_j + ½ ρ ‖B‖²,    Λ = −∇C/μ there,
 
-and the next dual is half way from the best one so far. Each is a bound, of what B there says. On noise in many
-dimensions the optimal dual is up to twice beyond the relaxation; a dual near it is not (diabetes, 442 × 10, at
-λ_max/10: .74 of the objective becomes .80 within a second).
+and the next dual is half way to this one from the best so far. Each, divided by its B, gives a lower bound. On noise
+in many dimensions B is up to 2 at the optimal dual, and smaller at a dual near it (diabetes, 442 × 10, at λ_max/10:
+.74 of the objective becomes .80 within a second).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from covopt.oracles.bounds import Relaxation
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import STEPS, Network
 
-STALE = 12  # duals in a row that hardly raise the bound
-MOST_NUMBERS = 30_000_000  # in the columns; the oldest go
+STALE = 12  # consecutive duals that hardly raise the bound, after which to stop
+MOST_NUMBERS = 30_000_000  # in the columns; the oldest are dropped
 
 
 def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield duals (N, k) that raise the lower bound, and bounds on their h, until none has done so for a while.
+    """Yield duals (N, k) that raise the lower bound, and bounds on their h, until the lower bound stalls.
 
     Parameters
     ----------
     problem : Problem
         With a loss.
     network : Network
-        Whose neurons the columns begin with.
+        Its neurons are the first columns.
     dual : ndarray of shape (N, k)
 
     Examples
@@ -64,7 +64,7 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
         found, since = relaxation.bound(dual[live]), since + 1
         if problem.scale_dual(dual, found.value)[1] > best:
             dual_norm = found.proved()
-            remember(rows, dual[live], dual_norm)  # a check finds it again
+            remember(rows, dual[live], dual_norm)  # for later checks
             scaled, value = problem.scale_dual(dual, dual_norm)
             if value > best:
                 since = 0 if value > (1.0 + ROUGH) * best else since
@@ -81,7 +81,7 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
 def _least(
     problem: Problem, live: np.ndarray, columns: np.ndarray, masses: np.ndarray, offset: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return masses and offset of the least objective over the columns, and the dual there."""
+    """Minimise the objective over the columns; return masses, offset and the dual there."""
     m, flat = len(columns), columns.reshape(len(columns), -1)
     unit = 1.0 / np.sqrt(max(problem.offset_cost, 1.0)) if problem.has_offset else 0.0
     fitted = np.zeros(problem.dual_shape)

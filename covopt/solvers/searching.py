@@ -1,8 +1,8 @@
-"""Column generation where nothing prices exactly: local search finds columns, signs and boxes prove.
+"""Column generation without an exact oracle: local search finds columns, signs and boxes prove bounds.
 
-A search believes the best value that it has met and steers the master by it, but reports nothing that has not been
-proved (:mod:`covopt.oracles.cascade`). Proofs are asked for where the believed gap is within the tolerance: a neuron
-that one finds corrects the belief, and the rounds go on. Until then there is the bound that takes no search.
+The best value that local search finds is believed and steers the master, but only proved bounds are reported
+(:mod:`covopt.oracles.cascade`). A proof is tried when the believed gap is within the tolerance: if it finds a
+violated neuron, the belief is corrected and the rounds go on. Without a proof, the relaxation bounds the dual norm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point
 
-NODES = 5_000_000  # boxes per proof: those of iris do not end at a million, and are asked for once more (22 s for 14)
+NODES = 5_000_000  # boxes per proof: with a million that of iris fails and is repeated (22 s instead of 14)
 LOOK_EVERY = 4  # rounds
 
 
@@ -34,7 +34,7 @@ class HeuristicGeneration(Generation):
     ----------
     proved : tuple of (ndarray, float)
         The best dual point whose dual norm was bounded, scaled into feasibility, and its value.
-    believed : ndarray
+    last_dual : ndarray
         The dual that the rounds have ended with.
     """
 
@@ -46,13 +46,13 @@ class HeuristicGeneration(Generation):
         self.last_dual, self.failed, self._turn = self.master.dual, False, 0
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """See the base class; what is only believed counts until it is refuted, by a neuron or by a network."""
+        """See the base class; a believed bound counts until a neuron or a network refutes it."""
         super().offer_dual(dual, pricing)
         if self.point.lower_bound > (1.0 + self.tol) * self.point.upper_bound:
             self._return_to_proof()
 
     def _ask(self) -> Pricing:
-        """See the base class; a round is worth a look at boxes, now and then."""
+        """See the base class; one round in ``LOOK_EVERY`` also looks at boxes."""
         self._turn = (self._turn + 1) % LOOK_EVERY
         self.oracle.looks = self._turn == 0
         return super()._ask()
@@ -73,32 +73,32 @@ class HeuristicGeneration(Generation):
         return dataclasses.replace(self.point, lower_bound=lower, dual=dual if lower > 0 else self.point.dual)
 
     def correct(self, neurons: np.ndarray) -> None:
-        """See the base class; belief does not fall below what is proved."""
+        """See the base class; the believed bound does not fall below the proved one."""
         super().correct(neurons)
         if self.proved[1] > self.point.lower_bound:
             self._return_to_proof()
 
     def _fresh(self, pricing: Pricing) -> np.ndarray:
-        """Also correct the belief: in the dual point that is kept a neuron found now may exceed one."""
+        """Return the neurons found, and correct the belief: one may violate the constraint of the best dual."""
         self.correct(pricing.neurons)
         return pricing.neurons
 
     def is_closed(self) -> bool:
-        """See the base class; belief alone never ends the rounds, a proof that failed does."""
+        """See the base class; a believed bound alone never ends the rounds, a failed proof does."""
         while not self.failed and self.point.gap <= self.tol < self.known().gap:
             self.failed = not self._is_decided()
         return super().is_closed() or self.failed
 
     @stage("proofs")
     def _is_decided(self) -> bool:
-        """Ask for a proof of the dual point that is kept; False where there is none, and no neuron is found."""
+        """Try to prove the best dual point; return False if there is neither a proof nor a violated neuron."""
         slack, asked = CLOSE * self.tol, self.problem.asked(self.point.dual)
         found = self.oracle.prove(asked, 1.0 + 0.2 * slack)
         highest, bound = float(np.abs(found.values).max(initial=0.0)), found.upper_bound
         if np.isfinite(bound):
             self._note_proof(self.point.dual, bound)
         if bound <= 1.0 + slack:
-            # what is proved is a hair below what was believed, and may be beyond the tolerance
+            # the proved bound is slightly below the believed one: the gap may exceed the tolerance
             self._return_to_proof()
         self.correct(found.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
@@ -108,12 +108,12 @@ class HeuristicGeneration(Generation):
         point = super().solve()
         self.last_dual = self.point.dual
         if self.proved[1] == 0.0 and point.dual.any():
-            with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
+            with contextlib.suppress(TimeUp):  # keep the network even without time for a bound
                 rows, asked = self.problem.rows[self.problem.live], self.problem.asked(self.last_dual)
                 scaled, value = self.problem.scale_dual(self.last_dual, relaxed_dual_norm(rows, asked))
                 self.proved = scaled, max(value, 0.0)
         self._return_to_proof()
-        if point.status is Status.CERTIFIED and point.gap > self.tol:  # or the time was up during the proof
+        if point.status is Status.CERTIFIED and point.gap > self.tol:  # a proof failed or ran out of time
             point.status = Status.GAP if self.failed else Status.TIME_LIMIT
         point.claimed = point.status is Status.CERTIFIED and self.oracle.boxes is not None
         return point
