@@ -102,7 +102,7 @@ def fit(
         targets of mean 0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound then refer to
         the standardised table; the network takes the user's columns and predicts in the user's units.
     verbose
-        As in :func:`covopt.min_norm`. A share of λ_max stays what it was when the run began.
+        As in :func:`covopt.min_norm`.
 
     Returns
     -------

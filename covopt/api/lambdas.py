@@ -149,7 +149,7 @@ def largest_lambda(
     low, high = last_crossing(height, lambda: slack, linear=task.loss.is_quadratic)
     if low > 0.0 and slack == 0.0:
         high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
-    elif low > 0.0:  # ``low`` over 1 + slack: a λ at which there are neurons
+    elif low > 0.0:  # there are neurons below the value attained at ``low``
         slack = (1.0 + slack) * high / low - 1.0
     return high, slack
 

@@ -87,7 +87,7 @@ class Run:
     ----------
     task : Task
     lam, time_limit_s, callback, began
-        Of :meth:`~covopt.api.task.Task.solve`.
+        See :meth:`~covopt.api.task.Task.solve`.
     """
 
     def __init__(

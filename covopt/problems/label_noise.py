@@ -160,7 +160,7 @@ def reduce_label_noise(
     lam : float
         λ, with a loss.
     reduced : (Problem, Reduction), optional
-        Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
+        Result of :func:`~covopt.problems.reduction.reduce_data`, if available.
 
     Raises
     ------

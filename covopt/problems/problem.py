@@ -5,7 +5,7 @@ With rows Z = X̃ V / s_x of the reduced units (:mod:`covopt.problems.reduction`
     primal   min  C(F)/μ + Σ_j ‖v_j‖ + ½ ρ ‖B‖²     F = Σ_j σ(Z w_j) v_jᵀ + 1 Bᵀ,
     dual     max  −C*(−μΛ)/μ − ‖Λᵀ1‖²/(2ρ)          s.t.  h(Λ) = max_{‖w‖=1} ‖Λᵀ σ(Z w)‖ ≤ 1.
 
-With a loss the primal is the user's C(f) + λ‖W‖² over μ = 2λ/s_x. Interpolation is the loss that is zero at its
+With a loss the primal is the user's C(f) + λ‖W‖² divided by μ = 2λ/s_x. Interpolation is the loss that is zero at its
 targets and infinite elsewhere, C*(U) = ⟨U, Y⟩, with μ = 1: the dual is max ⟨Λ, Y⟩ − ‖Λᵀ1‖²/(2ρ), and the squared norm
 ‖W‖² of the balanced network is twice the primal value. ρ = ∞ is a network without output bias (SP20), ρ > 0 a
 penalised one (FL22), ρ = 0 a free one, where the dual gains Λᵀ1 = 0. At the optimum of a smooth loss Λ = −∇C(F)/μ.
@@ -70,7 +70,7 @@ class Problem:
         """
         return cls(rows, Interpolation.of(targets), offset_cost=offset_cost)
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ properties
     @property
     def interpolates(self) -> bool:
         """Whether networks have to pass through the targets."""

@@ -86,7 +86,7 @@ class Driver(GenerationLoop):
     unit : Unit, optional
         Cost of neurons; by default their norm.
     **options
-        Of :class:`~covopt.solvers.loop.GenerationLoop`.
+        See :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
     def __init__(

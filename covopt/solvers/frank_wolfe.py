@@ -176,7 +176,7 @@ class FrankWolfe(Generation):
     start : (ndarray of shape (m, r), ndarray of shape (m,)), optional
         Unit neurons and masses.
     **options
-        Of :class:`~covopt.solvers.generation.Generation`.
+        See :class:`~covopt.solvers.generation.Generation`.
 
     Examples
     --------

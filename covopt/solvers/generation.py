@@ -45,7 +45,7 @@ class Generation(Driver):
     warm : WarmStart, optional
         End point of another solve on the same rows, or a guess.
     **options
-        Of :class:`~covopt.solvers.driver.Driver`; ``is_brief``: whether exact steps from the warm start are enough.
+        See :class:`~covopt.solvers.driver.Driver`; ``is_brief``: whether exact steps from the warm start are enough.
     """
 
     def __init__(self, problem: Problem, oracle: Oracle, *, warm: WarmStart | None = None, **options: Any):
@@ -152,7 +152,7 @@ class Generation(Driver):
             self.master.enter_edges()
             self.master.edges.centre(level)
 
-    # ------------------------------------------------------------------ the start, through points
+    # ------------------------------------------------------------------ the start, for interpolation
     def _start_through(self) -> bool:
         """Set the first dual, and first columns whose atoms span the targets; return False if no neuron is needed."""
         problem, master = self.problem, self.master
@@ -252,7 +252,7 @@ class Generation(Driver):
             saved = missed * float(np.abs(self.point.dual).sum())
             self.keep(self.problem.network_value(weights, offset) + saved, neurons, weights, offset)
 
-    # ------------------------------------------------------------------ networks through points
+    # ------------------------------------------------------------------ networks, for interpolation
     def _offer_near(self, step: Step, *, due: bool) -> None:
         """Make the best network of a step if its cost is near the lower bound."""
         if not step.candidates:

@@ -57,7 +57,7 @@ class Improvement:
     time_limit_s : float, optional
         From now.
     effort : float
-        Of :class:`~covopt.solvers.bounds.Bounds`.
+        See :class:`~covopt.solvers.bounds.Bounds`.
     proves : bool
         Whether dual norms are bounded by search; else by the semidefinite relaxation.
     **options
@@ -213,7 +213,7 @@ class Improvement:
         return self.point
 
     def rescue(self, *, hurries: bool = False) -> None:
-        """Use the network of a descent that was cut off; without one, make one quickly; then make a lower bound."""
+        """Use the network of a cut-off descent, or make one quickly; for interpolation add a missing lower bound."""
         soon = SOON_S if hurries or self.limit is None else max(SOON_S, SOON_SHARE * self.limit)
         self._take_descent()
         with defer_interrupts():

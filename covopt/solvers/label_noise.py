@@ -97,7 +97,7 @@ def solve_label_noise(problem: Problem, oracle: LabelNoiseOracle, **options: Any
     oracle : LabelNoiseOracle
         Of the problem's rows (its ``kept`` ones).
     **options
-        Of :func:`~covopt.solvers.generation.generate`.
+        See :func:`~covopt.solvers.generation.generate`.
 
     Returns
     -------

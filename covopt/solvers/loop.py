@@ -43,7 +43,7 @@ class RoundState:
 
 
 class GenerationLoop(ABC):
-    """Rounds of a restricted master and an oracle, until the gap is small or something stops them.
+    """Rounds of a restricted master and an oracle, until the gap is small or a limit, interrupt or callback stops.
 
     Parameters
     ----------

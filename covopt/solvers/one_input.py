@@ -41,7 +41,7 @@ class OneInput(GenerationLoop):
     ----------
     plane : HalfPlane
     **options
-        Of :class:`~covopt.solvers.loop.GenerationLoop`.
+        See :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
     def __init__(self, plane: HalfPlane, **options: Any):

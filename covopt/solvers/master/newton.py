@@ -83,7 +83,7 @@ class Master:
     ----------
     problem : Problem
     fit_frames : callable, optional
-        Of :class:`~covopt.solvers.master.columns.Columns`.
+        See :class:`~covopt.solvers.master.columns.Columns`.
 
     Attributes
     ----------

@@ -150,5 +150,5 @@ class System:
         if self.border is None or total is None:
             return plain, np.zeros(rhs.shape[1])
         offset = np.linalg.solve(self.corner.T, plain.sum(axis=0) - total)
-        # the stiffness along 1 was added to H, so its force is added back to the offset
+        # the stiffness along 1 was added to H above: the offset compensates for it
         return plain - np.einsum("pik,p->ik", self.border, offset), offset + self.kappa * total
