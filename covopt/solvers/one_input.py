@@ -30,7 +30,7 @@ from covopt.solvers.loop import GenerationLoop, Point
 
 ACCURACY = 1e-10  # tolerance of the linear programs, in their own units
 SMALL = 400  # most targets for which the gap is closed to ``FOUND``
-# loss by rounding, over the tolerance, above which multipliers are two doubles each, and most of them
+# loss by rounding, over the tolerance, above which multipliers become two doubles; most multipliers for that
 ROUNDED, MOST_EXACT = 0.1, 20_000
 
 

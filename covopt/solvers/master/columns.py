@@ -258,7 +258,7 @@ def _find_faces(
     near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= SILENT * lengths
     atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
     frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
-    together = max(1, PIECE // len(rows))  # so that one on many planes takes no room for all
+    together = max(1, PIECE // len(rows))  # in pieces: one on many planes enlarges the array for all
     for first in range(0, m, together):
         some = slice(first, first + together)
         column, row = np.nonzero(near[some])

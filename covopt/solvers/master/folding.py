@@ -6,8 +6,8 @@ starting vertices are pairs. With F the atoms of one of each pair, d and d' the 
 
     Σ_j d_j a_j a_jᵀ = Fᵀ diag(d + d') F − B Zᵀ − Z Bᵀ + Z K Zᵀ,   B = Fᵀ diag(d') W,  K = Wᵀ diag(d') W.
 
-The atom of the heavier one is kept, so that nothing large cancels. 1000 points in the plane take 6.2 (noise) and 8.4
-s (smooth) with both pairs and groups, 6.9 and 10.8 without groups, 8.6 and 14.0 with neither.
+The atom of the heavier one is kept, so that nothing large cancels. 1000 points in the plane take 6.2 s (noise) and
+8.4 s (smooth) with both pairs and groups, 6.9 and 10.8 without groups, 8.6 and 14.0 with neither.
 
 **Groups of similar directions** need a fraction of the products for their part of the normal matrix. A column is
 1[Zw > 0] ∘ Zv: the atom of w with v = w, a tangent of its face with another v. Near a centre c the pattern of w is
