@@ -56,9 +56,8 @@ def test_every_page_and_notebook_is_in_the_contents_and_notebooks_are_questions(
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         title = "".join(json.loads(path.read_text())["cells"][0]["source"]).split("\n")[0]
         assert title.startswith("# ") and title.endswith("?"), path.name
-    assert (
-        len(NAMED.findall((ROOT / "docs/statements.md").read_text())) > 50
-    )  # the map names enough to be one
+    # the map names enough to be one
+    assert len(NAMED.findall((ROOT / "docs/statements.md").read_text())) > 50
 
 
 def test_readme_has_the_two_commands_first():

@@ -152,9 +152,8 @@ def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):
     X = normal(0, (30, 2))
     solution = covopt.min_norm(X, np.sin(3 * X[:, 0]), tol=1e-9, callback=lambda state: state.round == 2)
     assert solution.gap > 1e-3
-    monkeypatch.setattr(
-        "covopt.solvers.generation.Generation.solve", lambda self: self.point
-    )  # refining fails
+    # refining fails
+    monkeypatch.setattr("covopt.solvers.generation.Generation.solve", lambda self: self.point)
     assert solution.is_unique is None
     assert "needs a gap of" in solution.uniqueness.reason
 

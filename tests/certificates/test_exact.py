@@ -119,9 +119,8 @@ def test_forged_proofs_and_solutions_are_refused(solution, proof):
     content = json.loads(json.dumps(solution.to_dict()))
     content["dual"] = [1.2 * value for value in content["dual"]]
     scaled = Solution.from_dict(content)
-    assert "exact lower bound" not in failed(
-        covopt.verify(scaled, proof=None, exact=True)
-    )  # divided by its h
+    # divided by its h
+    assert "exact lower bound" not in failed(covopt.verify(scaled, proof=None, exact=True))
 
 
 def test_numbers_of_a_fit_are_compared_with_the_exact_ones():

@@ -214,8 +214,7 @@ def test_a_dual_at_a_vertex_of_the_optimal_ones_shows_that_the_network_is_unique
 
 
 def test_a_neuron_without_mass_is_no_minimiser_of_a_dual_that_is_not_determined(monkeypatch):
-    monkeypatch.setattr(
-        enclosure, "_inside", lambda problem, given, oracle, dual, known: dual
-    )  # stays at a vertex
+    # stays at a vertex
+    monkeypatch.setattr(enclosure, "_inside", lambda problem, given, oracle, dual, known: dual)
     found = covopt.min_norm([[-1.0], [0.0]], [0.0, 1.0]).uniqueness
     assert found.unique is None and "carries no mass, and the dual is not determined" in found.reason

@@ -123,9 +123,8 @@ def test_the_second_doubles_are_paid_for_far_from_the_origin(share):
     )
     centred = np.linalg.qr(rows - [1.6e9, 0.0, 0.0, 0.0])[0]
     dual = rng.standard_normal(9)
-    dual, _ = without_middle(
-        rows, dual - centred @ (centred.T @ dual)
-    )  # next to nothing where all rows are active
+    # next to nothing where all rows are active
+    dual, _ = without_middle(rows, dual - centred @ (centred.T @ dual))
     exact, best = whole(share * dual, (1.0 - share) * dual), 0.0
     far = FarRows.of(rows)
     for _ in range(100):

@@ -69,9 +69,8 @@ def test_safetensors_keep_prefix_metadata_and_types(points):
     assert {k: v.dtype.name for k, v in small.items()} == {k: v.dtype.name for k, v in state.items()}
     assert read_model("s.safetensors").metadata == {"made": "here"} and len(small["net.0.bias"]) <= 6 * 3 - 3
 
-    other = run(
-        "reduce", "model.safetensors", "t.csv", "--features", "a,b", "--out", "s.pt"
-    )  # in another format
+    # in another format
+    other = run("reduce", "model.safetensors", "t.csv", "--features", "a,b", "--out", "s.pt")
     assert other.exit_code == 0 and set(torch.load("s.pt", weights_only=True)) == set(state)
 
     def forward(s):

@@ -229,9 +229,8 @@ def test_a_bound_by_rows_is_about_those_rows():
         == 0.0
     )
     assert worth(kind="rows", data=plain) > 0.0
-    assert (
-        worth(kind="rows", data=Data.validate([[1.0], [2.0]], [[1.0], [2.0]], bias=0.0)) == 0.0
-    )  # on one ray
+    # on one ray
+    assert worth(kind="rows", data=Data.validate([[1.0], [2.0]], [[1.0], [2.0]], bias=0.0)) == 0.0
 
 
 def test_older_names_of_pairs_are_read():

@@ -182,9 +182,8 @@ def test_multipliers_of_touching_samples_push_one_way():
     chain = DeepReLUNetwork([np.array([[1.0, 0.5]]) / length, np.array([[length]])])
     row = np.array([[1.0, 0.0]])
     assert stationarity(chain, row, "none") > 0.1
-    assert (
-        stationarity(chain, np.vstack([row, [1.0, -2.0]]), "none") < 1e-9
-    )  # silent only as long as w₂ ≥ w₁/2
+    # silent only as long as w₂ ≥ w₁/2
+    assert stationarity(chain, np.vstack([row, [1.0, -2.0]]), "none") < 1e-9
     assert stationarity(chain, np.vstack([row, [-1.0, 2.0]]), "none") > 0.1  # silent for smaller w₂, too
     big = DeepReLUNetwork([np.ones((400, 2)), np.ones((400, 400)), np.ones((1, 400))])
     assert stationarity(big, np.ones((50, 2)), "none") is None  # too large to be asked

@@ -104,9 +104,8 @@ def test_rounding_adds_no_direction_and_none_is_lost(rank, scale):
 def test_the_safe_rank_is_never_above_the_exact_one(seed):
     rng = np.random.default_rng(seed)
     first = rng.standard_normal((7, 1)) * 10.0 ** rng.integers(-18, 18)
-    near = first * (
-        1 + 2.0**-52 * rng.integers(-3, 4, (7, 3))
-    )  # parallel but for a few units in the last place
+    # parallel but for a few units in the last place
+    near = first * (1 + 2.0**-52 * rng.integers(-3, 4, (7, 3)))
     assert 1 == rank_at_least(near) <= exact_rank(near)
     assert rank_at_least(near, beside_constants=True) <= 1
     for n in range(2, 12):  # whose mean is off by its rounding

@@ -175,9 +175,8 @@ def test_outputs_to_twice_the_digits_are_those_of_fractions():
     rng = np.random.default_rng(1)
     rows = np.column_stack([1.7e18 + rng.integers(0, 2**20, 6), rng.standard_normal(6), np.ones(6)])
     hidden = rng.standard_normal((5, 3))
-    hidden[:, 2] = (
-        rng.standard_normal(5) - 1.7e18 * hidden[:, 0]
-    )  # heights are small differences of large products
+    # heights are small differences of large products
+    hidden[:, 2] = rng.standard_normal(5) - 1.7e18 * hidden[:, 0]
     weights, targets, shift = rng.standard_normal((5, 2)), rng.standard_normal((6, 2)), rng.standard_normal(2)
     found = outputs_of_far(rows, hidden, weights, 0.1, shift, targets)
     true = np.maximum(objects(rows) @ objects(hidden).T, 0) @ objects(weights) + Fraction(0.1) * objects(

@@ -214,9 +214,8 @@ def test_what_is_not_shown_is_said(line, path):
     assert "a &amp; b from &lt;!--DATA--&gt;" in html
     assert list(panels_of(html)) == ["function-0", "agreement", "dual", "points", "progress"]
     many = replace(path[-1], network=type(line.network)(np.ones((2050, 2)), np.ones((2050, 1)), 1.0))
-    told = [
-        each["neurons"] for each in facts_of(page_html([path[-1], many]))
-    ]  # each step speaks of its own network
+    # each step speaks of its own network
+    told = [each["neurons"] for each in facts_of(page_html([path[-1], many]))]
     assert told == [str(len(path[-1].network)), "2050, of which the 2000 costliest are described and drawn"]
     open_ended = replace(line, status=covopt.Status.from_code("gap"), history=[])
     said = words_of(page_html(open_ended))
@@ -243,9 +242,8 @@ def test_a_path_is_written_below_four_megabytes(path, steps, n):
         assert [text.split("<br>")[-1] for text in marks["customdata"]] == [
             f"f {short(value)}" for value in said
         ]
-    assert (
-        packed_in(html)["pool"].count([f"point {i + 1}" for i in range(n)]) == 1
-    )  # what steps share stands there once
+    # what steps share stands there once
+    assert packed_in(html)["pool"].count([f"point {i + 1}" for i in range(n)]) == 1
 
 
 def test_pages_are_saved_beside_the_solution_and_need_no_connection(line, tmp_path, monkeypatch):

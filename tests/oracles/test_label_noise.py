@@ -145,9 +145,8 @@ def test_a_lattice_of_other_rows_is_no_proof():
     rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.5, 0.5, 1.0], [1.0, 1.0, 1.0], [0.25, 0.75, 1.0]])
     turned = rows @ np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     lattice, unsure = build_lattice(turned), np.full(5, 1e-15)
-    assert not prove_lattice(
-        turned, lattice, unsure=unsure
-    ).proved  # dependent by rounding, for all these rows tell
+    # dependent by rounding, for all these rows tell
+    assert not prove_lattice(turned, lattice, unsure=unsure).proved
     assert prove_lattice(turned, lattice, unsure=unsure, given=rows).proved
     assert not prove_lattice(turned, lattice, unsure=np.full(5, 0.05), given=rows).proved
     bent = rows.copy()

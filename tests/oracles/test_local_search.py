@@ -166,9 +166,8 @@ def test_no_neuron_serves_all_classes():
     apart = np.linalg.norm([relaxed_dual_norm(rows, column) for column in dual.T])
     found = relaxation.bound(dual)
     assert best <= found.value <= found.proved() < 1.1 * best < 0.7 * apart
-    assert_allclose(
-        np.vdot(found.atoms[0], dual), found.value, rtol=1e-6
-    )  # where the bound is attained, nearly
+    # where the bound is attained, nearly
+    assert_allclose(np.vdot(found.atoms[0], dual), found.value, rtol=1e-6)
     again = relaxation.bound(0.9 * dual + 0.1 * dual[::-1])  # from where the first one ended
     assert again.value < 1.1 * climb_outputs(rows, 0.9 * dual + 0.1 * dual[::-1], np.eye(12))[1].max()
 

@@ -162,9 +162,8 @@ def theory(tmp_path_factory):
     for name in THEORY:
         text = (folder / f"{name}.v").read_text()
         assert "Admitted" not in text and "admit" not in text
-        assert (
-            "Axiom" not in text or name == "Reflect"
-        )  # there: fields of a module type, proved for Z and BigZ
+        # there: fields of a module type, proved for Z and BigZ
+        assert "Axiom" not in text or name == "Reflect"
         done = coqc(name, folder)
         assert done.returncode == 0, done.stderr
     return folder

@@ -141,9 +141,8 @@ def test_idle_neurons_and_points_on_a_line_are_no_division_by_zero():
     kept, masses, _ = sparsified(problem, neurons, weights, np.zeros(2))
     assert 0 < len(kept) <= 12 and masses.any(axis=1).all()
     assert not len(sparsified(problem, neurons, 0.0 * weights, np.zeros(2))[0])
-    classes = covopt.fit(
-        neurons[:6], np.arange(6) % 2, lam=1e-3, loss="softmax-cross-entropy"
-    )  # has one target a row
+    # has one target a row
+    classes = covopt.fit(neurons[:6], np.arange(6) % 2, lam=1e-3, loss="softmax-cross-entropy")
     assert classes.status is covopt.Status.CERTIFIED
     line = quick_network(Problem.through(np.array([[2.0], [-1.0]]), np.ones(2)), 1.0)
     assert not np.isfinite(line.upper_bound)
