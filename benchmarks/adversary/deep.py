@@ -92,8 +92,8 @@ def rival(rng: np.random.Generator, kind: str) -> Rival:
         rounded = [to_bits(w, bits) for w in layers]
         network = ExactNetwork([fractions(w) for w in rounded], bias, output_bias)
         exact = network.forward(fractions(X))[1][-1]
-        Y = np.array([[float(value) for value in row] for row in exact])
-        if fractions(Y) == exact:
+        Y = exact.astype(float)
+        if (fractions(Y) == exact).all():
             break
     else:
         raise InputError("the outputs are no doubles; ask for another table.")

@@ -80,6 +80,6 @@ def exact(network: Any, output_bias: str = "penalized") -> ExactNetwork:
     return ExactNetwork([fractions(network.hidden_weights), fractions(top)], network.bias, output_bias)
 
 
-def outputs(X: np.ndarray, network: Any) -> list[list[Fraction]]:
-    """Return f(x_i) of a network in rational arithmetic, N lists of k fractions."""
+def outputs(X: np.ndarray, network: Any) -> np.ndarray:
+    """Return f(x_i) of a network in rational arithmetic, (N, k) fractions."""
     return exact(network).forward(fractions(X))[1][-1]

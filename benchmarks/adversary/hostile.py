@@ -95,9 +95,8 @@ def residual(rng: np.random.Generator) -> Outcome:
     if not solution.certificate.interpolates:
         return held()
     goals = fractions(solution.data.Y)
-    size = max(abs(y) for row in goals for y in row) or Fraction(1)
-    pairs = zip(outputs(solution.data.X, solution.network), goals, strict=True)
-    worst_miss = max(abs(f - y) for row, goal in pairs for f, y in zip(row, goal, strict=True)) / size
+    size = abs(goals).max() or Fraction(1)
+    worst_miss = abs(outputs(solution.data.X, solution.network) - goals).max() / size
     if worst_miss > INTERPOLATES * (1 + 1e-6):
         return refuted(
             f"misses by {float(worst_miss):.2e} of max |y|, stated {solution.certificate.residual:.2e}"
