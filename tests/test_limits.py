@@ -171,9 +171,8 @@ def test_a_check_without_time_is_no_failed_check(monkeypatch):
     assert not found.in_time
     assert found.failed == []
     last, end = found.summary().splitlines()[-2:]
-    assert last.startswith(
-        "LATE   time limit: not verified: 60 s were over when checked was: stated problem, network, "
-    )
+    late = "LATE   time limit: not verified: 60 s were over when checked was: stated problem, network, "
+    assert last.startswith(late)
     assert "norm" in last
     assert end == "NOT VERIFIED"
     assert repr(found).startswith("Verification(not verified: out of time after ")
@@ -358,13 +357,16 @@ def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(mon
 
 def test_certificates_take_what_is_left_of_a_limit():
     efforts = []
-    best = best_in_time(
-        Clock(9.0, now()), lambda effort: efforts.append(effort) or effort, name="x with y", key=float
-    )
+
+    def ask(effort):
+        efforts.append(effort)
+        return effort
+
+    best = best_in_time(Clock(9.0, now()), ask, name="x with y", key=float)
     assert efforts[0] == 0.0
     assert 0.0 < efforts[1] < 1.0 == efforts[-1] == best
     efforts.clear()
-    assert best_in_time(Clock(None, now()), lambda effort: efforts.append(effort) or effort, key=float) == 1.0
+    assert best_in_time(Clock(None, now()), ask, key=float) == 1.0
     assert efforts == [1.0]
 
 
@@ -404,9 +406,8 @@ def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
 
 
 def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):
-    (tmp_path / "slow_to_import.py").write_text(
-        "import time\nend = time.time() + 0.4\nwhile time.time() < end: pass\n"
-    )
+    slow = "import time\nend = time.time() + 0.4\nwhile time.time() < end: pass\n"
+    (tmp_path / "slow_to_import.py").write_text(slow)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(TimeUp), limited(0.05):
         import slow_to_import  # noqa: F401
@@ -419,13 +420,9 @@ def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):
 def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
     # half of that left registries that no later kernel could be loaded with, and once freed memory twice
     reached = []
-    at_work = compile(
-        "def load(after):\n    signal.raise_signal(signal.SIGINT)\n    after()\n",
-        f"{os.sep}numba{os.sep}x.py",
-        "exec",
-    )
+    source = "def load(after):\n    signal.raise_signal(signal.SIGINT)\n    after()\n"
     scope = {"signal": signal}
-    exec(at_work, scope)
+    exec(compile(source, f"{os.sep}numba{os.sep}x.py", "exec"), scope)
     with ends_like_an_interrupt():
         with pytest.raises(KeyboardInterrupt):
             scope["load"](lambda: reached.append("the end"))

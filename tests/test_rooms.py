@@ -162,14 +162,8 @@ def test_the_archive_of_the_sources_is_whole(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     missing = sources() - names
     assert not missing
-    assert {
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "LICENSE",
-        "CITATION.cff",
-        "constraints.txt",
-    } <= names
+    pages = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff", "constraints.txt"}
+    assert pages <= names
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc")) or "__pycache__" in name]
 
 

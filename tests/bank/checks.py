@@ -128,9 +128,8 @@ def best_multiple(problem: Problem, dual: np.ndarray) -> float:
     U = -problem.price * most * dual
     if np.abs(problem.clip(U) - U).max() > ROUNDING:
         most = min(most, 1.0)  # the larger one leaves the domain of the conjugate
-    found = minimize_scalar(
-        lambda t: -problem.dual_value(t * dual), bounds=(0.0, most), options={"xatol": 1e-12}
-    )
+    options = {"bounds": (0.0, most), "options": {"xatol": 1e-12}}
+    found = minimize_scalar(lambda t: -problem.dual_value(t * dual), **options)
     return max(-float(found.fun), problem.dual_value(most * dual))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.network import ReLUNetwork
 from tests.bank.checks import TOL, check_kkt, check_one_neuron_per_cell, check_optimal
 from tests.bank.checks import solved as solution_of
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS, PROBLEMS
@@ -45,10 +44,9 @@ def test_the_file_is_verified(name, tmp_path):
         solution.cost, solution.objective, solution.lower_bound, solution.gap
     )  # fmt: skip
     np.testing.assert_array_equal(again.dual, solution.dual)
-    np.testing.assert_array_equal(
-        again.network.predict(BY_NAME[name].X), solution.network.predict(BY_NAME[name].X)
-    )
-    found = covopt.verify(again, BY_NAME[name].X, BY_NAME[name].Y)
+    X, Y = BY_NAME[name].X, BY_NAME[name].Y
+    np.testing.assert_array_equal(again.network.predict(X), solution.network.predict(X))
+    found = covopt.verify(again, X, Y)
     assert found.ok, found.summary()
     assert found.certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
     assert found.certificate.gap <= TOL * (1 + 1e-6)
@@ -85,10 +83,9 @@ def test_closed_forms_to_nine_digits(problem):
     """The tightest tolerance: few neurons, no two of a sign in a cell, and uniqueness is as known."""
     solution = problem.solve(tol=1e-9)
     check_optimal(problem, solution, 1e-9)
-    assert len(solution.network) <= len(problem.X)
-    check_one_neuron_per_cell(
-        problem.rows, solution.network.hidden_weights, solution.network.output_weights[:, 0]
-    )
+    network = solution.network
+    assert len(network) <= len(problem.X)
+    check_one_neuron_per_cell(problem.rows, network.hidden_weights, network.output_weights[:, 0])
     # its zero target has λ = 0 in every dual: no way out of a face descends there, and nothing is claimed
     known = None if problem.name.endswith("identity-two-classes") else problem.unique
     if problem.unique is not None:
@@ -159,24 +156,18 @@ def test_what_does_not_matter(change, name):
 
 
 MUTATIONS = {
-    "heavier": lambda network, dual: (scaled(network, 1.003), dual),
-    "lighter": lambda network, dual: (scaled(network, 0.997), dual),
+    "heavier": lambda network, dual: (replace(network, output_weights=1.003 * network.output_weights), dual),
+    "lighter": lambda network, dual: (replace(network, output_weights=0.997 * network.output_weights), dual),
     "dual too long": lambda network, dual: (network, 1.001 * dual),
     "dual too short": lambda network, dual: (network, 0.99 * dual),
     "offset": lambda network, dual: (shifted(network), dual),
 }
 
 
-def scaled(network, factor):
-    return ReLUNetwork(
-        network.hidden_weights, factor * network.output_weights, network.bias, network.output_bias, True
-    )
-
-
 def shifted(network):
     offset = network.output_bias.copy()
     offset[0] += 0.01
-    return ReLUNetwork(network.hidden_weights, network.output_weights, network.bias, offset, True)
+    return replace(network, output_bias=offset)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)

@@ -91,13 +91,8 @@ def test_interpolation_is_a_loss_like_the_others():
 def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
     """Weights of thirteen orders: the multiple is moved, too: its dual norm was 1.00002, which verify refuses."""
     loss = make_loss("softmax-cross-entropy")
-    weights = [
-        454117.1546447802,
-        1.3300579137938418e-07,
-        0.0025395610037834836,
-        4.93128246326223e-07,
-        0.087691588249721,
-    ]
+    weights = [454117.1546447802, 1.3300579137938418e-07, 0.0025395610037834836]
+    weights += [4.93128246326223e-07, 0.087691588249721]
     targets = loss.encode_targets([1, 1, 0, 1, 0], weights)
     data = Data.validate([[-1.0], [-1.0], [0.0], [2.0], [-2.0]], targets, bias=1.0, interpolates=False)
     column = np.array([-2.70711177, -7.75481824e-13, 2.06066190, -3.53550969e-01, 1.00000085])

@@ -22,12 +22,8 @@ from tests.oracles.table import is_above
 
 def value_in_fractions(data, dual, kind, dual_norm):
     """max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖², for one output, Λ or −Λ; nothing rounded."""
-    rows = np.array(fractions(dual), dtype=object)
-    linear, step, bend = (
-        abs(rows @ np.array(fractions(data.Y[:, 0]), dtype=object)),
-        1 / Fraction(dual_norm),
-        Fraction(0),
-    )
+    rows, targets = fractions(dual), fractions(data.Y[:, 0])
+    linear, step, bend = abs(rows @ targets), 1 / Fraction(dual_norm), Fraction(0)
     if kind == "penalized":
         bend = Fraction(data.bias) ** 2 * sum(rows) ** 2
         step = min(step, linear / bend) if bend else step
@@ -64,11 +60,8 @@ def test_a_dual_outside_of_the_domain_is_moved_into_it(name, free):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         loss = make_loss(name)
-        y = (
-            rng.standard_normal(7)
-            if name in ("squared", "huber")
-            else np.arange(7) % (3 if "max" in name else 2)
-        )
+        classes = 3 if "max" in name else 2
+        y = rng.standard_normal(7) if name in ("squared", "huber") else np.arange(7) % classes
         targets = loss.encode_targets(y, rng.uniform(0.1, 2.0, 7))
         found = into_domain(loss, 10.0 * rng.standard_normal((7, targets.shape[1])), free=free)
         assert loss.contains(found)

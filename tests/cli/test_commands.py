@@ -58,10 +58,8 @@ def test_what_is_stopped_is_kept(here, monkeypatch):
 def test_outputs_are_tried_before_anything_is_computed_and_a_picture_loses_no_solution(here, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("covopt.api.min_norm", lambda *_, **__: pytest.fail("computed"))
-        patched.setattr(
-            "tempfile.TemporaryFile",
-            lambda **_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")),
-        )
+        denied = Mock(side_effect=PermissionError(13, "Permission denied"))
+        patched.setattr("tempfile.TemporaryFile", denied)
         assert "Permission denied" in refused(*SOLVE, "--out", "s.json")
     full = Mock(side_effect=OSError(28, "No space left on device", "f.png"))
     monkeypatch.setattr("covopt.plotting.save_figure", full)
@@ -139,11 +137,8 @@ def test_every_command_has_a_line_and_an_example_that_parses():
 
 @pytest.mark.parametrize(("line", "offered"), cases("beginnings of lines, and what completes them"))
 def test_completion(line, offered):
-    asked = {
-        "COMP_WORDS": f"covopt {line}",
-        "COMP_CWORD": str(len(line.split())),
-        "_COVOPT_COMPLETE": "complete_bash",
-    }
+    asked = {"COMP_WORDS": f"covopt {line}", "COMP_CWORD": str(len(line.split()))}
+    asked["_COVOPT_COMPLETE"] = "complete_bash"
     assert CliRunner().invoke(app, [], env=asked, prog_name="covopt").stdout.split() == [offered]
 
 
@@ -159,9 +154,7 @@ def test_the_log_is_appended_to(here):
 def test_latex_says_small_numbers_and_what_it_needs(here, solved, monkeypatch):
     save_table(pd.DataFrame({"gap": [1.25e-13]}), Path("gap.tex"))
     assert "1.25e-13" in Path("gap.tex").read_text()  # six decimals would say zero
-    monkeypatch.setattr(
-        pd.DataFrame, "to_latex", lambda *_, **__: (_ for _ in ()).throw(ImportError("Jinja2"))
-    )
+    monkeypatch.setattr(pd.DataFrame, "to_latex", Mock(side_effect=ImportError("Jinja2")))
     assert "LaTeX tables need Jinja2" in refused("verify", solved, "--table", "w.tex")
 
 

@@ -70,11 +70,7 @@ def test_doubly_nonnegative_matrices_up_to_four_rows_have_a_factor_of_n_rows(n, 
     rng = np.random.default_rng(seed)
     for _ in range(10_000):
         rows = max(1, n - 1) if kind == "low" else n
-        B = (
-            rng.integers(-1, 4, (n, n)).astype(float)
-            if kind == "integers"
-            else rng.standard_normal((rows, n))
-        )
+        B = rng.integers(-1, 4, (n, n)) * 1.0 if kind == "integers" else rng.standard_normal((rows, n))
         if kind == "sparse":
             B = np.abs(B) * (rng.random(B.shape) < 0.6)
         A = B.T @ B

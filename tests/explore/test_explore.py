@@ -40,11 +40,9 @@ def content_of(html: str) -> dict:
         if "pool" not in value:
             return {key: whole(part) for key, part in value.items()}
         columns = [pool[place] for place in value["pool"]]
-        return (
-            columns[0]
-            if isinstance(columns[0], str)
-            else ["<br>".join(lines) for lines in zip(*columns, strict=True)]
-        )
+        if isinstance(columns[0], str):
+            return columns[0]
+        return ["<br>".join(lines) for lines in zip(*columns, strict=True)]
 
     return whole(content)
 
@@ -122,14 +120,11 @@ def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
     at = kinks_of(describe(line).hidden, 1.0)
     assert set(named) == set(np.flatnonzero((at > -0.32) & (at < 4.32)))
     assert {trace["marker"]["symbol"][0] for trace in kinks} <= {"triangle-up", "triangle-down"}
-    names = [trace["name"] for trace in panels["dual"]["figures"][-1]["data"] if "name" in trace]
+    drawn = panels["dual"]["figures"][-1]["data"]
+    names = [trace["name"] for trace in drawn if "name" in trace]
     assert names[:2] == ["active to the left", "active to the right"]
     assert names[2].startswith("tight set (")
-    dots = [
-        trace
-        for trace in panels["dual"]["figures"][-1]["data"]
-        if trace.get("name", "").startswith("neurons")
-    ]
+    dots = [trace for trace in drawn if trace.get("name", "").startswith("neurons")]
     shown = sum(len(trace["customdata"]) for trace in dots)
     assert shown == len(line.network)  # those that bend outside stand at the edge
 
@@ -185,9 +180,8 @@ def test_a_path_has_a_figure_for_each_point(path):
     assert content["cursor"] == [s.lam for s in path]
     facts = facts_of(kept(path))  # they follow the slider
     assert [each["neurons"] for each in facts] == ["0: constant", *(str(len(s.network)) for s in path[1:])]
-    fits = next(
-        trace for trace in progress["figures"][-1]["data"] if trace["name"] == "R² on the points fitted"
-    )
+    marks = progress["figures"][-1]["data"]
+    fits = next(trace for trace in marks if trace["name"] == "R² on the points fitted")
     for each, solution, value in zip(facts, path, decoded(fits["y"]), strict=True):
         said = solution.network.predict(solution.data.X)
         missed, spread = solution.data.Y[:, 0] - said, solution.data.Y - solution.data.Y.mean()
@@ -197,7 +191,7 @@ def test_a_path_has_a_figure_for_each_point(path):
     seen = covopt.path(path[0].data.X, path[0].data.Y, n_lams=2, folds=2)
     held = [trace["name"] for trace in panels_of(page_html(seen))["progress"]["figures"][0]["data"]]
     assert "R² on rows left out" in held
-    shown = [trace for trace in progress["figures"][-1]["data"] if trace["name"] == "neurons"]
+    shown = [trace for trace in marks if trace["name"] == "neurons"]
     assert list(decoded(shown[0]["y"])) == [len(s.network) for s in path]
     ranges = {
         str(panel["layout"]["yaxis"]["range"])
@@ -239,9 +233,8 @@ def test_a_path_is_written_below_four_megabytes(path, steps, n):
     said = networks[1].predict(X)  # each step has its own numbers, in the picture and under the mouse
     assert np.abs(decoded(shown["agreement"][1]["y"]) - said).max() < 1e-4 * np.ptp(said)
     for marks in (shown["agreement"][1], shown["function-0"][-1]):
-        assert [text.split("<br>")[-1] for text in marks["customdata"]] == [
-            f"f {short(value)}" for value in said
-        ]
+        last = [text.split("<br>")[-1] for text in marks["customdata"]]
+        assert last == [f"f {short(value)}" for value in said]
     # what steps share stands there once
     assert packed_in(html)["pool"].count([f"point {i + 1}" for i in range(n)]) == 1
 

@@ -58,11 +58,8 @@ def test_load_reads_every_format(name, tmp_path):
         assert found.to_dict() == wrote.to_dict()
     assert type(found) is type(wrote)
     if name == "covopt-solution":
-        assert (found.data.feature_names, found.data.target_names, len(found.data.notes)) == (
-            ("age",),
-            ("y",),
-            1,
-        )
+        data = found.data
+        assert (data.feature_names, data.target_names, len(data.notes)) == (("age",), ("y",), 1)
     if name == "covopt-proof":
         assert "a proof is about one solution" in refused("verify", file)
         with pytest.raises(InputError, match="a proof is about one solution"):
@@ -117,12 +114,8 @@ def test_brackets_in_strings_do_not_nest(tmp_path):
 # ------------------------ files that version 0.1.0 wrote are read and verified by every later one.
 FOLDER = Path(__file__).parents[1] / "data" / "v0_1_0"
 FILES = sorted(FOLDER.glob("*.json"))
-OBJECTIVES = {
-    "solution": 14.60112616,
-    "vector_solution": 8.0,
-    "fit": 0.1223317645,
-    "label_noise": (3 + 5**0.5) / 2,
-}
+OBJECTIVES = {"solution": 14.60112616, "vector_solution": 8.0, "fit": 0.1223317645}
+OBJECTIVES["label_noise"] = (3 + 5**0.5) / 2
 
 
 def test_there_is_one_file_of_each_format():

@@ -52,10 +52,8 @@ def reports():
     outputs = NETWORK[0], np.outer(NETWORK[1], [1.0, -1.0])
     yield "two outputs", covopt.gap(outputs, X, np.column_stack([Y, X[:, 0]]), lam=LAM)
     deep = covopt.DeepReLUNetwork([RNG.standard_normal(s) for s in ((3, 2), (2, 3), (1, 2))])
-    yield (
-        "deep",
-        covopt.gap(deep, X[:2], Y[:2], lam=0.1, time_limit_s=None),
-    )  # its starts are counted, not timed
+    # its starts are counted, not timed
+    yield "deep", covopt.gap(deep, X[:2], Y[:2], lam=0.1, time_limit_s=None)
 
 
 @pytest.fixture(scope="module")

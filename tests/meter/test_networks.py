@@ -114,15 +114,9 @@ def test_onnx_is_asked_what_it_computes(tmp_path):
     good = ("MatMul", "xA", "a"), ("Add", "aB", "b"), ("Relu", "b", "c"), ("MatMul", "cC", "y")
     given = written(*good)
     check_forward(given, X, outputs(given))
-    for bad in (
-        (*good[:3], ("MatMul", "cC", "d"), ("Relu", "d", "y")),  # a ReLU at the end
-        (
-            ("MatMul", "xA", "a"),
-            ("Relu", "a", "b"),
-            ("Add", "bB", "c"),
-            ("MatMul", "cC", "y"),
-        ),  # after the ReLU
-    ):
+    relu_at_the_end = *good[:3], ("MatMul", "cC", "d"), ("Relu", "d", "y")
+    bias_after_relu = good[0], ("Relu", "a", "b"), ("Add", "bB", "c"), good[3]
+    for bad in (relu_at_the_end, bias_after_relu):
         given = written(*bad)
         with pytest.raises(InputError, match="not a chain of linear layers with ReLUs"):
             check_forward(given, X, outputs(given))
@@ -168,15 +162,11 @@ def test_weight_decay_is_torchs(name, k, theirs, reduction):
     for seed in range(3):
         torch.manual_seed(seed)
         net = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, k)).double()
-        target = (
-            torch.tensor(y)
-            if name == "softmax-cross-entropy"
-            else torch.tensor(np.asarray(y, float)).reshape(n, k)
-        )
-        value = theirs(reduction=reduction)(net(torch.tensor(X)), target)
+        target = y if name == "softmax-cross-entropy" else np.asarray(y, float).reshape(n, k)
+        value = theirs(reduction=reduction)(net(torch.tensor(X)), torch.tensor(target))
         value = value + 0.5 * wd * sum((p**2).sum() for p in net.parameters())
         own = read_network(net, 2, 1.0)
-        deep = DeepReLUNetwork([w for w, _ in own.layers], [b for _, b in own.layers])
+        deep = DeepReLUNetwork(*zip(*own.layers, strict=True))
         ratios.append(value.item() / objective(deep, X, loss, lam))
     assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-10)
 
@@ -202,9 +192,7 @@ def test_alpha_is_that_of_scikit_learn():
         with pytest.warns(Warning, match="ITERATIONS|iterations"):
             mlp.fit(X, y)
         own = read_network(mlp, 2, 1.0)
-        deep = DeepReLUNetwork(
-            [w for w, _ in own.layers], [b for _, b in own.layers], counts_output_bias=False
-        )
+        deep = DeepReLUNetwork(*zip(*own.layers, strict=True), counts_output_bias=False)
         lam = of_mlp(mlp, len(X), 1).lam
         biases = lam * float((deep.layers[0][1] ** 2).sum())
         ratios.append(mlp.loss_ / (objective(deep, X, loss, lam) - biases))
@@ -259,19 +247,12 @@ def rung(name, network, X, loss, lam=LAM):
 def test_a_factor_between_layers_costs_what_it_must_and_balancing_takes_it_back(optimum):
     best, network, loss = optimum
     X, t = best.data.X, 3.0
-    neurons = 2.0 * best.network.squared_norm / 2.0 - (network.squared_norm - _of_neurons(network))
-    expected = LAM * neurons * (0.5 * (t**2 + t**-2) - 1.0)
+    (w, b), (v, _) = network.layers
+    expected = LAM * sum((part**2).sum() for part in (w, b, v)) * (0.5 * (t**2 + t**-2) - 1.0)
     given = spoiled(network, scale=t)
     assert objective(given, X, loss, LAM) - best.objective == pytest.approx(expected, rel=1e-9)
-    assert objective(rung("balanced", given, X, loss), X, loss, LAM) == pytest.approx(
-        best.objective, rel=1e-9
-    )
-
-
-def _of_neurons(network):
-    offset = network.layers[-1][1]
-    counted = network.counts_output_bias and offset is not None
-    return network.squared_norm - (float(offset @ offset) if counted else 0.0)
+    back = objective(rung("balanced", given, X, loss), X, loss, LAM)
+    assert back == pytest.approx(best.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize(("name", "k"), [("squared", 1), ("huber", 2), ("softmax-cross-entropy", 3)])
@@ -293,9 +274,8 @@ def test_deep_networks_take_back_what_was_done_to_them(name, k):
     ):
         given = spoiled(base, **options)
         assert objective(given, X, loss, lam) > least * (1.0 + 1e-4)
-        assert objective(rung(back, given, X, loss, lam), X, loss, lam) == pytest.approx(least, rel=1e-8), (
-            back
-        )
+        found = objective(rung(back, given, X, loss, lam), X, loss, lam)
+        assert found == pytest.approx(least, rel=1e-8), back
     expected = lam * (0.5 * (3.0**2 + 3.0**-2) - 1.0) * sum((part**2).sum() for part in parts)
     excess = objective(spoiled(base, scale=3.0), X, loss, lam) - least
     assert excess == pytest.approx(expected, rel=1e-8)

@@ -98,7 +98,7 @@ def check(rows, dual, found: Pricing, slack=1e-9):
 
 def objects(array):
     """Fractions of what doubles say."""
-    return np.array(fractions(array), dtype=object)
+    return fractions(array)
 
 
 def is_above(rows, dual, neuron, upper):

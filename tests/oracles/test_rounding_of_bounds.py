@@ -68,9 +68,8 @@ def test_a_matrix_becomes_definite(kind, power):
         least = float(np.linalg.eigvalsh(matrix)[0])
         delta = definite_up(matrix)
         assert is_definite(lifted(matrix, Fraction(delta)))
-        assert delta <= 4.0 * max(0.0, -least) * (1 + 1e-9) + 1e-12 * np.trace(np.abs(matrix)) + np.ldexp(
-            1e-12, power
-        )
+        rounding = 1e-12 * np.trace(np.abs(matrix)) + np.ldexp(1e-12, power)
+        assert delta <= 4.0 * max(0.0, -least) * (1 + 1e-9) + rounding
         top = float(np.linalg.eigvalsh(matrix)[-1])
         found = top_eigenvalue_up(matrix, top)
         assert is_definite(lifted(matrix, Fraction(found), -1))
@@ -320,15 +319,10 @@ def test_eigenvalues_are_as_far_off_as_measured(kind):
 def test_quartics_lie_beyond_their_kinks(seed):
     rng = np.random.default_rng(seed)
     lengths = 10.0 ** rng.uniform(-3, 3, 30)
-    touch, kink, bend = (
-        lengths * rng.uniform(1e-3, 1.0, 30),
-        rng.uniform(1e-3, 0.5, 30),
-        rng.uniform(0.1, 3.0, 30),
-    )
-    numbers = zip(
-        *from_above(touch, lengths), from_below(bend, kink), touch, lengths, kink, bend, strict=True
-    )
-    for each in numbers:
+    touch, kink = lengths * rng.uniform(1e-3, 1.0, 30), rng.uniform(1e-3, 0.5, 30)
+    bend = rng.uniform(0.1, 3.0, 30)
+    quartics_of = *from_above(touch, lengths), from_below(bend, kink)
+    for each in zip(*quartics_of, touch, lengths, kink, bend, strict=True):
         a, b, c, below, s, length, kappa, rise = map(Fraction, each)
         for t in (s, length, (s + length) / 2, s / 2, Fraction(0)):
             slack = a + b * t**2 - c * t**4 - t

@@ -28,13 +28,7 @@ from covopt.plotting import (
 )
 from covopt.plotting.function import MOST_KINKS
 from covopt.plotting.history import history_pictures
-from covopt.plotting.predictions import (
-    chances_of,
-    dependences,
-    partial_dependence,
-    predicted,
-    scores,
-)
+from covopt.plotting.predictions import chances_of, dependences, partial_dependence, predicted, scores
 from tests.cases import drawn
 
 mpl.use("Agg")

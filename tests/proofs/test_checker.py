@@ -23,10 +23,8 @@ from tests.proofs.simple import make_problem, proved
 # ---------------------------------------------------------------------------------------------- losses
 def least(loss, targets, price):
     """The least of the mean loss of constants f + price · |f|, as the bank writes it out."""
-    bank, ones = (
-        Problem("", np.zeros((len(targets), 1)), np.array(targets), 0.0, loss=loss),
-        np.ones((len(targets), 1)),
-    )
+    ones = np.ones((len(targets), 1))
+    bank = Problem("", 0.0 * ones, np.array(targets), 0.0, loss=loss)
     options = {"bounds": (-3.0, 3.0), "options": {"xatol": 1e-12}}
     return minimize_scalar(lambda f: bank.value(f * ones) + price * abs(f), **options).fun
 
@@ -65,10 +63,8 @@ def test_the_residual_and_its_repair_are_exact():
     assert found.residual == Fraction(3, 2)
     # f - y = (0, 1/2, 3/2) is half of max(x, 0) on the points: no more than twice its length
     assert 1 <= found.repair < 8
-    assert (
-        check_network(replace(problem, bias=0.0), np.array([[1.5]]), np.array([[1.0]]), np.zeros(1)).repair
-        is None
-    )
+    without = replace(problem, bias=0.0)
+    assert check_network(without, np.array([[1.5]]), np.array([[1.0]]), np.zeros(1)).repair is None
 
 
 def test_the_repair_bounds_an_optimal_network():
@@ -95,14 +91,8 @@ def test_the_checker_imports_no_solver_and_is_short():
     assert all(name.startswith(("covopt.proofs", "covopt.errors", "covopt.files")) or name in beside
                for name in eval(loaded))  # fmt: skip
     folder = Path(covopt.__file__).parent / "proofs" / "checker"
-    assert (
-        sum(
-            len(file.read_text().splitlines())
-            for file in folder.glob("*.py")
-            if file.name != "covopt_check.py"
-        )
-        < 900
-    )
+    files = [file for file in folder.glob("*.py") if file.name != "covopt_check.py"]
+    assert sum(len(file.read_text().splitlines()) for file in files) < 900
 
 
 def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
@@ -131,6 +121,5 @@ def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
 def test_one_circle_is_as_good_as_all_faces(d):
     rng = np.random.default_rng(d)
     rows, dual = rng.standard_normal((7, d)), rng.integers(-2, 3, (7, 2)).astype(float)
-    assert dual_norm(rows, dual) == pytest.approx(
-        dual_norm(np.pad(rows, ((0, 0), (0, 3 - d))), dual), rel=1e-11
-    )
+    padded = np.pad(rows, ((0, 0), (0, 3 - d)))
+    assert dual_norm(rows, dual) == pytest.approx(dual_norm(padded, dual), rel=1e-11)

@@ -116,12 +116,9 @@ def test_linnerud_is_certified(n):
 def test_what_climbs_miss_is_found_by_boxes_and_what_boxes_miss_by_signs():
     """Raw iris stopped at a gap of 4 % after 520 rounds, 50 × 7 normal points at 28 %: both are a minute's work."""
     flowers = np.unique(np.column_stack(load_iris(return_X_y=True)), axis=0)
-    normal, targets = (
-        np.random.default_rng(seed).standard_normal(shape) for seed, shape in ((0, (50, 7)), (1, 50))
-    )
-    iris = flowers[:, :4], flowers[:, 4]
+    noise, iris = (normal(0, (50, 7)), normal(1, 50)), (flowers[:, :4], flowers[:, 4])
     # at 1e-3 a belief that a neuron had corrected was within the tolerance, and ended the rounds without a proof
-    for table, tol in ((iris, 1e-6), (iris, 1e-3), ((normal, targets), 1e-6)):
+    for table, tol in ((iris, 1e-6), (iris, 1e-3), (noise, 1e-6)):
         assert covopt.min_norm(*table, tol=tol).status is Status.CERTIFIED
 
 
@@ -289,15 +286,12 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
 def test_a_belief_above_a_network_is_refuted_by_it():
     """Of four classes of 56 rows rounds went on for minutes from a dual that was worth more than the network."""
     problem = of_classes("squared", 12, 3)
-    generation = HeuristicGeneration(
-        problem, SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1), tol=1e-6
-    )
+    oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1)
+    generation = HeuristicGeneration(problem, oracle, tol=1e-6)
     dual = problem.project_dual(problem.constant_dual())
     found = generation.price(dual, 0.0)
-    too_high, right = (
-        replace(found, upper_bound=0.1 * found.upper_bound),
-        problem.scale_dual(dual, found.upper_bound),
-    )
+    too_high = replace(found, upper_bound=0.1 * found.upper_bound)
+    right = problem.scale_dual(dual, found.upper_bound)
     generation.point.upper_bound = 1.5 * right[1]
     generation.offer_dual(dual, too_high)
     assert generation.point.lower_bound == generation.proved[1] < right[1]

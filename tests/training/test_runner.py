@@ -66,10 +66,7 @@ def test_a_diverging_network_is_marked_and_the_others_go_on(name, rate):
 
 
 # ---------------------------------------------------------------------- memory
-ERRORS = [
-    lambda: torch.cuda.OutOfMemoryError("CUDA out of memory"),
-    MemoryError,
-]
+ERRORS = [lambda: torch.cuda.OutOfMemoryError("CUDA out of memory"), MemoryError]
 TOO_LARGE = (
     r"^the networks do not fit into the memory of the device; train fewer at a time, use dtype='float32', a "
     r"batch_size, or device='cpu'\.$"
