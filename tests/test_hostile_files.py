@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save
 from typer.testing import CliRunner
 
 import covopt
@@ -23,6 +24,7 @@ from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
+from covopt.network.state_dict import read_model
 from covopt.verification import verify
 from tests.cases import cases, with_value
 
@@ -177,14 +179,9 @@ def test_fractions_of_many_digits_are_refused():
 
 @pytest.mark.parametrize("seed", range(25))
 def test_state_dicts(seed, tmp_path, monkeypatch):
-    from safetensors.numpy import save
-
-    from covopt.network.state_dict import read_model
-
     monkeypatch.chdir(tmp_path)
-    raw = save(
-        {"0.weight": np.ones((3, 2), "f4"), "0.bias": np.ones(3, "f4"), "2.weight": np.ones((1, 3), "f4")}
-    )
+    shapes = {"0.weight": (3, 2), "0.bias": 3, "2.weight": (1, 3)}
+    raw = save({name: np.ones(shape, "f4") for name, shape in shapes.items()})
     rng = np.random.default_rng(seed)
     path = tmp_path / "m.safetensors"
     for _ in range(4):
@@ -198,8 +195,6 @@ def test_state_dicts(seed, tmp_path, monkeypatch):
 
 
 def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
-    from covopt.network.state_dict import read_model
-
     monkeypatch.chdir(tmp_path)
     for content in ({"0.weight": Bomb()}, Bomb()):
         torch.save(content, tmp_path / "m.pt")
@@ -209,16 +204,12 @@ def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("name", ["t.npz", "m.pt"])
-def test_an_archive_that_fills_the_memory_is_not_opened(name, tmp_path):
+@pytest.mark.parametrize(("name", "reader"), [("t.npz", table), ("m.pt", read_model)])
+def test_an_archive_that_fills_the_memory_is_not_opened(name, reader, tmp_path):
     path = tmp_path / name
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as found:
         found.writestr("X.npy", npy("(3000000, 100)", rest=bytes(2**20)))
         found.infolist()[0].file_size = 3 << 30
-    if name == "m.pt":
-        from covopt.network.state_dict import read_model as reader
-    else:
-        reader = table
     assert "it inflates from 1 KiB to 3072 MiB" in read(path, reader)
     honest = tmp_path / "honest.npz"
     X = np.zeros((10**5, 3))

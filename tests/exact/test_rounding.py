@@ -148,6 +148,7 @@ def far_rows(seed):
 def test_rows_brought_closer_pay_for_their_rounding_and_their_length(seed):
     rng, rows, far = far_rows(seed)
     exact, closer, back = objects(rows) @ objects(far.basis), objects(far.rows), objects(far.basis)
+    assert (abs(closer - exact) <= abs(exact) / 2**52).all()
     across = np.array(list(map(Fraction, rng.standard_normal(2))), dtype=object)
     kinks = [-(y[1:] @ across) / y[0] for y in closer]
     last = max(kinks, key=abs)  # no neuron with a kink among the rows has a larger share of the middle

@@ -2,7 +2,7 @@
 
 import dataclasses
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from covopt.experiments.covariance import covariance
 from covopt.experiments.effective import cell_minimum, effective_cost
 from covopt.experiments.membership import Place, check_membership, cone_membership, minimise
 from covopt.potentials import make_potential
+from tests.depth.bank.exact import fractions
 
 
 def weights_of(rng, widths, bias):
@@ -103,15 +104,9 @@ KINDS = ("plain", "tied", "near zero", "small")
 
 
 def exact_value(A, B, point):
-    z = [Fraction(float(x)) for x in point]
-    positive = [max(x, Fraction(0)) for x in z]
-    form = sum(
-        Fraction(float(matrix[i, j])) * v[i] * v[j]
-        for matrix, v in ((A, z), (B, positive))
-        for i, j in product(range(len(z)), repeat=2)
-        if matrix[i, j]
-    )
-    return form / sum(x * x for x in z)
+    z = fractions(point)
+    positive = np.maximum(z, 0)
+    return (z @ fractions(A) @ z + positive @ fractions(B) @ positive) / (z @ z)
 
 
 def problem(rng, kind):

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 import covopt
 from covopt.datasets import make_random_plane
+from covopt.depth.layers import Layout
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations import (
     RepresentationProblem,
@@ -33,37 +34,24 @@ def value_and_gradient(problem, weights):
     return problem.weight_objective(weights), slopes[::-1]
 
 
-def random_weights(problem, widths, k, seed, scale=1.0):
-    rng = np.random.default_rng(seed)
-    sizes = [problem.X.shape[1], *widths, k]
-    depth = len(sizes) - 1
-    columns = [
-        sizes[i] + (problem.bias > 0 and not (problem.output_bias == "none" and i == depth - 1))
-        for i in range(depth)
-    ]
-    return [
-        scale * rng.standard_normal((sizes[i + 1], int(columns[i]))) / np.sqrt(columns[i])
-        for i in range(depth)
-    ]
+def random_weights(problem, widths, k, seed):
+    layout = Layout((problem.X.shape[1], *widths, k), problem.bias, problem.output_bias)
+    return [w / np.sqrt(w.shape[1]) for w in layout.split(normal(seed, layout.size))]
 
 
 def train(problem, widths, seed, rounds=6):
     """Return weights and the largest entry of the gradient there."""
     start = random_weights(problem, widths, problem.loss.targets.shape[1], seed)
-    ends = np.cumsum([w.size for w in start])[:-1]
-
-    def unpack(theta):
-        return [part.reshape(w.shape) for part, w in zip(np.split(theta, ends), start, strict=True)]
+    layout, theta = Layout.of_layers(start, problem.X.shape[1], problem.bias, problem.output_bias)
 
     def function(theta):
-        value, slopes = value_and_gradient(problem, unpack(theta))
+        value, slopes = value_and_gradient(problem, layout.split(theta))
         return value, np.concatenate([g.ravel() for g in slopes])
 
-    theta = np.concatenate([w.ravel() for w in start])
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 30}
     for _ in range(rounds):
         theta = minimize(function, theta, jac=True, method="L-BFGS-B", options=options).x
-    return unpack(theta), float(np.abs(function(theta)[1]).max())
+    return layout.split(theta), float(np.abs(function(theta)[1]).max())
 
 
 cases = st.fixed_dictionaries(

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
+from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
 from covopt.network import ReLUNetwork
 from covopt.widths.sigma_rank import read_pair
 
@@ -37,19 +38,26 @@ def test_brackets_hold_the_width_of_a_random_layer(seed, n, m, bias):
     assert_decomposes(found, K, K_sigma, bias)
 
 
-@pytest.mark.parametrize("half", [2, 3])
-def test_feature_learning_example(half):
-    n = 2 * half
-    B = np.block([[half * np.eye(half), np.ones((half, half))], [np.ones((half, half)), half * np.eye(half)]])
+def bipartite(half):
+    """EᵀE of K_{half,half}, whose CP-rank is half²."""
+    return graph_matrix(complete_bipartite(half, half)) * 1.0
+
+
+@pytest.mark.parametrize("half", [2, 3, 4])
+def test_the_feature_learning_example_is_tight(half):
+    B, neurons = bipartite(half), half * half
+    bounds, other = (covopt.sparsity_bounds(np.eye(2 * half), Y, bias=0.0) for Y in (B, 0.9 * B + 0.2))
+    assert (bounds.lower, bounds.upper) == (neurons, neurons)
+    assert "CP-rank" not in " ".join(named(other))
     found = covopt.sigma_rank(B, B)
-    assert (found.lower, found.upper) == (n * n // 4, n * n // 4)
+    assert (found.lower, found.upper) == (neurons, neurons)
     assert_decomposes(found, B, B)
     assert (found.decomposition >= 0).all()
     assert "nonnegative factor" in found.summary()
 
 
 def test_a_bias_that_does_not_round_leaves_zeros_open():
-    B = np.block([[2 * np.eye(2), np.ones((2, 2))], [np.ones((2, 2)), 2 * np.eye(2)]])
+    B = bipartite(2)
     exact = covopt.sigma_rank(B, B + 1.0, bias=1.0)
     assert (exact.lower, exact.upper) == (4, 4)
     rounded = covopt.sigma_rank(B, B + 0.7**2, bias=0.7, time_limit_s=8.0)
@@ -90,15 +98,6 @@ def test_many_outputs(k, q):
     assert bounds.lower == q
     assert named(bounds)["Nq − q(q−1)/2"].value == 6 * q - q * (q - 1) // 2
     assert bounds.upper <= 21
-
-
-@pytest.mark.parametrize("n", [4, 6, 8])
-def test_feature_learning_example_is_tight(n):
-    half = n // 2
-    B = np.block([[half * np.eye(half), np.ones((half, half))], [np.ones((half, half)), half * np.eye(half)]])
-    bounds = covopt.sparsity_bounds(np.eye(n), B, bias=0.0)
-    assert (bounds.lower, bounds.upper) == (n * n // 4, n * n // 4)
-    assert "CP-rank" not in " ".join(named(covopt.sparsity_bounds(np.eye(n), 0.9 * B + 0.2, bias=0.0)))
 
 
 @settings(max_examples=30, deadline=None)
