@@ -1,7 +1,10 @@
-"""Tables of cases as text: the sections of ``cases.txt``, an expression of Python in each line; changes of JSON."""
+"""Tables of cases as text: the sections of ``cases.txt``, an expression of Python in each line; what tests share."""
 
 import copy
 import re
+import subprocess
+import tracemalloc
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +46,21 @@ def normal(seed, *shapes):
 def unit(vectors):
     """Return vectors over their lengths."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@contextmanager
+def traced_memory():
+    """Trace memory, and yield a function that says how much there was at most, in bytes."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def outside(*words, **options):
+    """Run words as a process of its own, and return what became of it."""
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, **options)
 
 
 def values(content, *, ends=False, at=()):

@@ -6,7 +6,6 @@ import pickle
 import struct
 import time
 import zipfile
-from fractions import Fraction
 from pathlib import Path
 
 import networkx as nx
@@ -16,13 +15,12 @@ import torch
 from safetensors.numpy import save
 from typer.testing import CliRunner
 
-import covopt
 from benchmarks.adversary.mutate import RAW, mutations, places
 from covopt.cli import app
 from covopt.completely_positive.graphs import read_graph
 from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table
-from covopt.errors import CovoptError, InputError, SolutionFileError
+from covopt.errors import CovoptError, SolutionFileError
 from covopt.files import read_json
 from covopt.network.state_dict import read_model
 from covopt.verification import verify
@@ -169,12 +167,6 @@ def test_a_graph_of_many_vertices_is_no_matrix(tmp_path):
     path = tmp_path / "g.graphml"
     nx.write_graphml(nx.empty_graph(6000), path)
     assert "5000 are the most" in read(path, read_graph)
-
-
-def test_fractions_of_many_digits_are_refused():
-    big = 10**5000
-    with pytest.raises(InputError, match="more than 3992 digits"):
-        covopt.cp_rank([[Fraction(big + 1, big)]])
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -135,11 +135,10 @@ def test_what_a_signal_raised_is_not_masked_by_the_code_that_it_fell_into(raised
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
 def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
-    content = np.random.default_rng(0).standard_normal((20_000, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryLimitWarning)
-        found = covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT)
+    content = normal(0, (20_000, 3))
+    found = covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT)
     assert len(found.network) == 20_000
     began = time.process_time()
     found.plot(tmp_path / "figure.png")
@@ -151,11 +150,10 @@ def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
 def test_a_network_of_a_hundred_thousand_neurons_is_verified(tmp_path):
-    content = np.random.default_rng(0).standard_normal((100_000, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryLimitWarning)
-        covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT).save(tmp_path / "large.json")
+    content = normal(0, (100_000, 3))
+    covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=NIGHT).save(tmp_path / "large.json")
     began = time.process_time()
     found = covopt.verify(covopt.load(tmp_path / "large.json"), time_limit_s=30.0)
     assert not found.failed  # all pairs of points and neurons at once were 75 GiB

@@ -14,9 +14,8 @@ NAMES = ("label-noise", "label-noise-exact")
 def test_the_printed_weight_is_eq_13_and_the_exact_one_minimises_eq_12():
     rows, neurons = normal(0, (9, 3), (20, 3))
     heights = np.maximum(neurons @ rows.T, 0)
-    np.testing.assert_allclose(
-        LabelNoise().weigh(rows, neurons), np.sqrt((heights**2).mean(axis=1)), rtol=1e-13
-    )
+    printed = LabelNoise().weigh(rows, neurons)
+    np.testing.assert_allclose(printed, np.sqrt((heights**2).mean(axis=1)), rtol=1e-13)
     exact = LabelNoise(exact=True).weigh(rows, neurons)
     scales = np.exp(np.linspace(-8, 8, 20001))[:, None]
     size = ((heights > 0) * np.square(rows).sum(axis=1)).mean(axis=1)
@@ -44,9 +43,8 @@ def test_the_printed_potential_is_invariant_under_affine_maps(seed):
     turned = X @ (rng.standard_normal((2, 2)) + 2 * np.eye(2)) + 10 * rng.standard_normal(2)
     bias = float(rng.choice([0.5, 1.0, 3.0]))
     first = covopt.min_norm(X, y, potential="label-noise").cost
-    assert covopt.min_norm(turned, y, potential="label-noise", bias=bias).cost == pytest.approx(
-        first, rel=2e-6
-    )
+    second = covopt.min_norm(turned, y, potential="label-noise", bias=bias).cost
+    assert second == pytest.approx(first, rel=2e-6)
 
 
 # ------------------------------------------------------------------- certificates, files, messages

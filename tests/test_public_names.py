@@ -3,7 +3,6 @@
 import ast
 import inspect
 import os
-import subprocess
 import sys
 from functools import cached_property
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import pytest
 from numpydoc.validate import validate
 
 import covopt
+from tests.cases import outside
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -80,10 +80,8 @@ def test_the_three_mistakes_of_a_script_are_found(checker, tmp_path):
         ["--cache-dir", str(tmp_path / "cache")] if checker == "mypy" else ["--pythonpath", sys.executable]
     )
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", checker, *options, script.name], capture_output=True, text=True, check=False,
-        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": paths},
-    )  # fmt: skip
+    env = {**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": paths}
+    done = outside(sys.executable, "-m", checker, *options, script.name, cwd=tmp_path, env=env)
     found = [line for line in done.stdout.splitlines() if " error: " in line or " - error" in line]
     assert len(found) == len(MISTAKES), done.stdout + done.stderr
     for (row, word), line in zip(MISTAKES.items(), found, strict=True):

@@ -134,9 +134,8 @@ def test_the_tight_set_holds_every_neuron_of_the_solution(ask, options, tol):
     assert (np.abs(np.abs(tight.values) - 1) <= tol).all()
     np.testing.assert_allclose(np.linalg.norm(tight.neurons, axis=1), 1.0, atol=1e-12)
     values = np.maximum(tight.neurons @ solution.data.lifted.T, 0.0) @ solution.dual
-    np.testing.assert_allclose(
-        np.linalg.norm(values.reshape(len(tight), -1), axis=1), np.abs(tight.values), atol=tol
-    )
+    lengths = np.linalg.norm(values.reshape(len(tight), -1), axis=1)
+    np.testing.assert_allclose(lengths, np.abs(tight.values), atol=tol)
     units = unit(solution.network.hidden_weights)
     assert (units @ tight.neurons.T).max(axis=1).min() >= 1 - 1e-3
     if values.ndim == 1:

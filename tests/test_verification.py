@@ -117,15 +117,9 @@ def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
 )
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_bound_that_is_not_exact_is_not_called_exact(solution, monkeypatch, words, exact):
-    from covopt.certificates import stated as checker
-
-    def weaker(*args, **options):
-        found = replace(solution.certificate, exact=False)
-        return replace(
-            found, bound="dual point divided by a valid upper bound on the maximum over all neurons"
-        )
-
-    monkeypatch.setattr(checker.Certifier, "certify", weaker)
+    bound = "dual point divided by a valid upper bound on the maximum over all neurons"
+    weaker = replace(solution.certificate, exact=False, bound=bound)
+    monkeypatch.setattr("covopt.certificates.stated.Certifier.certify", lambda *_, **__: weaker)
     changes = {"exact": exact, "bound": f"dual point {words} over all neurons"}
     stated = copy.copy(solution)
     stated.certificate = replace(solution.certificate, **changes)
@@ -140,10 +134,8 @@ def fits():
         "logistic": (np.where(X[:, 0] > 0, "yes", "no"), 0.01, "logistic"),
         "softmax": ((X[:, 0] > 0) * 1 + (X[:, 1] > 0), 0.02, "softmax-cross-entropy"),
     }
-    noise = {
-        name: covopt.fit(X, X[:, 0] ** 2, lam=0.01, potential=name)
-        for name in ("label-noise", "label-noise-exact")
-    }
+    kinds = "label-noise", "label-noise-exact"
+    noise = {kind: covopt.fit(X, X[:, 0] ** 2, lam=0.01, potential=kind) for kind in kinds}
     found = {name: (X, y, covopt.fit(X, y, lam=lam, loss=loss)) for name, (y, lam, loss) in targets.items()}
     return found | {name: (X, X[:, 0] ** 2, solution) for name, solution in noise.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,7 +12,7 @@ from pyarrow import parquet
 from covopt import enumerate_cells
 from covopt.arrangement import files
 from covopt.arrangement.files import most_cells, write_cells
-from covopt.errors import InputError
+from tests.cases import traced_memory
 
 
 def sorted_rows(rows):
@@ -51,24 +50,15 @@ def test_a_run_that_is_interrupted_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_suffixes(tmp_path):
-    with pytest.raises(InputError, match=r"cells are streamed to .npy or .parquet; received c.csv"):
-        write_cells(np.eye(2), tmp_path / "c.csv")
-
-
 def test_memory_is_bounded(tmp_path, monkeypatch):
     """850,000 cells of eight bytes are written in less memory than they take."""
     monkeypatch.setattr(files, "PIECE", 1 << 19)
     X = np.random.default_rng(0).standard_normal((58, 4))
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         count = files.write_cells(X, tmp_path / "all.npy", bias=1.0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        assert peak() < 5_000_000
     assert count * 8 == (tmp_path / "all.npy").stat().st_size - files.HEADER
     assert count > 800_000
-    assert peak < 5_000_000
 
 
 def test_cells_of_a_cluster_are_those_of_this_machine():

@@ -78,9 +78,8 @@ def test_what_a_proof_of_version_1_claims_is_proved_anew(solution, tmp_path):
     digest, file = hashlib.sha256(sealed).hexdigest(), tmp_path / "first.json"
     for more, failing in ((0.0, set()), (1e-6, {"proof"})):
         bound = solution.lower_bound * (1 - 1e-8 + more)
-        file.write_text(
-            json.dumps({"format": "covopt-proof", "version": 1, "digest": digest, "lower_bound": bound})
-        )
+        content = {"format": "covopt-proof", "version": 1, "digest": digest, "lower_bound": bound}
+        file.write_text(json.dumps(content))
         found = covopt.verify(solution, proof=file)
         assert failed(found) == failing, found.summary()
     other = covopt.min_norm(*table(seed=4))

@@ -76,9 +76,8 @@ def test_a_segment_of_minimisers_is_not_one(power):
 def test_kernels_with_small_masses_are_not_unique(masses, sizes):
     # eight activations of rank four, all with mass: whatever the masses are, they can move
     rows, activations = cube(3)
-    targets = activations @ np.array(
-        [m * 2.0 ** -(5 * (e // 10) ** 2 - e % 10 if e > 9 else 0) for m, e in masses]
-    )
+    small = [m * 2.0 ** -(5 * (e // 10) ** 2 - e % 10 if e > 9 else 0) for m, e in masses]
+    targets = activations @ np.array(small)
     scale = 2.0 ** np.array(sizes, dtype=float)
     solution = covopt.min_norm(rows * scale[:, None], targets * scale, bias=0.0, tol=1e-9)
     assert solution.is_unique is not True, solution.uniqueness.reason

@@ -81,9 +81,8 @@ def test_the_second_doubles_are_paid_for(dimension):
 
 def test_the_second_doubles_are_paid_for_with_label_noise():
     data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    dual_norm = make_dual_norm(
-        data, output_bias="none", loss=Interpolation.of(data.Y), lam=1.0, potential=LabelNoise()
-    )
+    terms = {"output_bias": "none", "loss": Interpolation.of(data.Y), "lam": 1.0}
+    dual_norm = make_dual_norm(data, **terms, potential=LabelNoise())
     dual = np.array([[0.0], [1.0], [2.0]])
     alone = dual_norm.bound(dual, effort=0.002).value
     assert dual_norm.bound(0.5 * dual, effort=0.002, low=0.5 * dual).value >= alone

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import covopt
-from tests.cases import cases
+from tests.cases import cases, outside
 
 ROOT = Path(covopt.__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -86,12 +85,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def core():
-    done = subprocess.run(
-        [sys.executable, "-c", f"{HEAVY, OPTIONAL, QUESTIONS = }\n{SCRIPT}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = outside(sys.executable, "-c", f"{HEAVY, OPTIONAL, QUESTIONS = }\n{SCRIPT}")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -160,16 +160,13 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch):
     frame = pd.read_parquet(file)
     assert len(set(frame["objective_name"])) == 2  # squared loss, interpolation
     assert frame.groupby(["dataset_name", "objective_name"])["objective_lower_bound"].nunique().eq(1).all()
-    assert (frame["objective_gap"] >= -1e-9).all() and frame.groupby("objective_name")[
-        "objective_gap"
-    ].min().max() <= 1e-6
+    assert (frame["objective_gap"] >= -1e-9).all()
+    assert frame.groupby("objective_name")["objective_gap"].min().max() <= 1e-6
 
 
 def test_the_command_hands_on_to_benchopt_and_is_there_in_a_checkout_only(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        cli.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
-    )
+    asked, ended = [], SimpleNamespace(returncode=3)
+    monkeypatch.setattr(cli.subprocess, "run", lambda words, check: asked.append(words) or ended)
     assert run("bench", "--solver", "covopt", "--timeout", "5").exit_code == 3
     assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
     said = refused("bench", "--benchmark", tmp_path)

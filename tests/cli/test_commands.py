@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import stat
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -25,7 +24,7 @@ from covopt.cli.options import save_table
 from covopt.cli.running import EXAMPLES
 from covopt.datasets import make_random_plane
 from covopt.errors import PrecisionWarning
-from tests.cases import cases
+from tests.cases import cases, outside
 from tests.commands import refused, run, said
 
 Y, AB = ("--target", "y"), ("--features", "a,b")
@@ -103,10 +102,7 @@ def test_the_demo(here, monkeypatch):
 
 
 def test_the_installed_command(here):
-    def console(*words):
-        return subprocess.run(words, capture_output=True, text=True, check=False)
-
-    done = console(sys.executable, "-m", "covopt", "--version")
+    done = outside(sys.executable, "-m", "covopt", "--version")
     assert (done.returncode, done.stdout) == (0, f"covopt {covopt.__version__}\n")
     code = (
         "import sys; from typer.testing import CliRunner; from covopt.cli import app, main; "
@@ -114,7 +110,7 @@ def test_the_installed_command(here):
         "heavy = {'numpy', 'scipy', 'pandas', 'matplotlib', 'numba', 'cvxpy', 'torch'}; "
         "print(heavy & set(sys.modules)); sys.argv = ['covopt', 'solve', 'none.csv', '--target', 'y']; main()"
     )
-    done = console(sys.executable, "-c", code)
+    done = outside(sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (1, "set()\n") and done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert "Exit codes" in run("--help").stdout and run("-h").exit_code == 0

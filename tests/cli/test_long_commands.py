@@ -190,9 +190,8 @@ def test_where_nothing_can_be_written_that_is_said(monkeypatch):
     full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr("covopt.files.os.replace", full)
     message = json.loads(run(*words_of("cp-rank", "--out", "o.json"), "--json").stdout)["error"]
-    assert message.endswith(
-        "No space left on device; nor can anything be written elsewhere; what was kept is left."
-    )
+    nowhere = "No space left on device; nor can anything be written elsewhere; what was kept is left."
+    assert message.endswith(nowhere)
 
 
 def test_cells_on_a_disk_that_is_full(monkeypatch):

@@ -100,9 +100,8 @@ def whole(A) -> list[list[int]]:
 
 
 def weighted_tree(slack: int) -> np.ndarray:
-    W = graphs.incidence(nx.random_labeled_tree(7, seed=slack)) * np.random.default_rng(0).integers(
-        1, 5, (6, 7)
-    )
+    weights = np.random.default_rng(0).integers(1, 5, (6, 7))
+    W = graphs.incidence(nx.random_labeled_tree(7, seed=slack)) * weights
     return W.T @ W + np.diag([0, 0, 0, slack, 0, 0, 0])
 
 

@@ -221,9 +221,8 @@ def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_th
     e = Fraction(1, 3 * 10**9)
     A = [[one, one, 0 * e], [one, 2 + e / 2, one], [0 * e, one, 1 + e]]
     root = float(1 + e / 2) ** 0.5
-    assert completes(
-        A, np.array([[1.0, 1.0, 0.0], [0.0, root, 1.0 / root], [0.0, 0.0, float(1.5 * e) ** 0.5]])
-    )
+    B = np.array([[1.0, 1.0, 0.0], [0.0, root, 1.0 / root], [0.0, 0.0, float(1.5 * e) ** 0.5]])
+    assert completes(A, B)
     sizes = [theorem_cap(read_matrix((5 * np.eye(n, dtype=int) + 1).tolist())) for n in (3, 4, 5, 6, 7)]
     assert sizes == [3, 4, 6, 17, 24] and theorem_cap(read_matrix(np.ones((6, 6), dtype=int))) == 1
     assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))

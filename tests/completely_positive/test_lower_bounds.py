@@ -23,9 +23,7 @@ def cover_number(graph: nx.Graph) -> int:
     cliques, isolated = list(nx.find_cliques(graph)), sum(degree == 0 for _, degree in graph.degree)
     if isolated == len(graph):
         return isolated
-    table = np.array(
-        [[u in clique and v in clique for clique in cliques] for u, v in graph.edges], dtype=float
-    )
+    table = np.array([[u in clique and v in clique for clique in cliques] for u, v in graph.edges]) * 1.0
     answer = milp(np.ones(len(cliques)), constraints=LinearConstraint(table, lb=1), integrality=1)
     return round(answer.fun) + isolated
 

@@ -1,9 +1,7 @@
 """Programs over all cells and over given neurons, dual points of the semidefinite relaxation, backends."""
 
 import os
-import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from covopt.conic.programs import relaxed_dual
 from covopt.errors import Status
 from covopt.oracles.certified import certified_dual_norm
 from covopt.problems.problem import Problem
-from tests.cases import drawn, normal
+from tests.cases import drawn, normal, outside
 
 
 def bound(problem, **options):
@@ -84,9 +82,7 @@ def test_an_unlicensed_wheel_is_probed_once_and_never_picked(tmp_path):
     (tmp_path / "mosek.py").write_text(FAKE_MOSEK)
     root = os.path.dirname(os.path.dirname(covopt.__file__))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SCRIPT)], env=env, capture_output=True, text=True, check=False
-    )
+    done = outside(sys.executable, "-c", SCRIPT, env=env)
     assert done.returncode == 0, done.stderr
 
 

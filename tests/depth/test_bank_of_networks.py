@@ -108,9 +108,8 @@ def test_bounds_know_neither_the_order_of_rows_nor_axes_nor_units(name):
         *((data.X * 2.0**a, data.Y * 2.0**b, 2.0 ** (b - a)) for a, b in ((0, -300), (100, 200)) if not data.bias),
     ):  # fmt: skip
         other = closed_bounds(replace(given, X=X, Y=Y).data, depth, output_bias)
-        assert [b.value for b in other] == pytest.approx(
-            [v * factor ** (2.0 / depth) for v in honest], rel=1e-9
-        )
+        expected = [value * factor ** (2.0 / depth) for value in honest]
+        assert [bound.value for bound in other] == pytest.approx(expected, rel=1e-9)
     if not data.bias and len(data.X) == 3:
         values = [
             tree_bounds(table.data, depth, output_bias, upper=2.0 * float(known(name)))[0].value

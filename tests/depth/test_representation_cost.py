@@ -143,10 +143,8 @@ def test_a_small_target_that_is_missed_is_no_bracket():
     try:
         found = representation_cost([[1.0], [-1.0]], [1.0, -1e-12], depth=10, bias=0.0, time_limit_s=1.0)
     except BudgetError as error:
-        assert any(
-            why in str(error)
-            for why in ("meets the small targets as well: they go down to 1e-12", "was found in time")
-        )
+        reasons = "meets the small targets as well: they go down to 1e-12", "was found in time"
+        assert any(why in str(error) for why in reasons)
     else:
         assert found.lower_bound <= found.cost
         assert covopt.verify(found)

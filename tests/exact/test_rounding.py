@@ -1,7 +1,6 @@
 """Every bound of covopt.exact.rounding against rational arithmetic, and products to twice the digits, far from 0."""
 
 import math
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +23,7 @@ from covopt.exact.rounding import (
     transfer_up,
     two_product,
 )  # fmt: skip
-from tests.cases import normal
+from tests.cases import normal, traced_memory
 from tests.oracles.table import objects
 
 
@@ -120,11 +119,8 @@ def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, sprea
     lengths = np.abs(nasty(rng, 5, min(spread, 100)))
     found = moving_up((before, None), factor, (after, None), np.arange(5), lengths)
     squares = ((Fraction(factor) * objects(before) - objects(after)) ** 2).sum(axis=1)
-    total = sum(
-        Fraction(math.isqrt(int(s * 2**4300)), 2**2150) * Fraction(x)
-        for s, x in zip(squares, lengths, strict=True)
-    )
-    assert Fraction(found) >= total
+    moved = [Fraction(math.isqrt(int(square * 2**4300)), 2**2150) for square in squares]
+    assert Fraction(found) >= moved @ objects(lengths)
     if seed % 3 == 0 and factor in (-2.0, 1.0) and spread < 155:
         assert found == 0.0
 
@@ -180,9 +176,8 @@ def test_outputs_to_twice_the_digits_are_those_of_fractions():
     hidden[:, 2] = rng.standard_normal(5) - 1.7e18 * hidden[:, 0]
     weights, targets, shift = rng.standard_normal((5, 2)), rng.standard_normal((6, 2)), rng.standard_normal(2)
     found = outputs_of_far(rows, hidden, weights, 0.1, shift, targets)
-    true = np.maximum(objects(rows) @ objects(hidden).T, 0) @ objects(weights) + Fraction(0.1) * objects(
-        shift
-    )
+    true = np.maximum(objects(rows) @ objects(hidden).T, 0) @ objects(weights)
+    true = true + Fraction(0.1) * objects(shift)
     assert (abs(objects(found) - true) <= abs(true) / 2**51).all()
     doubles = np.maximum(rows @ hidden.T, 0.0) @ weights + 0.1 * shift
     assert np.abs(doubles - found).max() > 1.0  # what they are computed with twice the digits for
@@ -197,11 +192,7 @@ def test_where_products_overflow_nothing_is_believed():
 def test_products_with_their_errors_are_made_in_blocks():
     """1500 points and as many neurons took a dozen arrays of 18 MB, three times a limit of .05 GiB."""
     rows, basis = normal(0, (1500, 3), (3, 1500))
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         found = coordinates(rows, basis)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.5 * found.nbytes
+        assert peak() < 1.5 * found.nbytes
     assert np.allclose(found, rows @ basis, rtol=1e-12, atol=1e-12)

@@ -89,9 +89,8 @@ def check(rows, dual, found: Pricing, slack=1e-9):
     values = np.abs(found.values)
     assert len(values) and (np.diff(values) <= 0).all()
     np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(
-        found.values, functions(rows, dual, found.neurons), atol=1e-13 * size, rtol=1e-9
-    )
+    reached = functions(rows, dual, found.neurons)
+    np.testing.assert_allclose(found.values, reached, atol=1e-13 * size, rtol=1e-9)
     assert values[0] - 1e-13 * size <= found.upper_bound <= size * (1 + 1e-9)
     assert not found.exact or found.upper_bound <= values[0] * (1 + 2 * slack) + 1e-12 * size
 

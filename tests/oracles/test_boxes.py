@@ -180,9 +180,8 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     x, X = random.standard_normal(r), half @ half.T
     d, e = np.abs(random.standard_normal(r)) * warm, np.abs(random.standard_normal(1)) * warm
     shares = np.full((n, OPTIONS), 50 if warm else UNSET, np.uint8)
-    fixed = random.choice(
-        np.array([Sign.FREE, Sign.ON, Sign.OFF], np.uint8), n, p=[1.0 - held, 0.5 * held, 0.5 * held]
-    )
+    signs = np.array([Sign.FREE, Sign.ON, Sign.OFF], np.uint8)
+    fixed = random.choice(signs, n, p=[1.0 - held, 0.5 * held, 0.5 * held])
     turns = int(random.integers(1, 20))
     multipliers = (x, X, d, e, shares)
     box, rest = (centre.copy(), width.copy()), (turns, 2.0, 0.0, by_signs, False)
@@ -192,9 +191,8 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     points[:500] = centre + width * random.choice([-1.0, 1.0], (500, r))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     products = points @ rows.T
-    here = ((fixed != Sign.ON) | (products >= 0.0)).all(axis=1) & (
-        (fixed != Sign.OFF) | (products <= 0.0)
-    ).all(axis=1)
+    here = ((fixed != Sign.ON) | (products >= 0.0)).all(axis=1)
+    here &= ((fixed != Sign.OFF) | (products <= 0.0)).all(axis=1)
     values = np.maximum(products, 0.0) @ weights + points @ linear
     assert values[here].max(initial=0.0) <= max(bound, 0.0)
     if axis >= r:

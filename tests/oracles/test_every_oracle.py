@@ -87,9 +87,8 @@ def test_bounds_are_above_the_best_neuron_and_near_it(kind, k, seed):
         made += 1
         witness, sharp = best_neuron(rows, dual, rng), []
         with np.errstate(over="ignore", invalid="ignore"):  # rows may be huge
-            noise = 1e-12 * float(
-                np.linalg.norm(rows, axis=1) @ np.abs(dual).reshape(len(rows), -1).max(axis=1)
-            )
+            largest = np.abs(dual).reshape(len(rows), -1).max(axis=1)
+            noise = 1e-12 * float(np.linalg.norm(rows, axis=1) @ largest)
         for name, ask, dimensions, slack in asked(ORACLES, k > 1):
             if clear and r in dimensions and witness.value > noise:
                 found = ask(rows).price(dual)
@@ -159,9 +158,8 @@ def test_what_does_not_matter(name, k):
         found = price(other_rows, other_dual)
         assert found.upper_bound == pytest.approx(factor * value, rel=slack), number
         assert np.abs(found.values[0]) == pytest.approx(factor * value, rel=slack), number
-    assert price(rows, dual + dual[order]).upper_bound <= 2.0 * max(
-        value, price(rows, dual[order]).upper_bound
-    )
+    other = price(rows, dual[order]).upper_bound
+    assert price(rows, dual + dual[order]).upper_bound <= 2.0 * max(value, other)
 
 
 @pytest.mark.parametrize(("name", "k"), EXACT)

@@ -178,9 +178,8 @@ def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
 
     def looks_for_ever(rows, one, effort):
         asked.append(effort)
-        return DualNormBound(
-            2.0 * box_dual_norm(rows, one, max_nodes=10).upper_bound + random.random(), False, BY_CHORDS
-        )
+        bound = box_dual_norm(rows, one, max_nodes=10).upper_bound
+        return DualNormBound(2.0 * bound + random.random(), False, BY_CHORDS)
 
     monkeypatch.setattr(certified, "_bound_scalar", looks_for_ever)
     found = fan_bound(rows, dual, 0.1)

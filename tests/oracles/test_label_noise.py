@@ -57,9 +57,8 @@ def test_exact_on_random_rows_with_neurons_that_are_local_maxima(potential, n, r
     oracle = LabelNoiseOracle(rows, potential)
     answer = check(rows, dual, potential, oracle)
     np.testing.assert_allclose(potential.weigh(rows, answer.neurons), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(
-        np.maximum(answer.neurons @ rows.T, 0) @ dual, answer.values, rtol=1e-9, atol=1e-12
-    )
+    reached = np.maximum(answer.neurons @ rows.T, 0) @ dual
+    np.testing.assert_allclose(reached, answer.values, rtol=1e-9, atol=1e-12)
     for neuron, value in zip(answer.neurons, answer.values, strict=True):
         near = neuron + 1e-5 * np.linalg.norm(neuron) * rng.standard_normal((2000, rank))
         reached = (np.maximum(near @ rows.T, 0) @ dual) / potential.weigh(rows, near)

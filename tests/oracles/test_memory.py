@@ -1,7 +1,6 @@
 """What would take more memory than there may be is refused before it takes any, in a sentence."""
 
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
-from tests.cases import drawn, normal
+from tests.cases import drawn, normal, traced_memory
 
 
 @pytest.mark.parametrize(
@@ -168,12 +167,10 @@ def test_predictions_are_made_in_pieces():
     X, hidden, output = (rng.standard_normal(shape) for shape in ((30_000, 3), (600, 3), (2, 600)))
     network = DeepReLUNetwork([hidden, output])
     whole = np.maximum(X @ hidden.T, 0.0) @ output.T
-    tracemalloc.start()
-    np.testing.assert_allclose(network.predict(X), whole, rtol=1e-12, atol=1e-11)
-    np.testing.assert_allclose(outputs(X, hidden, output.T), whole, rtol=1e-12, atol=1e-11)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * 30_000 * 600 / 5
+    with traced_memory() as peak:
+        np.testing.assert_allclose(network.predict(X), whole, rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(outputs(X, hidden, output.T), whole, rtol=1e-12, atol=1e-11)
+        assert peak() < 8 * 30_000 * 600 / 5
 
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
@@ -181,12 +178,6 @@ def test_a_solve_of_many_rows_stays_within_its_limit():
     """1500 rows peaked at three times a limit of 0.05 GiB: no plan knew some of the arrays."""
     rng, X = drawn(0, (500, 3))
     y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(500)
-    tracemalloc.start()
-    try:
-        with memory_limited(0.025):
-            found = covopt.min_norm(X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert found.lower_bound > 0.0
-    assert peak < 1.1 * 0.025 * 2**30
+    with traced_memory() as peak, memory_limited(0.025):
+        assert covopt.min_norm(X, y).lower_bound > 0.0
+        assert peak() < 1.1 * 0.025 * 2**30

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,14 +31,12 @@ from covopt.plotting.history import history_pictures
 from covopt.plotting.predictions import chances_of, dependences, partial_dependence, predicted, scores
 from tests.cases import drawn
 
-mpl.use("Agg")
+plt.switch_backend("Agg")
 
 
 @pytest.fixture(autouse=True)
 def close():
     yield
-    import matplotlib.pyplot as plt
-
     plt.close("all")
 
 
@@ -327,8 +325,6 @@ def test_a_dual_is_drawn_as_its_bound_uses_it(kind):
 
 # ---------------------------------------------------------------------- the bracket
 def test_history_keeps_the_best_bounds_and_given_axes_are_used():
-    import matplotlib.pyplot as plt
-
     _, ax = plt.subplots()
     assert plot_history(stand_in(2), ax) is ax and plot_dual(stand_in(2), plt.subplots()[1]) is not ax
     ax.set_xscale("log")  # ticks of one's own

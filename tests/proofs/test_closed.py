@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import time
 from fractions import Fraction
@@ -36,6 +35,7 @@ from covopt.proofs.checker.covopt_check import (
 )
 from covopt.proofs.checker.dual import Problem
 from covopt.proofs.proof import sealed
+from tests.cases import outside
 
 CHECKER = Path(__file__).parents[2] / "checkers" / "covopt_check.py"
 BEGINNING = '{"digest":"' + 64 * "0" + '","format":"covopt-proof","network":'
@@ -53,7 +53,7 @@ def test_a_damaged_file_gives_one_sentence(text, tmp_path):
             out.truncate(2**27)
     else:
         file.write_text(text, encoding="utf-8")
-    found = subprocess.run([sys.executable, CHECKER, file], capture_output=True, text=True, check=False)
+    found = outside(sys.executable, CHECKER, file)
     assert found.returncode == 1
     assert found.stdout.startswith("NO    ") and found.stdout.count("\n") == 1
     assert not found.stderr
@@ -121,7 +121,7 @@ def test_quadratic_leaves_where_chords_come_nowhere_near(tmp_path):
     if shutil.which("node"):
         readers.append(["node", CHECKER.with_name("verify.mjs")])
     for reader in readers:
-        said = subprocess.run([*reader, file], capture_output=True, text=True, check=False)
+        said = outside(*reader, file)
         assert said.returncode == 0 and f"YES   {proof.boxes} leaves" in said.stdout
 
 

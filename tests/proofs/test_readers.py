@@ -5,7 +5,6 @@ import json
 import math
 import random
 import shutil
-import subprocess
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,7 @@ from covopt.proofs.closing import Entry, encoded, entries_of
 from covopt.proofs.coq import THEORY, write_coq
 from covopt.proofs.proof import sealed
 from tests.browser import chromium
+from tests.cases import outside
 
 CASES = {
     "interpolation": (None, "none"), "penalized": (None, "penalized"), "free": (None, "free"),
@@ -123,9 +123,7 @@ def test_javascript_says_what_python_says(rounds, tmp_path):
             files.append(tmp_path / f"{case}-{number}.json")
             files[-1].write_bytes(text.encode())
             expected.append(sentence(text))
-    found = subprocess.run(
-        ["node", CHECKERS / "verify.mjs", *files], capture_output=True, text=True, check=False
-    )
+    found = outside("node", CHECKERS / "verify.mjs", *files)
     lines = found.stdout.splitlines()
     assert not found.stderr and len(lines) == len(files)
     assert sum(line.startswith("YES") for line in expected) >= 2 * len(CASES)
@@ -169,12 +167,11 @@ def theory(tmp_path_factory):
     return folder
 
 
-def coqc(name: str, folder: Path) -> subprocess.CompletedProcess:
-    command = ["coqc", "-R", ".", "Covopt", f"{name}.v"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def coqc(name: str, folder: Path):
+    return outside("coqc", "-R", ".", "Covopt", f"{name}.v", cwd=folder)
 
 
-def ask_coq(text: str, folder: Path) -> subprocess.CompletedProcess:
+def ask_coq(text: str, folder: Path):
     write_coq(text, folder)
     return coqc("Check", folder)
 

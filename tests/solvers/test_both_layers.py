@@ -120,9 +120,8 @@ def test_close_to_the_optimum_and_stationary(loss, q, output_bias):
     fitted = problem.fitted(point.neurons, point.weights, point.offset)
     assert point.upper_bound == pytest.approx(problem.primal_value(fitted, point.weights, point.offset))
     constant = problem.best_constant()
-    nothing = problem.primal_value(
-        np.tile(constant, (len(fitted), 1)), np.zeros((0, problem.n_outputs)), constant
-    )
+    no_neurons = np.zeros((0, problem.n_outputs))
+    nothing = problem.primal_value(np.tile(constant, (len(fitted), 1)), no_neurons, constant)
     exact = covopt.fit(X, y, lam=0.01, loss=loss, output_bias=output_bias, tol=1e-4)
     excess = point.upper_bound * problem.strength - exact.lower_bound
     assert -1e-9 <= excess < 0.02 * (nothing * problem.strength - exact.lower_bound)
@@ -192,9 +191,7 @@ def test_a_rounded_hinge_is_near_and_smooth():
 
 def test_the_loop_ends_at_the_callback_and_merges_brackets():
     problem = _problem("squared", "none", 1, n=30)[2]
-    problem = Problem(
-        np.column_stack([problem.rows, np.random.default_rng(0).standard_normal((30, 6))]), problem.loss, 0.05
-    )
+    problem = Problem(np.column_stack([problem.rows, normal(0, (30, 6))]), problem.loss, 0.05)
     seen = []
 
     def stop(state, point):
@@ -206,9 +203,8 @@ def test_the_loop_ends_at_the_callback_and_merges_brackets():
 
     loop = Improvement(problem, beyond, tol=1e-6, random_state=None, callback=stop)
     points = list(loop.steps())
-    assert (
-        len(points) == 1 and points[0].status is Status.CALLBACK and seen[0].note == "descent on both layers"
-    )
+    assert len(points) == 1 and points[0].status is Status.CALLBACK
+    assert seen[0].note == "descent on both layers"
     full = Improvement(problem, beyond, tol=1e-6, random_state=None)
     points = list(full.steps())
     values = [point.upper_bound for point in points]

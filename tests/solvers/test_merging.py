@@ -99,10 +99,9 @@ def test_the_finish_interpolates_with_few_neurons_at_no_higher_cost(offset_cost,
         targets = np.maximum(rows @ neurons.T, 0) @ weights + offset
         size = np.abs(targets).max()
         problem = Problem.through(rows, targets / size, offset_cost)
-        before = problem.network_value(weights[:, None] / size, np.array([offset / size]))
-        units, masses, moved = finish_network(
-            problem, neurons, weights[:, None] / size, np.array([offset / size])
-        )
+        scaled = weights[:, None] / size, np.array([offset / size])
+        before = problem.network_value(*scaled)
+        units, masses, moved = finish_network(problem, neurons, *scaled)
         assert problem.missed(units, masses, moved) <= 1e-11
         assert problem.network_value(masses, moved) <= before * (1 + 1e-9)
         assert len(masses) <= len(rows)
@@ -123,9 +122,8 @@ def test_the_finish_drops_idle_neurons_beside_an_offset():
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
     problem = Problem.through(rows, np.ones(3), 0.0)
     neurons = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    units, masses, offset = finish_network(
-        problem, neurons, np.array([[1e-12], [-1e-13], [1e-12]]), np.ones(1)
-    )
+    idle = np.array([[1e-12], [-1e-13], [1e-12]])
+    units, masses, offset = finish_network(problem, neurons, idle, np.ones(1))
     assert len(units) == len(masses) == 0
     assert offset == pytest.approx(1.0, abs=1e-12)
     assert len(finish_network(problem, np.zeros((0, 2)), np.zeros((0, 1)), np.ones(1))[0]) == 0

@@ -159,9 +159,8 @@ def test_single_precision_starts_of_another_scale_and_progress_on_a_terminal(mon
     runs = [train(X, Y, widths=400, scale=s, schedule=frozen) for s in (0.1, 1.0)]
     np.testing.assert_allclose(10 * runs[0].weights[0], runs[1].weights[0], rtol=1e-12)
     large = runs[1].layouts[0].split(runs[1].weights[0])
-    assert large[0].var() == pytest.approx(2 / 3, rel=0.15) and large[1].var() == pytest.approx(
-        2 / 400, rel=0.25
-    )
+    assert large[0].var() == pytest.approx(2 / 3, rel=0.15)
+    assert large[1].var() == pytest.approx(2 / 400, rel=0.25)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     run = train(X, Y, widths=[1, 8], lam=0.02, schedule=SHORT, progress=True)
     assert run.steps.tolist() == [120, 120] and not capsys.readouterr().out

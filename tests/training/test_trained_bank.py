@@ -90,16 +90,11 @@ def objective(theta, layout, lam, bound, rows=None, noise=0.0):
 def drawn(member, phase, k):
     """The documented stream: rows first, then noise, in blocks of 100 steps."""
     for block in range(-(-phase.steps // STRETCH)):
-        random, shape = (
-            generator(0, member.seed, member.widths, Stream.DRAWS, 0, block),
-            (STRETCH, phase.samples),
-        )
-        rows = random.integers(0, N, shape)
-        noise = (
-            phase.noise_level * random.standard_normal((*shape, k))
-            if phase.noise_level
-            else np.zeros((*shape, k))
-        )
+        random = generator(0, member.seed, member.widths, Stream.DRAWS, 0, block)
+        shape = STRETCH, phase.samples
+        rows, noise = random.integers(0, N, shape), np.zeros((*shape, k))
+        if phase.noise_level:
+            noise = phase.noise_level * random.standard_normal((*shape, k))
         yield from zip(rows, noise, strict=True)
 
 
@@ -150,11 +145,8 @@ def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, p
         )
         wide = said.reshape(N, -1)
         if bound.is_classification:
-            wrong = (
-                (wide > 0)[:, 0] != (bound.targets > 0)[:, 0]
-                if k == 1
-                else wide.argmax(1) != bound.targets.argmax(1)
-            )
+            own, theirs = ((f > 0)[:, 0] if k == 1 else f.argmax(1) for f in (wide, bound.targets))
+            wrong = own != theirs
             assert np.isnan(row.residual) and row.error_rate == wrong.mean()
         else:
             assert row.residual == pytest.approx(np.abs(wide - bound.targets).max(), rel=1e-12)
