@@ -16,6 +16,7 @@ from covopt.exact.definite import (
     top_eigenvalue_up,
 )
 from covopt.exact.rank import FOUND
+from covopt.exact.rounding import gamma
 from covopt.oracles import lagrangian, one_sided
 from covopt.oracles.boxes.sphere_form import Sign
 from covopt.oracles.faces import FaceOracle
@@ -74,6 +75,15 @@ def test_a_matrix_becomes_definite(kind, power):
         found = top_eigenvalue_up(matrix, top)
         assert is_definite(lifted(matrix, Fraction(found), -1))
         assert found <= top + 1e-12 * np.abs(matrix).sum()
+
+
+def test_what_a_factorisation_is_rounded_by_is_paid():
+    """Cholesky's runs through for matrices that are not definite, by a few units: the first shift leaves them so."""
+    for a, b in np.random.default_rng(0).uniform([0.5, 0.3], [1.0, 0.7], (40, 2)):
+        shift = gamma(12) * (a + b * b / a)
+        for units in range(-8, 9):  # of A + sI, beside a singular one
+            matrix = np.array([[a - shift, b], [b, b * b / a - shift + units * 2.0**-54]])
+            assert is_definite(lifted(matrix, Fraction(definite_up(matrix))))
 
 
 @pytest.mark.parametrize("off", [1e-6, -1e-6, 0.0])
@@ -312,6 +322,8 @@ def test_eigenvalues_are_as_far_off_as_measured(kind):
         if not seed % 2:
             assert delta <= 1e-12 * np.trace(form)
     assert np.isinf(spectrum_error_up(form, values, 2.0 * vectors)[0])
+    # AV − VΛ is shorter than A − Λ where V is shorter than one
+    assert spectrum_error_up(np.array([[2.0]]), np.ones(1), np.array([[1.0 - 4e-4]]))[0] >= 1.0
 
 
 # ---- quartics of one output

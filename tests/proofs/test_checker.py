@@ -12,12 +12,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import covopt
-from covopt.exact.elimination import integer_array
+from covopt.exact.elimination import integer_array, negative_direction
 from covopt.proofs.checker.dual import check_network, dual_value, fractions, repair_above
 from covopt.proofs.checker.faces import square_above
 from tests.bank.problems import Problem
 from tests.cases import normal
-from tests.proofs.simple import make_problem, proved
+from tests.proofs.simple import by_faces, make_problem, proved
 
 
 # ---------------------------------------------------------------------------------------------- losses
@@ -35,12 +35,17 @@ def test_one_sample_with_a_loss(loss, dual):
     """Any dual point gives a bound, those outside of the domain too; the best multiplier attains the optimum."""
     lam = 0.1
     problem = make_problem([[1.0]], [1.0], bias=0.0, loss=loss, lam=lam)
-    point = np.array([dual])
-    bound = proved(problem, point)
     truth = least(loss, [1.0], 2 * lam)
-    assert 0 <= bound <= truth + 1e-12
-    if dual == 1.0:
-        assert float(bound) == pytest.approx(truth, rel=1e-6)
+    beside = {
+        "bias": 0.0,
+        "loss": loss,
+        "lam": lam,
+        "sample_weight": np.array([2.0, 0.0]),
+    }  # a row of weight zero
+    two = make_problem([[1.0], [3.0]], [1.0, -1.0], **beside)
+    for bound in (proved(problem, [dual]), by_faces(problem, [dual]), by_faces(two, [dual, dual])):
+        assert 0 <= bound <= truth + 1e-12
+        assert dual != 1.0 or float(bound) == pytest.approx(truth, rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "huber", "squared-hinge"])
@@ -50,8 +55,7 @@ def test_a_free_output_bias_stays_inside_the_domain(loss):
     truth = least(loss, [1.0, 1.0, -1.0], 0.0)
     for seed in range(5):
         dual = np.random.default_rng(seed).standard_normal(3)
-        bound = proved(problem, dual)
-        assert bound <= truth + 1e-12
+        assert max(proved(problem, dual), by_faces(problem, dual)) <= truth + 1e-12
 
 
 # ---------------------------------------------------------------------------------------------- network
@@ -101,6 +105,8 @@ def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
     for dual_norm in (Fraction(1, 4), Fraction(1), Fraction(4)):
         assert dual_value(problem, [Fraction(1)], dual_norm) <= 1
     assert dual_value(problem, [Fraction(1)], Fraction(1)) == 1
+    # min (b − 1)² + b²/2
+    assert by_faces(replace(problem, loss="squared", lam=0.5), [1.0]) == Fraction(1, 3)
 
 
 # ---------------------------------------------------------------------------------------------- faces
@@ -115,6 +121,16 @@ def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
     one, order = square_above(rows, dual), rng.permutation(7)
     assert square_above((rows @ turn)[order], dual[order]) == 25 * one
     assert square_above(np.ldexp(rows, 400), np.ldexp(-dual, -700)) == one / 4**300
+
+
+@pytest.mark.parametrize("r", [2, 3])
+def test_largest_eigenvalues_are_rounded_up(r):
+    """Where all rows are active h² is one of a matrix of integers, and no rational number."""
+    for seed in range(6):
+        dual = np.random.default_rng(seed).integers(1, 9, (r, r))
+        found, gram = square_above(np.eye(r), dual * 1.0), dual @ dual.T
+        assert negative_direction(found * np.eye(r, dtype=int) - gram) is None
+        assert float(found) == pytest.approx(np.linalg.norm(dual, 2) ** 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 2])
