@@ -80,10 +80,11 @@ def test_what_a_basis_misses_is_bounded_to_second_order(seed, d, r, orthonormal)
 
 
 def test_what_a_basis_misses_of_the_nearest_coordinates_is_of_second_order():
-    """Two products and the double nearest to what they leave: all that is missed is what that was rounded by."""
+    """Products that cancel, and the double nearest to what they leave: what is missed is what it was rounded by."""
     for y, v, z, w in normal(0, (30, 4)) * [1.0, 1.0, 1e-9, 1.0]:
-        rows, basis, own = np.array([[y * v + z * w]]), np.array([[v, w, 1.0]]), np.array([[y, z, 0.0]])
-        own[0, 2] = float((objects(rows) - objects(own) @ objects(basis).T)[0, 0])
+        basis, own = np.array([[v, -v * (1.0 + 2.0**-30), w, 1.0]]), np.array([[y, y, z, 0.0]])
+        rows = own @ basis.T
+        own[0, 3] = float((objects(rows) - objects(own) @ objects(basis).T)[0, 0])
         off = abs(objects(rows) - objects(own) @ objects(basis).T)[0, 0]
         assert 0 < off <= Fraction(misses_up(rows, basis, own)[0])
     tiny = np.full((1, 8), 3.0 * 2.0**-1074)  # whose products lose up to half of the least double each

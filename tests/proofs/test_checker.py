@@ -13,7 +13,15 @@ from scipy.optimize import minimize_scalar
 
 import covopt
 from covopt.exact.elimination import integer_array, negative_direction
-from covopt.proofs.checker.dual import check_network, dual_value, fractions, repair_above
+from covopt.proofs.checker.dual import (
+    check_by_faces,
+    check_network,
+    dot,
+    dual_value,
+    fractions,
+    lift,
+    repair_above,
+)
 from covopt.proofs.checker.faces import square_above
 from tests.bank.problems import Problem
 from tests.cases import normal
@@ -31,18 +39,15 @@ def least(loss, targets, price):
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge"])
 @pytest.mark.parametrize("dual", [0.3, 1.0, 5.0, -1.0])
-def test_one_sample_with_a_loss(loss, dual):
+@pytest.mark.parametrize("row", [1.0, 0.1])
+def test_one_sample_with_a_loss(loss, dual, row):
     """Any dual point gives a bound, those outside of the domain too; the best multiplier attains the optimum."""
-    lam = 0.1
-    problem = make_problem([[1.0]], [1.0], bias=0.0, loss=loss, lam=lam)
-    truth = least(loss, [1.0], 2 * lam)
-    beside = {
-        "bias": 0.0,
-        "loss": loss,
-        "lam": lam,
-        "sample_weight": np.array([2.0, 0.0]),
-    }  # a row of weight zero
-    two = make_problem([[1.0], [3.0]], [1.0, -1.0], **beside)
+    options = {"bias": 0.0, "loss": loss, "lam": 0.1}
+    problem, price = make_problem([[row]], [1.0], **options), 0.2 / row
+    truth = least(loss, [1.0], price)
+    two = make_problem([[row], [3.0]], [1.0, -1.0], **options, sample_weight=np.array([2.0, 0.0]))
+    if loss == "huber":  # δ² times that of y/δ
+        assert by_faces(replace(problem, delta=0.5), [dual]) <= 0.25 * least(loss, [2.0], 2 * price) + 1e-12
     for bound in (proved(problem, [dual]), by_faces(problem, [dual]), by_faces(two, [dual, dual])):
         assert 0 <= bound <= truth + 1e-12
         assert dual != 1.0 or float(bound) == pytest.approx(truth, rel=1e-6)
@@ -71,10 +76,29 @@ def test_the_residual_and_its_repair_are_exact():
     assert check_network(without, np.array([[1.5]]), np.array([[1.0]]), np.zeros(1)).repair is None
 
 
+@pytest.mark.parametrize(
+    ("loss", "y", "value"),
+    [
+        ("squared", 1, 6.625**2),
+        ("huber", 1, 0.5 * 6.375),
+        ("hinge", -1, 8.625),
+        ("squared-hinge", -1, 8.625**2),
+    ],
+)
+def test_what_a_network_costs_and_misses_by_hand(loss, y, value):
+    """f(1) = 3 (2·1 + ½·1) + ½·¼."""
+    problem = make_problem([[1.0]], [y], bias=0.5, output_bias="penalized", loss=loss, lam=1.0, delta=0.5)
+    found = check_network(problem, np.array([[2.0, 1.0]]), np.array([[3.0]]), np.array([0.25]))
+    assert (found.cost, found.residual, found.loss) == (14.0625, 7.625 - y, value)
+
+
 def test_the_repair_bounds_an_optimal_network():
-    X, r = normal(1, (9, 2), (9, 1))
-    problem = make_problem(X, r)
-    assert covopt.min_norm(X, r).lower_bound <= repair_above(problem, fractions(r))
+    # of the first no direction tells all points apart; the second costs what its one neuron does
+    near = np.array([[1.0, 0.0], [1.0, 1e-300], [1.0 + 2.0**-52, 0.0]])
+    assert repair_above(make_problem(near, np.arange(3.0)), fractions(np.arange(3.0)[:, None])) is None
+    for X, r in ((np.array([[10.0], [11.0]]), np.array([[0.0], [1.0]])), normal(1, (9, 2), (9, 1))):
+        problem = make_problem(X, r)
+        assert covopt.min_norm(X, r).lower_bound <= repair_above(problem, fractions(r))
     twice = replace(problem, X=np.vstack([X, X]), Y=np.vstack([r, r]))
     assert repair_above(twice, fractions(twice.Y)) == repair_above(problem, fractions(r))
     assert repair_above(twice, fractions(np.vstack([r, 2 * r]))) is None
@@ -110,6 +134,13 @@ def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
 
 
 # ---------------------------------------------------------------------------------------------- faces
+def test_the_bound_by_all_faces_divides_by_no_less_than_h():
+    for X, y, dual in zip(normal(1, (8, 5, 2)), *normal(2, (8, 5), (8, 5)), strict=True):
+        problem = make_problem(X, y)
+        found, linear = check_by_faces(problem, dual).lower_bound, dot(fractions(dual), fractions(y))
+        assert found**2 * square_above(lift(problem), dual) <= (2 * linear) ** 2
+
+
 def dual_norm(rows: np.ndarray, dual: np.ndarray) -> float:
     return math.sqrt(square_above(np.asarray(rows, dtype=float), np.asarray(dual, dtype=float)))
 
