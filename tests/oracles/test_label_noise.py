@@ -1,5 +1,7 @@
 """Label-noise oracles and certified bounds: against brute force on all faces, and neurons valued in integers."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,6 +123,13 @@ def test_allowances_are_needed(monkeypatch):
         return best_neuron(rows, dual, np.random.default_rng(0), "label-noise").exceeds(bound)
 
     assert any(map(is_too_low, range(12)))
+
+
+def test_the_bound_by_lengths_pays_for_its_roots_and_quotients():
+    """Of one row |⟨λ, a⟩|/ω is |λ|/(q|x̃|) for the exact potential."""
+    for dual, q, length in np.random.default_rng(0).uniform(0.5, 1.0, (100, 3)):
+        found = label_noise.by_length_up(*np.array([[dual], [q], [length]]))
+        assert Fraction(found) * Fraction(q) * Fraction(length) >= Fraction(dual)
 
 
 def test_flats_of_nearly_dependent_rows_may_be_far_off():
