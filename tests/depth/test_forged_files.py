@@ -162,10 +162,8 @@ def test_a_child_that_is_forged_is_refused_or_proves_no_more():
         assert bound(scaled) <= honest * 1.001
     # 0 times infinity was no number, and no number passed for a proof of everything
     m = len(family.members)
-    own = [
-        replace(first, parent=m, sign=1, on=on, mu=(0.0,) * 3, member=0, scale=0.0, maybe=0)
-        for on in range(1, 8)
-    ]
+    silent = replace(first, parent=m, sign=1, mu=(0.0,) * 3, member=0, scale=0.0, maybe=0)
+    own = [replace(silent, on=on) for on in range(1, 8)]
     to_huge = [replace(c, member=m, scale=0.0) if c.parent == root else c for c in family.children]
     assert bound([*to_huge, *own], np.vstack([family.members, np.full((1, 3), 1.7e308)])) <= 1e-5
     assert bound([replace(c, scale=1.7e308) for c in family.children]) <= 1e-5

@@ -187,9 +187,8 @@ def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent(processor_cloc
     with pytest.warns(TableWarning, match="the network is a constant: no smaller λ"):
         ReLURegressorCV(lams=[1e3, 1e2], cv=2).fit(X[:20], y[:20])
     few = np.arange(0, len(X), 8)
-    found = ReLUClassifierCV(n_lams=2, eps=0.05, cv=2, time_limit_s=0.3, output_bias="free").fit(
-        X[few], y[few]
-    )
+    model = ReLUClassifierCV(n_lams=2, eps=0.05, cv=2, time_limit_s=0.3, output_bias="free")
+    found = model.fit(X[few], y[few])
     assert np.isfinite(found.scores_).all()
     assert len(found.network_) > 0
     assert found.score(X, y) > 0.9

@@ -221,10 +221,8 @@ def test_a_path_is_written_below_four_megabytes(path, steps, n):
     rng, X = drawn(0, (n, 2))
     data = replace(path[-1].data, X=X, Y=np.maximum(X[:, :1], 0.3), feature_names=("x0", "x1"))
     each = replace(path[-1], data=data, dual=np.zeros(n), status=covopt.Status.from_code("gap"))
-    networks = [
-        type(each.network)(rng.standard_normal((20, 3)), rng.standard_normal((20, 1)), 1.0)
-        for _ in range(steps)
-    ]
+    layers = [(rng.standard_normal((20, 3)), rng.standard_normal((20, 1))) for _ in range(steps)]
+    networks = [type(each.network)(*pair, 1.0) for pair in layers]
     html = page_html([replace(each, lam=0.9**k, network=network) for k, network in enumerate(networks)])
     assert len(html) < 4e6
     content = content_of(html)

@@ -101,11 +101,8 @@ def look_around(browser, path):
         browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
 
     # words are explained under the mouse
-    words = dict(
-        browser.execute_script(
-            "return [...document.querySelectorAll('abbr')].map((a) => [a.textContent, a.title])"
-        )
-    )
+    explained = "return [...document.querySelectorAll('abbr')].map((a) => [a.textContent, a.title])"
+    words = dict(browser.execute_script(explained))
     assert "No network costs less" in words["lower bound"]
     assert words["slack"].startswith("1 − |dual function|")
 

@@ -192,10 +192,8 @@ def best_of(report):
     """The best network in the place of a rung: better than its neurons allow."""
     network = report.best.network
     hidden = network.hidden_weights
-    return {
-        "weights": [hidden[:, :-1].tolist(), network.output_weights.T.tolist()],
-        "biases": [hidden[:, -1].tolist(), None],
-    }
+    weights = [hidden[:, :-1].tolist(), network.output_weights.T.tolist()]
+    return {"weights": weights, "biases": [hidden[:, -1].tolist(), None]}
 
 
 @pytest.mark.parametrize("ends", ["the limit", "what a signal leaves", "a deadline within the certificate"])

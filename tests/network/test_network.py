@@ -139,9 +139,8 @@ def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
     weights = rng.standard_normal(m)
     network = ReLUNetwork.from_neurons(neurons, weights, bias=bias, offset=0.7, counts_output_bias=counts)
-    np.testing.assert_allclose(
-        np.linalg.norm(network.hidden_weights, axis=1), np.abs(network.output_weights[:, 0])
-    )
+    lengths = np.linalg.norm(network.hidden_weights, axis=1)
+    np.testing.assert_allclose(lengths, np.abs(network.output_weights[:, 0]))
     extra = (0.7 / bias) ** 2 if counts else 0.0
     assert network.squared_norm == pytest.approx(2 * np.abs(weights).sum() + extra, rel=1e-12)
     X = rng.standard_normal((4, 2))

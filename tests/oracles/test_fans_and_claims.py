@@ -20,14 +20,7 @@ from covopt.oracles.boxes import scalar
 from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.boxes.quadratic_search import quadratic_dual_norm
 from covopt.oracles.boxes.search import box_dual_norm
-from covopt.oracles.certified import (
-    BY_BOXES,
-    BY_CHORDS,
-    DualNormBound,
-    certified_dual_norm,
-    fan_bound,
-    in_integers,
-)
+from covopt.oracles.certified import BY_BOXES, BY_CHORDS, certified_dual_norm, fan_bound, in_integers
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.problem import Problem
 from covopt.solvers.bounds import FULL, Bounds
@@ -179,7 +172,7 @@ def test_directions_that_do_not_end_spend_the_effort_of_a_fan(monkeypatch):
     def looks_for_ever(rows, one, effort):
         asked.append(effort)
         bound = box_dual_norm(rows, one, max_nodes=10).upper_bound
-        return DualNormBound(2.0 * bound + random.random(), False, BY_CHORDS)
+        return certified.DualNormBound(2.0 * bound + random.random(), False, BY_CHORDS)
 
     monkeypatch.setattr(certified, "_bound_scalar", looks_for_ever)
     found = fan_bound(rows, dual, 0.1)

@@ -16,7 +16,6 @@ from covopt.exact.elimination import integer_array, negative_direction
 from covopt.proofs.checker.dual import (
     check_by_faces,
     check_network,
-    dot,
     dual_value,
     fractions,
     lift,
@@ -25,6 +24,7 @@ from covopt.proofs.checker.dual import (
 from covopt.proofs.checker.faces import square_above
 from tests.bank.problems import Problem
 from tests.cases import normal
+from tests.oracles.table import objects
 from tests.proofs.simple import by_faces, make_problem, proved
 
 
@@ -137,7 +137,7 @@ def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
 def test_the_bound_by_all_faces_divides_by_no_less_than_h():
     for X, y, dual in zip(normal(1, (8, 5, 2)), *normal(2, (8, 5), (8, 5)), strict=True):
         problem = make_problem(X, y)
-        found, linear = check_by_faces(problem, dual).lower_bound, dot(fractions(dual), fractions(y))
+        found, linear = check_by_faces(problem, dual).lower_bound, objects(dual) @ objects(y)
         assert found**2 * square_above(lift(problem), dual) <= (2 * linear) ** 2
 
 

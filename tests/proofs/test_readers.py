@@ -234,9 +234,8 @@ def test_the_page_shows_the_theorem_or_what_fails(tmp_path):
     (tmp_path / "proof.json").write_text(sealed(content))
     own = read(sealed(content))
     table = [[*(own.x_unit * x for x in row), own.y_unit * y] for row, y in zip(own.X, own.Y, strict=True)]
-    (tmp_path / "table.csv").write_text(
-        "a,y\n" + "\n".join(",".join(str(float(value)) for value in row) for row in table)
-    )
+    lines = [",".join(str(float(value)) for value in row) for row in table]
+    (tmp_path / "table.csv").write_text("\n".join(["a,y", *lines]))
     (tmp_path / "other.csv").write_text("a,y\n" + "\n".join("1,2" for _ in table))
     content["proof"]["H"] = str(int(content["proof"]["H"]) // 2)
     (tmp_path / "forged.json").write_text(sealed(content))

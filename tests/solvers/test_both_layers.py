@@ -73,9 +73,8 @@ def test_the_slope_is_that_of_differences(loss, q, output_bias):
                 moved[number][index] += sign * step
                 ends.append(value_and_slope(problem, *moved)[0])
             scale = max(1.0, abs(value))
-            assert (ends[0] - ends[1]) / (2.0 * step) == pytest.approx(
-                slope[index], rel=1e-4, abs=1e-5 * scale
-            )
+            difference = (ends[0] - ends[1]) / (2.0 * step)
+            assert difference == pytest.approx(slope[index], rel=1e-4, abs=1e-5 * scale)
 
 
 def test_pieces_of_rows_change_nothing(monkeypatch):

@@ -131,10 +131,8 @@ def test_interruption_anywhere_returns_what_there_is(monkeypatch, place):
 
 def test_a_start_is_one_network_for_all_or_one_for_each_and_phases_follow_each_other():
     schedule = [Phase("sgd", 60, batch_size=3), Phase("adam", 60), Phase("lbfgs", 20)]
-    first, other = (
-        train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule, random_state=r, record_every=7)
-        for r in (0, 1)
-    )
+    options = {"widths": 4, "lam": 0.02, "seeds": 2, "schedule": schedule, "record_every": 7}
+    first, other = (train(X, Y, random_state=r, **options) for r in (0, 1))
     assert not (other.weights[0] == first.weights[0]).any() and set(first.history.phase) == {0, 1, 2}
     one = first.history[first.history.network == 0]
     assert one.step.is_unique and one.objective.iloc[-1] < one.objective.iloc[0]

@@ -140,9 +140,8 @@ def test_numbers_of_the_table_are_those_of_the_networks(loss, k, widths, name, p
         theta = torch.tensor(found.weights[i], requires_grad=True)
         value = objective(theta, found.layouts[i], row.lam, bound)
         norm = torch.autograd.grad(value, theta)[0].norm()
-        assert (row.objective, row.gradient_norm) == pytest.approx(
-            (float(value.detach()), float(norm)), rel=1e-9
-        )
+        again = float(value.detach()), float(norm)
+        assert (row.objective, row.gradient_norm) == pytest.approx(again, rel=1e-9)
         wide = said.reshape(N, -1)
         if bound.is_classification:
             own, theirs = ((f > 0)[:, 0] if k == 1 else f.argmax(1) for f in (wide, bound.targets))
