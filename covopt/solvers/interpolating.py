@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError, solve
 
+from covopt.checks.memory import memory_left
 from covopt.errors import Status
 from covopt.exact.rank import COMPUTED, ROUGH
 from covopt.limits import HALF, HURRY_S, checkpoint, unlimited
@@ -27,6 +28,7 @@ from covopt.solvers.both_layers import STEPS, Network, balanced, descend, of_uni
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.least_norm import MOST_UNKNOWNS
 from covopt.solvers.loop import Point, WarmStart
+from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
 
@@ -69,7 +71,9 @@ class InterpolatingDescent:
 
     def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
         """Yield the best point after each start; ``passes`` is ignored, and very many targets have no start."""
-        if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
+        size = self.targets.size
+        needed = SQUARE * size * (size + self.n_neurons)
+        if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
             return
         for seed in range(self.seed, self.seed + starts):
             self._start(seed)
