@@ -28,7 +28,6 @@ from covopt.solvers.both_layers import STEPS, Network, balanced, descend, of_uni
 from covopt.solvers.descent import NEURONS, Descent
 from covopt.solvers.least_norm import MOST_UNKNOWNS
 from covopt.solvers.loop import Point, WarmStart
-from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.postprocess import with_few_neurons
 from covopt.solvers.quick import quick_network
 
@@ -36,6 +35,7 @@ SHARES = 0.1, 0.01, 0.001  # of a one-point λ_max, see :func:`squared_fits`
 PER_UNKNOWN = 8  # parameters of the first network for each target
 TRIES = 3  # corrections of one network, with a descent on the residual after each
 CORRECTIONS = 100  # Gauss–Newton steps at most
+BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 
 
 class InterpolatingDescent:
@@ -72,7 +72,7 @@ class InterpolatingDescent:
     def run(self, starts: int = 1, passes: int = 0) -> Iterator[Point]:
         """Yield the best point after each start; ``passes`` is ignored, and very many targets have no start."""
         size = self.targets.size
-        needed = SQUARE * size * (size + self.n_neurons)
+        needed = BYTES * size * (size + self.n_neurons)
         if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
             return
         for seed in range(self.seed, self.seed + starts):

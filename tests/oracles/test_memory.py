@@ -70,7 +70,8 @@ def test_what_gives_way_to_what_is_small_ends_with_a_bracket(name, plane, monkey
     with memory_limited(limit), pytest.warns(MemoryLimitWarning) as said:
         found = ask(plane)
     assert any(re.search(sentence, str(each.message)) for each in said)
-    assert found.status.code != "certified" and found.gap > known.gap
+    assert found.status.code != "certified"
+    assert known.status.code != "certified" or found.gap > known.gap  # what the time has cut may be any
     assert 0.0 < found.lower_bound <= known.objective * (1 + 1e-9)
     assert known.lower_bound <= found.objective * (1 + 1e-9) <= most * known.objective
     checked = covopt.verify(found)
