@@ -258,7 +258,8 @@ class SignTree(BestFirst):
         n, r = self.scalar.y.shape
         for side in (1.0, -1.0):
             mu = np.full(len(self.rows), side)
-            mu[:n] *= self.scalar.signs
+            # rows whose squares are zero have no sign; :meth:`measure` adds more than their lengths
+            mu[:n] *= self.scalar.signs * (self.squares[:n] > 0.0)
             state = np.where(mu > 0.0, Sign.FREE, Sign.CONCAVE).astype(np.int8)
             state[n:] = Sign.LINEAR
             coef, tau = np.where(mu > 0.0, 0.5 * mu, 0.0), np.sqrt(self.squares / r)
@@ -273,7 +274,7 @@ class SignTree(BestFirst):
                 self.rows, node.mu, node.state, node.coef, node.tau, node.nu, self.squares, level, rounds,
                 self._share, self._work,
             )  # fmt: skip
-            node.bound = min(node.bound, up(found + len(self.rows) * TINY))
+            node.bound = min(node.bound, up(found + len(self.rows) * np.sqrt(TINY)))
             side = node.mu[n] if len(node.mu) > n else 1.0
             value = height(self.scalar.y, node.mu[:n], side * self.scalar.linear, point)
             if value > self.scalar.best * np.sqrt(point @ point):
