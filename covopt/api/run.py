@@ -188,12 +188,7 @@ class Run:
         With this, 500 noisy points have a gap of .4 after a second; without it, no useful gap.
         """
         rows = self.problem.rows[self.problem.rows.any(axis=1)]
-        if (
-            clock.limit is None
-            or point.status is Status.CERTIFIED
-            or not self.is_norm
-            or rows.shape[1] > MOST_FACED
-        ):
+        if clock.limit is None or not self.is_norm or rows.shape[1] > MOST_FACED:
             return
         dual = np.ascontiguousarray(point.dual[self.problem.rows.any(axis=1)])
         if dual.any():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.api import run
 from covopt.api.lambdas import largest_lambda
 from covopt.api.task import Task
 from covopt.datasets import make_random_plane
@@ -150,3 +151,16 @@ def test_commands_work_in_every_dimension(n, d):
     assert (trained.table.objective >= some.lower_bound * (1 - 1e-9)).all()
     neurons = covopt.sparsity_bounds(X, y)
     assert 1 <= neurons.lower <= neurons.upper <= n
+
+
+def test_a_dual_that_closes_the_gap_is_proved_before_the_network_takes_the_time(monkeypatch):
+    """2000 points that rounds had certified after 21 s of 30 had no bound: merging them took the rest."""
+    calls = []
+    for owner, name in ((run.Run, "_dual_norm"), (run, "finish_network")):
+        known = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, name=name, known=known: calls.append(name) or known(*a))
+    assert (
+        covopt.min_norm(*make_random_plane(40, 2, random_state=0), time_limit_s=60.0).status.code
+        == "certified"
+    )
+    assert calls[0] == "_dual_norm" and "finish_network" in calls
