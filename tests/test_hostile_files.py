@@ -16,11 +16,12 @@ from safetensors.numpy import save
 from typer.testing import CliRunner
 
 from benchmarks.adversary.mutate import RAW, mutations, places
+from covopt.checks.memory import memory_limited
 from covopt.cli import app
 from covopt.completely_positive.graphs import read_graph
 from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table
-from covopt.errors import CovoptError, SolutionFileError
+from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json
 from covopt.network.state_dict import read_model
 from covopt.verification import verify
@@ -194,6 +195,16 @@ def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
     (tmp_path / "m.pt").write_bytes(pickle.dumps(Bomb()))
     assert read(tmp_path / "m.pt", read_model) != "verified"
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_model_that_memory_has_no_room_for_is_refused_unread(tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(b"?" * (1 << 20))  # what is read would be damaged
+    with (
+        memory_limited(0.001),
+        pytest.raises(InputError, match=r"the model .* needs about 0.0078 GiB"),
+    ):
+        read_model(path)
 
 
 @pytest.mark.parametrize(("name", "reader"), [("t.npz", table), ("m.pt", read_model)])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from covopt.checks import required
+from covopt.checks.memory import plan
 from covopt.checks.messages import one_line
 from covopt.errors import InputError
 from covopt.files import check_archive, write_atomically
@@ -96,6 +97,8 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         raise InputError(
             f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give the path of a model file."
         )
+    # reading and writing take some eight bytes per byte of the file
+    plan(8.0 * path.stat().st_size, "Use a machine with more.", what=f"the model {path}")
     try:
         return _read_safetensors(path) if kind == "safetensors" else (_read_torch(path), {})
     except InputError:
