@@ -116,10 +116,8 @@ def tighten(rows, weights, index, theta, f, q, u0, a, H, room):
             Q[j] = q[j]
             Q[a] -= q[j] * u0[j]
     Q[a] *= u0[a]
-    goal, most = (
-        (1.0 - NEAR) * H,
-        np.int64(2),
-    )  # a sweep, and one with a Newton step: halves go on from this θ
+    # a sweep, and one with a Newton step: halves go on from this θ
+    goal, most = (1.0 - NEAR) * H, np.int64(2)
     least_norm(room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m], Q, goal, most, work)
     m = 0
     for k in range(len(index)):
