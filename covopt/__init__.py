@@ -36,7 +36,7 @@ _PUBLIC: dict[str, str] = {
         "training.crosscheck": "cross_check",
         "training.sweep": "plateau",
         "verification": "Verification verify",
-        "widths.bounds": "sparsity_bounds",
+        "widths": "sparsity_bounds",
         "widths.sigma_rank": "sigma_rank",
     }.items()
     for name in names.split()
@@ -84,7 +84,7 @@ if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr_
     from covopt.training.crosscheck import cross_check
     from covopt.training.sweep import plateau
     from covopt.verification import Verification, verify
-    from covopt.widths.bounds import sparsity_bounds
+    from covopt.widths import sparsity_bounds
     from covopt.widths.sigma_rank import sigma_rank
 
 else:

@@ -19,8 +19,7 @@ from covopt.certificates.rechecks import (
     unusable,
 )
 from covopt.certificates.stated import ReadProblem, expected, same_table
-from covopt.checks import required
-from covopt.checks.messages import NOT_EXACT, Check, counted, html_table, listed
+from covopt.checks import NOT_EXACT, Check, counted, html_table, listed, required
 from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError

@@ -23,7 +23,7 @@ from benchmarks.adversary.solves import LOSSES, below_cost, quiet, random_output
 from covopt.data import Data
 from covopt.depth.bounds import Asked, Bound, bound_from_dict, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.descent import decay, objective
-from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.fitting import fit_bounds
 from covopt.depth.layers import Layout
 from covopt.errors import InputError
 from covopt.losses import make_loss

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.checks.validation import check_count
 from covopt.data.scaling import standardise
 from covopt.errors import InputError, NotCertifiedWarning, Status

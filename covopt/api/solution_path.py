@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.selection import HeldOut
-from covopt.checks import required
-from covopt.checks.messages import counted, html_table
+from covopt.checks import counted, html_table, required
 from covopt.errors import SolutionFileError
 from covopt.files import Saved, check_format, heading
 from covopt.files.schema import check_content, each, finite, maybe

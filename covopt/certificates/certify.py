@@ -17,8 +17,8 @@ import numpy as np
 
 from covopt.certificates.conjugate import balanced, dual_bound, into_domain, moving_up
 from covopt.certificates.dual_norms import DualNorm, make_dual_norm
+from covopt.checks import counted
 from covopt.checks.log import stage
-from covopt.checks.messages import counted
 from covopt.data import Data
 from covopt.errors import Status
 from covopt.exact.far_rows import outputs_of_far

@@ -44,7 +44,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from covopt.certificates.tight import Face, TightSet, tight_set
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank, null_space, numerical_rank
 from covopt.exact.rounding import dot_bounds, gamma
 from covopt.limits import HALF

@@ -18,7 +18,7 @@ import numpy as np
 from covopt.certificates.certify import Certificate
 from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove
 from covopt.certificates.stated import ReadProblem
-from covopt.checks.messages import NOT_EXACT, Check, counted
+from covopt.checks import NOT_EXACT, Check, counted
 from covopt.data import Data
 from covopt.data.scaling import misses
 from covopt.errors import InputError, SolutionFileError, Status

@@ -16,7 +16,7 @@ import numpy as np
 
 from covopt.certificates.certify import Certifier
 from covopt.certificates.dual_norms import VARIATION, make_dual_norm
-from covopt.checks.messages import Check
+from covopt.checks import Check
 from covopt.checks.validation import check_positive
 from covopt.data import Data
 from covopt.errors import InputError

@@ -21,9 +21,9 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import LinearConstraint, milp
 
+from covopt.checks import Brief
 from covopt.checks.log import stage
 from covopt.checks.memory import plan
-from covopt.checks.messages import Brief
 from covopt.errors import BudgetError
 from covopt.exact.elimination import integer_table
 from covopt.exact.rank import ATOMS, FOUND, NEAR, ROUGH, null_space

@@ -16,9 +16,8 @@ from typing import Any
 
 import typer
 
-from covopt.checks import required
+from covopt.checks import counted, required
 from covopt.checks.log import log_event
-from covopt.checks.messages import counted
 from covopt.cli.options import reading, save_table
 from covopt.cli.report import Exit, keep, left_out_lines
 from covopt.cli.running import Answer, progress, read_for_loss, read_plain, strength_in

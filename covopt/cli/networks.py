@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from covopt.checks import required
+from covopt.checks import counted, required, row
 from covopt.checks.log import log_event
-from covopt.checks.messages import counted, row
 from covopt.cli.options import save_table
 from covopt.cli.report import Exit, Progress, left_out_lines
 from covopt.cli.running import (

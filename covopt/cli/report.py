@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
+from covopt.checks import listed, one_line, row
 from covopt.checks.log import json_line, round_line, spinner
-from covopt.checks.messages import listed, one_line, row
 from covopt.errors import CertificateContradictedError, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, defer_interrupts, ends_like_an_interrupt
 

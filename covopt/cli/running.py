@@ -10,8 +10,7 @@ from typing import Any
 
 import typer
 
-from covopt.checks import required
-from covopt.checks.messages import counted, listed, row
+from covopt.checks import counted, listed, required, row
 from covopt.cli.options import check_suffix, options_of, reading, save_table, signature
 from covopt.cli.report import (
     Exit,

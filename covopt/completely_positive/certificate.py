@@ -9,11 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import Brief, Check, Rows, counted
-from covopt.completely_positive import exclusion, face, lower, moments, upper
+from covopt.checks import Brief, Check, Rows, counted
+from covopt.completely_positive import (
+    KINDS,
+    SIGNS,
+    CPStatus,
+    Known,
+    Reason,
+    bracket_of,
+    exclusion,
+    face,
+    is_note,
+    lower,
+    moments,
+    upper,
+)  # fmt: skip
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern, symmetric
-from covopt.completely_positive.reasons import KINDS, SIGNS, CPStatus, Known, Reason, bracket_of, is_note
 from covopt.errors import CovoptError
 from covopt.exact.rank import NEAR
 from covopt.files import Saved, check_format, damaged, heading, read_any

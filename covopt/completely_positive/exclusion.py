@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix, read_matrix, support_pattern
-from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError
 from covopt.exact.elimination import bareiss, integer_table, negative_direction
 from covopt.exact.rank import FOUND, NEAR

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_time_limit
+from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.exclusion import (
     CERTIFIED_ORDER,
     MAX_ORDER,
     is_copositive_exact,
     scan_copositive,
 )
-from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
 from covopt.completely_positive.face_recovery import candidate_matrices, coprime, minimise_over_k1
+from covopt.completely_positive.factorisation import atoms_needed, fewest_atoms
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
-from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import NEAR
 from covopt.files.schema import fractions

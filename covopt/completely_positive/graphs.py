@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import one_line
+from covopt.checks import one_line, required
 from covopt.checks.validation import check_count, check_random_state
 from covopt.errors import InputError
 

@@ -11,9 +11,9 @@ from scipy.optimize import LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
 from covopt.checks import required
+from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
-from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import FOUND, exact_rank
 from covopt.exact.rounding import gamma

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from covopt.checks.messages import counted, one_line
+from covopt.checks import counted, one_line
 from covopt.completely_positive.graphs import MOST_ROWS, graph_matrix, is_graph
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, TableWarning

@@ -14,9 +14,9 @@ from scipy import sparse
 from covopt.checks import required
 from covopt.checks.memory import plan
 from covopt.checks.validation import check_choice, check_time_limit
+from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.moment_model import METHODS, MomentModel, moment_model
-from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.exact.rounding import allowance, gamma
 

@@ -13,14 +13,13 @@ import numpy as np
 
 from covopt.checks.log import log_event, log_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
-from covopt.completely_positive import exclusion
+from covopt.completely_positive import NOTES, Reason, bracket_of, exclusion
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.dominance import dominance_factor, dominance_rows, dominance_vector
 from covopt.completely_positive.exclusion import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound, triangle_free_rank
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix, support_pattern
-from covopt.completely_positive.reasons import NOTES, Reason, bracket_of
 from covopt.completely_positive.upper import factor_proof, has_small_cap, theorem_cap
 from covopt.errors import BudgetError, CertificateContradictedError, MissingPackageError, SolverError
 from covopt.exact.rank import FOUND, NEAR

@@ -33,11 +33,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
+from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.dominance import dominance_rows
-from covopt.completely_positive.face_atoms import combination
-from covopt.completely_positive.factorisation import residual_of
+from covopt.completely_positive.factorisation import combination, residual_of
 from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, Matrix, SymmetricMatrix
-from covopt.completely_positive.reasons import Known, Reason, register
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
 from covopt.exact.rank import NEAR, exact_rank
 from covopt.exact.rounding import gamma

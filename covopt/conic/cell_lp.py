@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linprog
 
-from covopt.checks.messages import Brief
+from covopt.checks import Brief
 from covopt.checks.validation import check_choice, check_tol
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import Brief, counted
+from covopt.checks import Brief, counted
 from covopt.checks.validation import check_bias, check_choice
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError

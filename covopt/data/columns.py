@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import listed, one_line
+from covopt.checks import listed, one_line, required
 from covopt.checks.validation import as_double, as_doubles
 from covopt.data.readers import UNNAMED
 from covopt.data.tabular import RowNames, to_doubles

@@ -18,9 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
+from covopt.checks import counted, one_line, required
 from covopt.checks.memory import SMALL, plan
-from covopt.checks.messages import counted, one_line
 from covopt.checks.validation import suggest
 from covopt.data.tabular import check_unique
 from covopt.errors import InputError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from covopt.checks.messages import one_line
+from covopt.checks import one_line
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, FOUND

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import listed
+from covopt.checks import listed, required
 from covopt.checks.validation import suggest
 from covopt.data.columns import (
     content_of,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.checks.validation import as_double
 from covopt.errors import InputError, TableWarning
 

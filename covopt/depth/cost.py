@@ -329,9 +329,7 @@ class _Task(Bracket[DeepSolution]):
         if Y.any() and not (self.output_bias == "free" and (Y[0] == Y).all()):
             return
         data = self.data
-        layout = Layout(
-            (data.n_features, *[1] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
-        )
+        layout = Layout.of_width(1, data, self.depth, self.output_bias)
         theta = np.zeros(layout.size)
         if layout.has_bias(self.depth - 1):
             layout.split(theta)[-1][:, -1] = Y[0] / data.bias

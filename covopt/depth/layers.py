@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from covopt.checks.memory import SMALL
+from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import NEAR
 from covopt.files.schema import numbers
@@ -138,6 +139,11 @@ class Layout:
             weights.append(w[:, :-1].copy() if own else w.copy())
             biases.append(w[:, -1].copy() if own else None)
         return DeepReLUNetwork(weights, biases, slope, self.bias or 1.0, self.output_bias != "free")
+
+    @staticmethod
+    def of_width(width: int, data: Data, depth: int, output_bias: str) -> Layout:
+        """Return the layout for a table whose hidden layers have one width."""
+        return Layout((data.n_features, *[width] * (depth - 1), data.n_outputs), data.bias, output_bias)
 
     @staticmethod
     def of_layers(

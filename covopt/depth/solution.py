@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covopt.certificates.stated import same_table
-from covopt.checks.messages import Check, counted, listed
+from covopt.checks import Check, counted, listed
 from covopt.checks.validation import check_output_bias
 from covopt.data import Data
 from covopt.depth.bottleneck import balance

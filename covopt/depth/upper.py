@@ -246,10 +246,7 @@ class UpperSearch:
 
     def _random_starts(self, depth: int, count: int) -> Iterator[tuple[Layout, np.ndarray]]:
         data = self.data
-        layout = Layout(
-            (data.n_features, *[min(data.n_samples + 2, 64)] * (depth - 1), data.n_outputs),
-            data.bias, self.output_bias,
-        )  # fmt: skip
+        layout = Layout.of_width(min(data.n_samples + 2, 64), data, depth, self.output_bias)
         for _ in range(count):
             yield random_start(
                 layout, self._rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max())

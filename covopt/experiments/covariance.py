@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.checks.messages import Brief
+from covopt.checks import Brief
 from covopt.checks.validation import check_bias
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError

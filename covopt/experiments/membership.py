@@ -30,7 +30,7 @@ import numpy as np
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
-from covopt.checks.messages import Brief
+from covopt.checks import Brief
 from covopt.checks.validation import check_bias, check_tol
 from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.checks.messages import Brief, Rows, counted
+from covopt.checks import Brief, Rows, counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.graphs import check_graph, graph_matrix, incidence
 from covopt.completely_positive.rank import cp_rank

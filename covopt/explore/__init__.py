@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import counted
+from covopt.checks import counted, required
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
 from covopt.explore.drawing import describe, figure_of, sight_picture

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import counted, one_line
+from covopt.checks import counted, one_line
 from covopt.exact.rank import FOUND
 from covopt.plotting.dual import dual_values, scaled_dual
 from covopt.plotting.function import kinks_of

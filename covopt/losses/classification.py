@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, softmax, xlogy
 
-from covopt.checks.messages import listed
+from covopt.checks import listed
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.rounding import TINY

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from covopt.checks import required
-from covopt.checks.messages import counted, listed
+from covopt.checks import counted, listed, required
 from covopt.exact.rank import ROUGH
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top
@@ -17,7 +16,7 @@ from covopt.oracles.base import heights
 from covopt.plotting import check_figure_path, save_figure
 from covopt.plotting.pictures import GREY, INK, MOST_MARKS, PALE, SYMBOLS, Line, Picture, Points, label_of
 from covopt.plotting.pictures import draw as draw_picture
-from covopt.sparsify.layer import drop_silent
+from covopt.sparsify import drop_silent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from covopt.exact.rank import COMPUTED, FOUND, NEAR, ROUGH
 from covopt.limits import PIECE, checkpoint, seconds_left
 from covopt.losses import Interpolation, Loss
 from covopt.network import DeepReLUNetwork
-from covopt.sparsify.layer import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
+from covopt.sparsify import HiddenLayer, as_good, balance, drop_silent, least_outgoing, merge_in_cells
 
 
 class Refitted(NamedTuple):

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import counted, one_line
+from covopt.checks import counted, one_line, required
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork, ReLUNetwork

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import Check, Rows, counted
+from covopt.checks import Check, Rows, counted, required
 from covopt.depth.layers import from_content, to_content
 from covopt.errors import Status
 from covopt.exact.rank import FOUND
@@ -24,7 +23,7 @@ from covopt.meter.findings import describe, draw
 from covopt.meter.ladder import balanced, objective, refitted_slope, top
 from covopt.network import DeepReLUNetwork
 from covopt.problems.problem import Problem
-from covopt.sparsify.layer import HiddenLayer
+from covopt.sparsify import HiddenLayer
 from covopt.verification import verify
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from covopt.api import lambda_max
 from covopt.api.lambdas import parse_lam
 from covopt.api.task import aligned
-from covopt.checks.messages import counted, listed
+from covopt.checks import counted, listed
 from covopt.checks.validation import check_choice, check_positive
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise

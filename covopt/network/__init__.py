@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network.base import Layers, Network, as_table, check_inputs
@@ -289,7 +289,7 @@ class ReLUNetwork(Network):
         >>> len(merged), merged.predict([[0.0], [1.0], [2.0]])
         (1, array([0. , 1.4, 3.4]))
         """
-        from covopt.sparsify.layer import merge_in_cells
+        from covopt.sparsify import merge_in_cells
 
         return self.with_layer(merge_in_cells(self.hidden_layer(X)))
 

@@ -13,8 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import listed
+from covopt.checks import listed, required
 from covopt.checks.validation import check_choice
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError

@@ -194,7 +194,7 @@ class DeepReLUNetwork(Network):
         ell : int
             Counted from 0.
         """
-        from covopt.sparsify.layer import HiddenLayer
+        from covopt.sparsify import HiddenLayer
 
         (w, b), (out, offset) = self.layers[ell : ell + 2]
         if b is not None:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from covopt.checks import required
+from covopt.checks import one_line, required
 from covopt.checks.memory import plan
-from covopt.checks.messages import one_line
 from covopt.errors import InputError
 from covopt.files import check_archive, write_atomically
 from covopt.network.deep import DeepReLUNetwork

@@ -24,8 +24,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from covopt.checks import Brief
 from covopt.checks.memory import room
-from covopt.checks.messages import Brief
 from covopt.exact.rank import NEAR, first_of_each
 from covopt.exact.rounding import EPS, lengths_up, operator_norm_up, transfer_up, up
 from covopt.limits import PIECE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.messages import counted, one_line
+from covopt.checks import counted, one_line
 from covopt.errors import CovoptError
 from covopt.exact.rounding import EPS
 from covopt.oracles.base import heights

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import counted
+from covopt.checks import counted, required
 from covopt.errors import InputError
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import counted
+from covopt.checks import counted, required
 from covopt.exact.rounding import EPS
 from covopt.plotting.pictures import GREY, INK, NEGATIVE, PALE, POSITIVE, Line, Picture, Points, draw
 from covopt.plotting.predictions import has_classes

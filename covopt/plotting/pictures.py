@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.checks import required
-from covopt.checks.messages import one_line
+from covopt.checks import one_line, required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

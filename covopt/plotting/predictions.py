@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.losses.classification import codes_of
 from covopt.plotting.pictures import (
     CLASS_TONES,

@@ -14,7 +14,7 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.enclosure import Uniqueness
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
 from covopt.certificates.tight import TightSet
-from covopt.checks.messages import counted
+from covopt.checks import counted
 from covopt.checks.validation import check_number, check_time_limit
 from covopt.data import Data
 from covopt.data.scaling import Scaling

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.messages import Rows, counted, listed
+from covopt.checks import Rows, counted, listed
 from covopt.data.scaling import differing_units, paid_offset
 from covopt.errors import Status
 from covopt.files import Saved

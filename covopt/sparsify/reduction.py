@@ -9,11 +9,11 @@ from typing import TypeVar
 import numpy as np
 from scipy.linalg import lstsq, qr, solve_triangular
 
+from covopt.checks import counted
 from covopt.checks.memory import plan
-from covopt.checks.messages import counted
 from covopt.exact.rank import ATOMS, COMPUTED, numerical_rank
 from covopt.limits import TimeUp, limited
-from covopt.sparsify.layer import (
+from covopt.sparsify import (
     EPS,
     HiddenLayer,
     as_good,

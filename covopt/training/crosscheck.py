@@ -14,7 +14,7 @@ import numpy as np
 
 from covopt.api.task import Task
 from covopt.certificates.certify import residual_of
-from covopt.checks.messages import Brief, Check, Rows
+from covopt.checks import Brief, Check, Rows
 from covopt.depth.layers import as_shallow
 from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND
@@ -26,7 +26,7 @@ from covopt.meter import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.sparsify.layer import balance, drop_silent, least_outgoing
+from covopt.sparsify import balance, drop_silent, least_outgoing
 from covopt.training.runner import TrainingRun, train
 from covopt.training.schedule import DEFAULT_RATE, Phase, check_widths
 from covopt.verification import verify

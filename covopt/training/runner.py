@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.task import Task
-from covopt.checks import required
+from covopt.checks import Brief, required
 from covopt.checks.log import log_event, spinner
 from covopt.checks.memory import plan
-from covopt.checks.messages import Brief
 from covopt.checks.validation import (
     check_choice,
     check_count,

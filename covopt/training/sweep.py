@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.api.task import Task
-from covopt.checks import required
-from covopt.checks.messages import Brief
+from covopt.checks import Brief, required
 from covopt.checks.validation import check_count, check_tol
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss
@@ -21,7 +20,7 @@ from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import certified_optimum, cross_check
 from covopt.training.schedule import check_widths
-from covopt.widths.bounds import SparsityBounds, sparsity_bounds
+from covopt.widths import SparsityBounds, sparsity_bounds
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from covopt.checks.messages import Brief
+from covopt.checks import Brief
 from covopt.checks.validation import check_bias, check_time_limit, check_tol
+from covopt.completely_positive import CPStatus
 from covopt.completely_positive.lower import clique_cover_bound, rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.completely_positive.rank import cp_rank
-from covopt.completely_positive.reasons import CPStatus
 from covopt.data.tabular import to_symmetric
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED

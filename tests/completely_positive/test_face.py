@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from covopt.completely_positive.exclusion import is_copositive_exact, scan_copositive
 from covopt.completely_positive.face import check_face_certificate, face_certificate, inner, separate
-from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
+from covopt.completely_positive.factorisation import atoms_needed, fewest_atoms
 from covopt.completely_positive.matrix import read_matrix
 from tests.cases import cases
 from tests.completely_positive.bank import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from covopt.depth.bounds import Asked, chain_bounds, closed_bounds, recompute_bound, tree_bounds
-from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.fitting import fit_bounds
 from covopt.exact.rounding import above
 from tests.cases import cases
 from tests.depth.bank.tables import BY_NAME, TABLES, known, squared, tree_bound, tree_of

@@ -20,7 +20,7 @@ from covopt.depth.bounds import (
     recompute_bound,
     tree_bounds,
 )
-from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.fitting import fit_bounds
 from covopt.depth.pairs import PairBound
 from covopt.errors import CovoptError, SolutionFileError, Status
 from covopt.exact.rank import FOUND

@@ -18,7 +18,7 @@ from covopt.network.deep import DeepReLUNetwork
 from covopt.oracles.base import heights
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.sign_tree import sign_dual_norm
-from covopt.sparsify.layer import HiddenLayer
+from covopt.sparsify import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
 from tests.cases import drawn, normal, traced_memory
 
