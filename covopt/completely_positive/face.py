@@ -25,7 +25,7 @@ from covopt.completely_positive.exclusion import (
     is_copositive_exact,
     scan_copositive,
 )
-from covopt.completely_positive.face_recovery import candidate_matrices, coprime, minimise_over_k1
+from covopt.completely_positive.face_recovery import GRIDS, candidate_matrices, coprime, minimise_over_k1
 from covopt.completely_positive.factorisation import atoms_needed, fewest_atoms
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.errors import BudgetError, InputError
@@ -33,8 +33,6 @@ from covopt.exact.rank import NEAR
 from covopt.files.schema import fractions
 
 logger = logging.getLogger(__name__)
-
-ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     if point is None or point.value > -NEAR:
         return None
     goal = float(np.sum(point.S * matrix.values))
-    for scale in ROUNDING_SCALES:
+    for scale in GRIDS:
         # rounding to nearest gives smaller integers; rounding up preserves copositivity
         for rounded in (np.rint(scale * point.S), np.ceil(scale * (point.S + NEAR))):
             whole = rounded.astype(np.int64).astype(object)

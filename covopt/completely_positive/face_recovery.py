@@ -19,12 +19,12 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from covopt.checks import required
-from covopt.completely_positive.matrix import LARGEST_DENOMINATOR, Matrix
+from covopt.completely_positive.matrix import Matrix, recognised
 from covopt.exact.elimination import integer_table, row_reduce
 from covopt.exact.rank import FOUND, NEAR, ROUGH
 from covopt.limits import HALF
 
-GRIDS = (4, 16, 64, 1024, 2**16)
+GRIDS = (4, 16, 64, 1024, 2**16, 2**30)  # denominators to which a solver's S is rounded, one after the other
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def _name(zero: np.ndarray, scaling: np.ndarray) -> list[Fraction] | None:
     u = zero / scaling
     support = np.flatnonzero(zero)
     u = u / u[support[np.argmax(u[support])]]
-    exact = [Fraction(float(x)).limit_denominator(LARGEST_DENOMINATOR) for x in u]
+    exact = [recognised(float(x)) for x in u]
     if min(exact) < 0 or max(abs(float(e) - x) for e, x in zip(exact, u, strict=True)) > NEAR:
         return None
     return exact

@@ -29,9 +29,21 @@ from covopt.exact.rounding import TINY
 # most digits of a numerator or denominator in a file: Python converts so many, with those of an exponent of a double
 MOST_DIGITS = sys.int_info.default_max_str_digits - sys.float_info.max_10_exp
 EXACT_SIZE = 40  # largest order for elimination in integers
-LARGEST_DENOMINATOR = 5000  # for recognising rationals; results are checked exactly
 Exact = np.ndarray  # array of Fraction, shape (n, n)
 Matrix = Sequence[Sequence[Fraction]] | Exact
+
+
+def recognised(value: float) -> Fraction:
+    """Return the fraction that a computed number may stand for; what follows from it is checked exactly.
+
+    Fractions with denominators up to 1/√ε differ by ε or more: numbers within FOUND of one tell which it is.
+
+    Examples
+    --------
+    >>> recognised(0.3333333333)
+    Fraction(1, 3)
+    """
+    return Fraction(value).limit_denominator(math.isqrt(round(1.0 / FOUND)))
 
 
 @dataclass(frozen=True, eq=False)

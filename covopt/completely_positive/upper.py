@@ -36,9 +36,9 @@ from scipy.linalg import LinAlgError, qr, solve_triangular
 from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import combination, residual_of
-from covopt.completely_positive.matrix import EXACT_SIZE, LARGEST_DENOMINATOR, Matrix, SymmetricMatrix
+from covopt.completely_positive.matrix import EXACT_SIZE, Matrix, SymmetricMatrix, recognised
 from covopt.exact.elimination import integer_table, negative_direction, row_reduce
-from covopt.exact.rank import NEAR, exact_rank
+from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 from covopt.limits import HALF
@@ -49,9 +49,9 @@ PROOFS = {
     "completion": "an exact factor is near: Newton's method with a bound on its defect, in rational arithmetic",
     "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
 }
-CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries up to these multiples of √a_jj are tried as zeros
-MOST_UNKNOWNS = 6000
-SLACK = 1.0 + gamma(2 * MOST_UNKNOWNS**2)  # relative rounding error of norms of so many entries
+CUTS = (0.0, FOUND, NEAR, ROUGH)  # entries up to these multiples of √a_jj are tried as zeros
+# relative rounding error of norms of at most n⁵ entries: n(n + 1)/2 equations, for n(n + 1)/2 rows of n unknowns
+SLACK = 1.0 + gamma(EXACT_SIZE**5)
 
 
 def completes(A: Matrix, B: np.ndarray) -> bool:
@@ -60,9 +60,10 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     Parameters
     ----------
     A : sequence of sequence of Fraction
-        Symmetric with a positive diagonal.
+        Symmetric with a positive diagonal, of at most 40 rows.
     B : ndarray of shape (m, n)
-        Nonnegative and nearly a factor.
+        Nonnegative and nearly a factor. No more than n(n + 1)/2 rows are ever needed (Carathéodory), and with more of
+        them nothing is proved.
 
     References
     ----------
@@ -78,6 +79,8 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     False
     """
     n = len(A)
+    if n > EXACT_SIZE or 2 * len(B) > n * (n + 1) or not np.isfinite(B).all():
+        return False
     powers = [
         (x.denominator.bit_length() - x.numerator.bit_length()) // 2 for x in (A[i][i] for i in range(n))
     ]
@@ -86,7 +89,7 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     B = np.ldexp(B, np.array(powers))
     rows, C = _span(A)
     patterns = {(cut >= B).tobytes(): cut >= B for cut in CUTS}
-    return bool(np.isfinite(B).all()) and any(_is_near(A, B, rows, C, zeros) for zeros in patterns.values())
+    return any(_is_near(A, B, rows, C, zeros) for zeros in patterns.values())
 
 
 def _span(A: Matrix) -> tuple[list[int], np.ndarray]:
@@ -105,10 +108,8 @@ def _span(A: Matrix) -> tuple[list[int], np.ndarray]:
 def _is_near(A: Matrix, B: np.ndarray, rows: list[int], C: np.ndarray, zeros: np.ndarray) -> bool:
     """Return whether Newton's method, with these entries fixed to zero, reaches a point that proves completion."""
     bases = _bases(C, zeros)
-    if any(not len(basis) for basis in bases) or sum(map(len, bases)) > MOST_UNKNOWNS:
-        return False
-    pairs = _pairs(A, rows, bases)
-    if not 0 < len(pairs) <= MOST_UNKNOWNS:
+    pairs = _pairs(A, rows, bases) if all(map(len, bases)) else []
+    if not pairs:
         return False
     # each basis vector ends in a 1 where all others are zero
     t = [row[rows][[int(np.flatnonzero(v)[-1]) for v in basis]] for row, basis in zip(B, bases, strict=True)]
@@ -233,7 +234,7 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
         return "product"
     if max(B.shape) <= EXACT_SIZE and _has_weights(A, B):
         return "weights"
-    if len(A) <= EXACT_SIZE and completes(A, B):
+    if completes(A, B):
         return "completion"
     return None
 
@@ -241,9 +242,7 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
 def _has_weights(A: np.ndarray, B: np.ndarray) -> bool:
     """Return whether the rows scaled to small denominators have a unique combination equal to A, with weights ≥ 0."""
     U = B[B.any(1)] / B[B.any(1)].max(axis=1, keepdims=True)
-    atoms = np.array(
-        [[Fraction(x).limit_denominator(LARGEST_DENOMINATOR) for x in row] for row in U.tolist()]
-    )
+    atoms = np.array([[recognised(x) for x in row] for row in U.tolist()])
     if np.abs(atoms.astype(float) - U).max(initial=0.0) > NEAR:
         return False
     found = combination(A, atoms)

@@ -23,7 +23,7 @@ from covopt.depth.layers import as_chain, jacobian
 from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import COMPUTED, exact_rank
-from covopt.limits import checkpoint
+from covopt.limits import PIECE, checkpoint
 from covopt.network import DeepReLUNetwork
 
 
@@ -188,9 +188,6 @@ def _split(polytope: Polytope, found: np.ndarray, used: int) -> Iterator[tuple[P
             stack.append((piece, (*active, most > 0)))
 
 
-MOST_INPUTS = 16  # a box is stored by its 2^d corners
-
-
 @dataclass(frozen=True)
 class JacobianRank:
     """A bracket of the Jacobian rank over a box.
@@ -257,9 +254,9 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     """
     chain = as_chain(network)
     cap = check_count("max_pieces", max_pieces)
-    if chain.n_inputs > MOST_INPUTS:
+    if chain.n_inputs << chain.n_inputs > PIECE:  # numbers of the corners of a box
         raise InputError(
-            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; {MOST_INPUTS} is most. "
+            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; 16 is most. "
             "Use covopt.depth.ranks_at on points, or fewer inputs."
         )
     ends = [_corner(name, value, chain.n_inputs) for name, value in (("low", low), ("high", high))]

@@ -5,7 +5,8 @@ r"""Rules for equal points, rays and lines among rows, and for the rank of a mat
 - the same point: every entry equal (:func:`group_equal_rows`);
 - the same ray: every entry of the unit vectors within :data:`RAY` of its own size, so that units of columns do not
   matter. A multiple c·x of a row rounds every entry by half a unit in the last place, and normalising both adds a
-  few. Rows on one ray are equivalent constraints: all but the longest may be dropped (:func:`group_rays`);
+  few. Rows on one ray are equivalent constraints: all but the longest may be dropped (:func:`group_rays`). A point
+  lies on the hinge of a neuron if x·w is within :data:`RAY` of ‖x‖‖w‖;
 - the same line: unit vectors, or one and the negative of the other, within :data:`LINE` of each other
   (:func:`merge_lines`). These rows are replaced by multiples of one of them and stay in the sums, so the tolerance
   is as small as rounding permits: every oracle's allowance for rounding is larger.

@@ -13,6 +13,7 @@ the data.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
@@ -27,8 +28,7 @@ from covopt.data import Data
 from covopt.depth.linear import check_depth
 from covopt.errors import InputError
 from covopt.exact.rounding import below, gamma, root_down
-
-EXACT_TO = 8  # points up to which all orders are enumerated
+from covopt.limits import PIECE
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     near, far = (np.ldexp(table, turn) for table, turn in zip((data.X, data.Y), turns, strict=True))
     steps = np.linalg.norm(far[:, None] - far[None], axis=2)
     spans = np.linalg.norm(near[:, None] - near[None], axis=2)
-    if data.n_samples <= EXACT_TO:
+    if math.factorial(data.n_samples) * data.n_samples <= PIECE:  # numbers in a list of all orders
         found = _compare_all(steps, spans)
     else:
         order, length = _short_path(steps, seed)

@@ -31,12 +31,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.exact.definite import ROOM
-from covopt.exact.rank import COMPUTED, EPS, NEAR, numerical_rank
+from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
 from covopt.exact.rounding import gamma
 from covopt.oracles.face_lattice import FaceLattice, FaceLevel, block, unpack
 from covopt.oracles.lattice_proof import sines_of_flats
 from covopt.oracles.sphere import WIDEST
-from covopt.potentials import HINGE
 
 FEW = 1.0 + gamma(64)  # allowance for the rounding of the last sums and roots
 PEAK = 512 * EPS  # tolerance for reporting a peak, relative to the size of slopes; no bound depends on it
@@ -226,7 +225,7 @@ class MetricFaces:
         slope = np.einsum("fr,fr->f", unit, self.sums.gradient[cell])
         metric = np.nansum(np.square(heights), axis=1)
         bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
-        good = counts & (inside > HINGE) & moving & (metric > 0)
+        good = counts & (inside > FOUND) & moving & (metric > 0)
         unit, cell, sign, slope, metric = unit[good], cell[good], sign[good], slope[good], metric[good]
         values = np.abs(slope) / np.sqrt(metric) / factor[good]
         w = sign[:, None] * unit / np.sqrt(metric)[:, None]
