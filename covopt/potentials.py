@@ -41,7 +41,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.checks.validation import check_choice
-from covopt.exact.rank import FOUND, RAY, null_space, row_span
+from covopt.exact.rank import FOUND, null_space, row_span
+from covopt.exact.rounding import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def on_hinge(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
     """
     lengths = np.linalg.norm(rows, axis=1)
     distance = np.abs(neurons @ rows.T) / np.where(lengths > 0, lengths, 1.0)
-    size = FOUND * distance.max(axis=1, initial=0.0) + RAY * np.linalg.norm(neurons, axis=1)
+    size = FOUND * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
     return distance <= size[:, None]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 
 from covopt.arrangement.enumeration import Run, half_blocks
-from covopt.arrangement.exact import primes_below
 from covopt.arrangement.reduction import Reduced, lift, reduce
 from covopt.errors import BudgetError
+from covopt.exact.elimination import primes_below
 from covopt.limits import PIECE, checkpoint
 
 

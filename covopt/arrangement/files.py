@@ -17,7 +17,6 @@ from covopt.files import write_atomically
 from covopt.limits import PIECE
 
 STREAMED = (".npy", ".parquet")
-HEADER = 128  # bytes of the header of an .npy file, for any count
 
 Report = Callable[[int], object]
 
@@ -109,22 +108,16 @@ def _counted(blocks: Iterator[np.ndarray], report: Report | None) -> Iterator[np
             report(count)
 
 
-def _npy_header(count: int, width: int) -> bytes:
-    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, {width}), }}"
-    return (
-        b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
-    )
-
-
 def _write_npy(stream: IO[bytes], blocks: Iterator[np.ndarray], width: int) -> int:
-    """Write blocks behind a header whose count is filled in at the end."""
-    stream.write(_npy_header(0, width))
+    """Write blocks behind a header, which has room for the count that is filled in at the end."""
+    header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": (0, width)}
+    np.lib.format.write_array_header_1_0(stream, header)
     count = 0
     for block in blocks:
         stream.write(np.ascontiguousarray(block).data)
         count += len(block)
     stream.seek(0)
-    stream.write(_npy_header(count, width))
+    np.lib.format.write_array_header_1_0(stream, header | {"shape": (count, width)})
     return count
 
 

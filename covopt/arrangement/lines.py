@@ -1,4 +1,4 @@
-"""Kernels that walk one line of the arrangement and process each of its vertices."""
+"""Kernels that walk one line of the arrangement, its crossings sorted, and process each of its vertices."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
+from covopt.arrangement.tableau import eliminate_mod
 from covopt.checks.validation import as_doubles, check_bias
 from covopt.errors import InputError
+from covopt.exact.elimination import as_integers, primes_below, primes_for
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR, numerical_rank
 
 

@@ -16,7 +16,7 @@ infinity and the rest of the flag, lists the cells that meet c_{ℓ+1} > 0; thos
 listed lie wholly on that side, and their opposites are the cells needed.
 
 A quantity counts as zero if it is small relative to the numbers that cancelled in it. In exact mode every
-doubtful quantity is decided by linear dependence of integer rows.
+doubtful quantity is decided by linear dependence of integer rows (:func:`covopt.arrangement.tableau.dependent`).
 """
 
 from __future__ import annotations

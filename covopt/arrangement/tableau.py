@@ -1,4 +1,4 @@
-"""Kernels of the sweep: zero tests with a record, and the exchange of one basis row."""
+"""Kernels of the sweep: zero tests with a record, exact for integer rows, and the exchange of one basis row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.arrangement.exact import dependent
 from covopt.exact.rank import COMPUTED, NEAR
 
 # lets maxima vectorise; no flag that reorders arithmetic
@@ -103,6 +102,53 @@ def make_stack(n_columns, n):
         np.zeros(n_columns + 1, dtype=np.int64),
         np.zeros(n_columns + 3, dtype=np.int64),
     )
+
+
+@njit(cache=True)
+def eliminate_mod(matrix, p):
+    """Reduce ``matrix`` (entries in [0, p), p < 2³¹) to echelon form in place; return its pivot columns."""
+    n_rows, n_columns = matrix.shape
+    pivots = np.empty(min(n_rows, n_columns), dtype=np.int64)
+    rank = 0
+    for c in range(n_columns):
+        if rank == n_rows:
+            break
+        found = -1
+        for i in range(rank, n_rows):
+            if matrix[i, c] != 0:
+                found = i
+                break
+        if found < 0:
+            continue
+        if found != rank:
+            for k in range(n_columns):
+                held = matrix[found, k]
+                matrix[found, k] = matrix[rank, k]
+                matrix[rank, k] = held
+        pivot = matrix[rank, c]
+        for i in range(rank + 1, n_rows):
+            factor = matrix[i, c]
+            if factor != 0:
+                for k in range(c, n_columns):
+                    matrix[i, k] = (matrix[i, k] * pivot - factor * matrix[rank, k]) % p
+        pivots[rank] = c
+        rank += 1
+    return pivots[:rank]
+
+
+@njit(cache=True)
+def dependent(residues, primes, ids, q, work):
+    """Return whether rows ``ids[:q]`` are linearly dependent; ``residues`` is (primes, rows, columns)."""
+    r = residues.shape[2]
+    if q > r:
+        return True
+    for t in range(primes.size):
+        for i in range(q):
+            for c in range(r):
+                work[i, c] = residues[t, ids[i], c]
+        if eliminate_mod(work[:q], primes[t]).size == q:
+            return False
+    return True
 
 
 @internal

@@ -46,13 +46,12 @@ from scipy.optimize import linprog, nnls
 from covopt.certificates.tight import Face, TightSet, tight_set
 from covopt.checks import counted
 from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank, null_space, numerical_rank
-from covopt.exact.rounding import dot_bounds, gamma
+from covopt.exact.rounding import allowance, dot_bounds
 from covopt.limits import HALF
 from covopt.oracles.base import Oracle, affords
 from covopt.problems.problem import Problem
 
 LARGEST_SLACK = 1e-2  # largest slack of an enclosure: a dual with a larger error decides nothing
-SAFETY = 4.0  # factor on bounds for rounding errors
 
 
 @dataclass(frozen=True)
@@ -105,15 +104,15 @@ def enclose(
     masses, cost = np.abs(weights), problem.network_value(*network[1:])
     moved = np.array([face.neuron for face in faces]).reshape(len(faces), rows.shape[1])
     missed = targets - offset - problem.atoms(moved) @ weights
-    blur = SAFETY * gamma(rows.shape[1] + len(weights) + 8) * (np.abs(targets) + cost * (1.0 + reach))
-    short = float(np.linalg.norm(missed) + np.linalg.norm(blur))
+    terms, sizes = rows.shape[1] + len(weights) + 8, np.abs(targets) + cost * (1.0 + reach)
+    short = float(np.linalg.norm(missed)) + allowance(terms, float(np.linalg.norm(sizes)))
 
     def known(dual: np.ndarray) -> tuple[np.ndarray, float, _Known | str]:
         dual = problem.scale_dual(dual[:, None], oracle.price(dual, threshold=np.inf).upper_bound)[0][:, 0]
         value = dot_bounds(dual, targets)[0]
         if problem.has_offset and problem.offset_cost > 0:
             value -= float(dual.sum()) ** 2 / (2.0 * problem.offset_cost)
-        rounding = SAFETY * gamma(len(weights) + 8) * cost + float(np.abs(dual) @ blur)
+        rounding = allowance(terms, cost + float(np.abs(dual) @ sizes))
         excess = max(cost - value, 0.0) + abs(float(dual @ missed)) + rounding
         return dual, excess, _error(problem, faces, masses, excess, short, given)
 
@@ -122,7 +121,7 @@ def enclose(
         dual, excess, found = known(_inside(problem, given[0], oracle, dual, found))
     if isinstance(found, str):
         return found
-    error = found.error + gamma(8) * float(np.linalg.norm(dual))
+    error = found.error + allowance(1, float(np.linalg.norm(dual)))
     slack = 2.0 * reach * error + 1e-12
     if slack > LARGEST_SLACK:
         return f"the dual is known to {error:.1e} only"
@@ -155,8 +154,8 @@ def _masses(
     if not 0 < columns.shape[1] <= len(targets):
         return not columns.size, 0
     least = float(np.linalg.svd(columns, compute_uv=False)[-1])
-    blur = math.sqrt(len(tight)) * moved + SAFETY * gamma(len(targets)) * float(np.linalg.norm(columns))
-    if not least > SAFETY * blur:
+    blur = math.sqrt(len(tight)) * moved + allowance(len(targets), float(np.linalg.norm(columns)))
+    if not least > 2.0 * blur:
         return False, 0
     masses = np.linalg.lstsq(columns, targets)[0]
     missed = float(np.linalg.norm(targets - columns @ masses))
@@ -227,7 +226,7 @@ def _error(
         stack, blocks = _stack(problem, own, masses[use], missing)
         sizes = np.linalg.svd(stack, compute_uv=False)
         rank, everything = n, True
-        floor = SAFETY * gamma(max(stack.shape)) * sizes[0]
+        floor = allowance(max(stack.shape), sizes[0])
         if len(sizes) < n or sizes[-1] <= floor:
             everything = False
             dimension = _dimension(problem, own, *given) if affords(float(n) ** 5, 0.1) else None
@@ -236,7 +235,7 @@ def _error(
             rank = dimension
             if rank > len(sizes) or sizes[rank - 1] <= floor or (sizes[rank:] > floor).any():
                 return "the dual is determined too weakly for doubles"
-        error = math.sqrt(blocks) / (sizes[rank - 1] - 0.5 * floor)
+        error = math.sqrt(blocks) / (sizes[rank - 1] - floor)
         if excess + error * short < missing:
             return _Known(error, everything, own, stack)
         missing = 2.0 * (excess + error * short)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import highspy
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
 
-from covopt.arrangement.highs import linear_program
 from covopt.certificates.certify import residual_of
 from covopt.certificates.enclosure import Enclosure, Uniqueness, analyse_uniqueness, enclose
 from covopt.certificates.tight import TightSet, sharpen, tight_set
@@ -306,33 +305,27 @@ def sparsest_support(
     slack = max(1e-8, 2 * float(np.abs(extended @ weights - targets).max()))
     ceiling = 1.001 * cost
     # variables: masses, whether each is used, and how far the offset moves
-    lower = np.concatenate([np.zeros(2 * m), np.full(free, -error)])
-    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
+    kinds = np.repeat([0, 1, 2], [m, m, free])
     equal = np.column_stack([columns, np.zeros((n, m)), shifts])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
-    model = linear_program(
-        np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
-        np.concatenate([equal, link]),
-        (
-            np.concatenate([targets - slack, np.full(m, -np.inf)]),
-            np.concatenate([targets + slack, np.zeros(m)]),
-        ),
-        (lower, upper),
-        integral=range(m, 2 * m),
-        time_limit=time_limit_s,
-        mip_rel_gap=0.0,
+    found = milp(
+        1.0 * (kinds == 1),
+        integrality=kinds == 1,
+        bounds=Bounds(np.choose(kinds, [0.0, 0.0, -error]), np.choose(kinds, [ceiling, 1.0, error])),
+        constraints=[
+            LinearConstraint(equal, targets - slack, targets + slack),
+            LinearConstraint(link, ub=np.zeros(m)),
+        ],
+        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
     )
-    model.run()
-    info = model.getInfo()
-    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+    if found.x is None:
         return None
-    values = np.asarray(model.getSolution().col_value)
-    used = values[m : 2 * m] > 0.5
-    bound = int(np.ceil(info.mip_dual_bound - 1e-6))
+    values, used = found.x, found.x[m : 2 * m] > 0.5
+    bound = int(np.ceil(found.mip_dual_bound - 1e-6))
     network = (
         tight.neurons[used],
         as_columns((tight.outputs.T * values[:m]).T[used]),
         offset + values[2 * m :] if free else offset,
     )
-    ended = model.modelStatusToString(model.getModelStatus()).lower()
+    ended = "optimal" if found.status == 0 else "time limit reached"
     return Support(network, bound, f"HiGHS: {ended}, targets matched to {slack:.1e} of max |y|")

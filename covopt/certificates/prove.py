@@ -17,6 +17,7 @@ from covopt.exact.rank import FOUND, ROUGH, row_span
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.base import MOST_DIMENSIONS
+from covopt.oracles.boxes.kernel import LEVELS
 from covopt.oracles.boxes.quadratic_search import quadratic_limit
 from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.proofs import Proof
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from covopt.data import Data
     from covopt.network import ReLUNetwork
 
-TURNED = 10  # bits of a basis of quadratics
 INTEGERS = 100  # a quadratic leaf checked in integers costs as much as this many boxes in doubles
 
 
@@ -253,7 +253,7 @@ def cover(
 
     own, cuts = None, min(max_boxes, most) // INTEGERS
     if cuts and best * (1.0 + max(ROUGH, rtol)) <= upper:  # chords leave a large gap
-        basis = _turned(_whole(found.basis), TURNED)
+        basis = _turned(_whole(found.basis), math.ceil(-math.log2(ROUGH)))
         weighted = rows * (np.abs(dual) / best)[:, None]
         curves = Curves(weighted, np.sign(dual), np.array(basis, dtype=float), cuts, 1.0 + rtol)
         if curves.bound * best < upper:
@@ -268,7 +268,7 @@ def cover(
         slope = math.ceil(0.5 * math.log2(max(4.0, 0.5 * float((sizes**2).mean()) / rtol)))
         normal = math.ceil(math.log2(max(4.0, 4.0 * math.sqrt(D) / rtol)))
         basis = _turned(V, normal + math.ceil(math.log2(uneven)))
-        own = begun(wanted, basis, (1, min(slope, FIELD_BITS), normal))
+        own = begun(wanted, basis, (LEVELS, min(slope, FIELD_BITS), normal))
         known = math.ceil(own.H * Fraction(max(upper / wanted, 1.0)))
         close(own, known, max_boxes, Advisor)
     content["proof"] |= {

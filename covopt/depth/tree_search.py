@@ -10,11 +10,11 @@ results are heuristic; :mod:`covopt.depth.tree` proves the bound from them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.arrangement.highs import linear_program
 from covopt.certificates.conjugate import balanced
 from covopt.depth.families import Child, DualTree, Family, bits, child_of, needs, rows_of
 from covopt.exact.rank import NEAR, row_span
@@ -310,29 +310,24 @@ class _Epigraph:
     def __init__(
         self, base: np.ndarray, index: np.ndarray, room: np.ndarray, points: list[np.ndarray]
     ) -> None:
-        self.base, self.index, self.points = base, index, list(points)
-        table = np.array(points)
-        rows = np.vstack([self._rows(table, 1.0), self._rows(table, -1.0)])
-        heights = table @ base
-        m = len(index)
-        self._model = linear_program(
-            np.r_[np.zeros(m), 1.0],
-            rows,
-            (np.r_[heights, -heights], np.full(2 * len(table), np.inf)),
-            (np.zeros(m + 1), np.r_[room[index], np.inf]),
-            presolve="off",
-            threads=1,
-        )
-        self._old = len(table)
+        import highspy
 
-    def _rows(self, table: np.ndarray, sign: float) -> np.ndarray:
-        return np.column_stack([sign * table[:, self.index], np.ones(len(table))])
+        self.base, self.index, self.points = base, index, list[np.ndarray]()
+        self._model = highspy.Highs()
+        options: dict[str, Any] = {"output_flag": False, "presolve": "off", "threads": 1}
+        for name, value in options.items():
+            self._model.setOptionValue(name, value)
+        m = len(index)
+        self._model.addVars(m + 1, np.zeros(m + 1), np.r_[room[index], np.inf])
+        self._model.changeColCost(m, 1.0)
+        for z in points:
+            self.add(z)
 
     def add(self, z: np.ndarray) -> None:
         """Add the constraints of a point."""
         columns = np.arange(len(self.index) + 1, dtype=np.int32)
         for sign in (1.0, -1.0):
-            row = self._rows(z[None], sign)[0]
+            row = np.r_[sign * z[self.index], 1.0]
             self._model.addRow(sign * float(z @ self.base), np.inf, len(row), columns, row)
         self.points.append(z)
 
@@ -346,11 +341,7 @@ class _Epigraph:
         duals = np.array(found.row_dual)
         if len(duals) != 2 * len(self.points):  # the solver rejects rows with entries beyond 1e15
             return None
-        old = self._old
-        weights = np.empty(len(self.points))
-        weights[:old] = duals[:old] - duals[old : 2 * old]
-        weights[old:] = duals[2 * old :: 2] - duals[2 * old + 1 :: 2]
-        return float(inner[-1]), inner[:-1], weights
+        return float(inner[-1]), inner[:-1], duals[::2] - duals[1::2]
 
 
 def _directions(dual: np.ndarray, level: bool) -> np.ndarray:

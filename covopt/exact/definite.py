@@ -23,7 +23,6 @@ import numpy as np
 
 from covopt.exact.rounding import TINY, UNIT, allowance, down, gamma, lengths_up, scaled_up, up
 
-LOST = 2.0**-10  # largest defect of orthonormality that a decomposition may have
 ROOM = 1.0 + 2.0**-20  # exceeds the relative error of a few sums and products of nonnegative numbers
 
 
@@ -120,7 +119,7 @@ def spectrum_error_up(
     Returns
     -------
     delta, turn : ndarray of shape (...)
-        δ and τ; infinite where V is not nearly orthogonal.
+        δ and τ; infinite where τ is not below one.
 
     Examples
     --------
@@ -133,10 +132,10 @@ def spectrum_error_up(
     size = np.linalg.norm(matrices, axis=(-2, -1)) + np.linalg.norm(values, axis=-1)
     gram = np.swapaxes(vectors, -1, -2) @ vectors - np.eye(n)
     share = gamma(n + 8)
-    turn = np.linalg.norm(gram, axis=(-2, -1)) * ROOM + (n + 1.0) * share
+    turn = np.linalg.norm(gram, axis=(-2, -1)) * ROOM + 2.0 * (n + 1.0) * share
     rest = np.linalg.norm(matrices @ vectors - vectors * values[..., None, :], axis=(-2, -1)) * ROOM
-    delta = rest + (np.sqrt(n) * share + turn) * size * ROOM + TINY
-    lost = ~(turn < LOST)
+    delta = rest + (2.0 * np.sqrt(n) * share + turn) * size * ROOM + TINY
+    lost = ~(turn < 1.0)  # the entries of V have squares of at most 2n in all
     return np.where(lost, np.inf, delta), np.where(lost, np.inf, turn)
 
 

@@ -1,7 +1,7 @@
-"""Elimination without rounding: in fractions, in integers with exact divisions, and symmetric.
+"""Tables as integers, and elimination without rounding: in integers with exact divisions, and symmetric.
 
 The plain rank of a table is in :mod:`covopt.exact.rank`; elimination of many small matrices modulo several primes,
-compiled, in :mod:`covopt.arrangement.exact`.
+compiled, in :mod:`covopt.arrangement.tableau`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from covopt.exact.rounding import UNIT
+
+_MAX_DECIMALS = 9
+_BITS = 20
 
 
 def integer_row(row: Iterable[Any]) -> tuple[list[int], int]:
@@ -56,6 +61,70 @@ def integer_array(values: Any) -> tuple[np.ndarray, Fraction]:
     common = math.gcd(*whole) or 1
     found = np.array([*(n // common for n in whole), None], dtype=object)[:-1]
     return found.reshape(np.shape(values)), Fraction(common, scale)
+
+
+def as_integers(X: Any) -> np.ndarray | None:
+    """Return the table with every column scaled to integers, or None if the entries are not that exact.
+
+    A column is scaled to integers by a power of ten if each entry is the number of its type
+    nearest to a decimal with at most nine digits after the point, and otherwise by a power of two if that
+    makes every entry an integer of at most 20 bits. Scaling columns does not change the cells.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, D)
+        Finite numbers, of an integer or floating type.
+
+    Returns
+    -------
+    ndarray of shape (N, D), int64, or None
+
+    Examples
+    --------
+    >>> as_integers(np.array([[0.1, 3.0], [0.25, 4.0]]))
+    array([[10,  3],
+           [25,  4]])
+    >>> as_integers(np.array([[1 / 3], [np.pi]])) is None
+    True
+    """
+    if X.dtype.kind in "biu":
+        # compared as floats: the magnitude of the smallest int64 is not an int64
+        if np.abs(X.astype(np.float64)).max(initial=0.0) >= np.iinfo(np.int64).max:
+            return None
+        return X.astype(np.int64)
+    columns = []
+    for column in X.T:
+        integers = _integer_column(column)
+        if integers is None:
+            return None
+        columns.append(integers)
+    return np.array(columns, dtype=np.int64).reshape(X.shape[::-1]).T
+
+
+def _integer_column(column: np.ndarray) -> np.ndarray | None:
+    values = column.astype(np.float64)
+    largest, some = float(np.abs(values).max(initial=0.0)), float(values[0])
+    for decimals in range(_MAX_DECIMALS + 1):
+        scale = 10.0**decimals
+        if largest * scale * UNIT >= 1.0:
+            break
+        # test one entry first, so that a column of real numbers costs no pass per number of decimals
+        if column.dtype.type(round(some * scale) / scale) != column[0]:
+            continue
+        scaled = np.round(values * scale)
+        if np.array_equal((scaled / scale).astype(column.dtype), column):
+            return scaled.astype(np.int64)
+    if largest == 0.0:
+        return None
+    # a short binary fraction is intended; 53 (or 24) random bits are a rounded real number
+    power = _BITS - math.frexp(largest)[1]
+    if abs(power) > 900:
+        return None
+    scaled = np.ldexp(values, power)
+    if np.array_equal(scaled, np.round(scaled)):
+        integers = scaled.astype(np.int64)
+        return integers // np.gcd.reduce(integers)
+    return None
 
 
 def negative_direction(matrix: Sequence[Sequence[Any]] | np.ndarray) -> list[Fraction] | None:
@@ -169,3 +238,53 @@ def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[F
     """
     work, pivots, pivot = bareiss([integer_row(row)[0] for row in rows], columns)
     return [[Fraction(x, pivot) for x in row] for row in work], pivots
+
+
+def _is_prime(n: int) -> bool:
+    # Miller-Rabin with these bases is a proof below 3.3e24
+    if n % 2 == 0:
+        return n == 2
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd //= 2
+        twos += 1
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
+        if base % n == 0:
+            continue
+        x = pow(base, odd, n)
+        if x in (1, n - 1):
+            continue
+        for _ in range(twos - 1):
+            x = x * x % n
+            if x == n - 1:
+                break
+        else:
+            return False
+    return True
+
+
+def primes_below(start: int, count: int) -> list[int]:
+    """Return the ``count`` largest primes below ``start``.
+
+    Examples
+    --------
+    >>> primes_below(100, 3)
+    [97, 89, 83]
+    """
+    found: list[int] = []
+    n = start - 1
+    while len(found) < count:
+        if _is_prime(n):
+            found.append(n)
+        n -= 1
+    return found
+
+
+def primes_for(rows: np.ndarray, rank: int) -> np.ndarray:
+    """Return 31-bit primes whose product exceeds every minor of order ``rank`` of the integer rows.
+
+    A minor that vanishes modulo all of them is zero, by Hadamard's bound.
+    """
+    norms = np.sort(np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1)))[::-1][:rank]
+    bits = float(np.log2(np.maximum(norms, 1.0)).sum()) + 1.0
+    return np.array(primes_below(2**31, max(1, math.ceil(bits / 30.99))), dtype=np.int64)

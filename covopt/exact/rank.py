@@ -3,10 +3,10 @@ r"""Rules for equal points, rays and lines among rows, and for the rank of a mat
 **Equal rows.** Rows are compared as unit vectors, and are equal if they differ by rounding:
 
 - the same point: every entry equal (:func:`group_equal_rows`);
-- the same ray: every entry of the unit vectors within :data:`RAY` of its own size, so that units of columns do not
+- the same ray: every entry of the unit vectors within ROUNDING of its own size, so that units of columns do not
   matter. A multiple c·x of a row rounds every entry by half a unit in the last place, and normalising both adds a
   few. Rows on one ray are equivalent constraints: all but the longest may be dropped (:func:`group_rays`). A point
-  lies on the hinge of a neuron if x·w is within :data:`RAY` of ‖x‖‖w‖;
+  lies on the hinge of a neuron if x·w is within ROUNDING of ‖x‖‖w‖;
 - the same line: unit vectors, or one and the negative of the other, within :data:`LINE` of each other
   (:func:`merge_lines`). These rows are replaced by multiples of one of them and stay in the sums, so the tolerance
   is as small as rounding permits: every oracle's allowance for rounding is larger.
@@ -43,14 +43,13 @@ import numpy as np
 
 from covopt.exact.definite import singular_values_between
 from covopt.exact.elimination import integer_row
-from covopt.exact.rounding import EPS, gamma
+from covopt.exact.rounding import EPS, ROUNDING, gamma
 
 COMPUTED = 1e-12
 ATOMS = 1e-11
 FOUND = 1e-9
 NEAR = 1e-6
 ROUGH = 1e-3
-RAY = 64 * EPS
 LINE = 4 * EPS
 SAME_DIGITS = 8  # of unit vectors: ascents stop a little before the maximum
 
@@ -126,9 +125,9 @@ def group_rays(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     unit, mantissa, exponent = scaled_norms(rows[alive])
 
     def same(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return (np.abs(unit[i] - unit[j]) <= RAY * np.abs(unit[j])).all(axis=1)
+        return (np.abs(unit[i] - unit[j]) <= ROUNDING * np.abs(unit[j])).all(axis=1)
 
-    leader = group_by(_project(unit), same, 4 * RAY)
+    leader = group_by(_project(unit), same, 4 * ROUNDING)
     # Longest first within each ray, then the earliest row.
     order = np.lexsort((np.arange(len(alive)), -mantissa, -exponent, leader))
     starts = np.concatenate([[True], leader[order][1:] != leader[order][:-1]])

@@ -30,12 +30,14 @@ rows, which need not be small. The same holds for the outputs, Λ_i ≈ U M_i, w
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
 
-UNIT = 2.0**-53
-EPS = 2.0 * UNIT
+EPS = sys.float_info.epsilon
+UNIT = EPS / 2  # u
+ROUNDING = 64 * EPS  # error of sums over rows, relative to their terms
 TINY = 2.0**-1000
 SLIP = 2.0**-40  # relative error of thousands of roundings at most
 _SPLIT = 2.0**27 + 1.0

@@ -17,7 +17,7 @@ from covopt.checks import listed, required
 from covopt.checks.validation import check_choice
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rank import RAY
+from covopt.exact.rounding import ROUNDING
 from covopt.files import write_atomically
 from covopt.limits import PIECE
 
@@ -331,7 +331,7 @@ def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> 
         return None
     direction = hidden[longest, :-1] / lengths[longest]
     along, shift = hidden[:, :-1] @ direction, hidden[:, -1] * constant
-    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > RAY * lengths[longest]:
+    if np.abs(hidden[:, :-1] - np.outer(along, direction)).max() > ROUNDING * lengths[longest]:
         return None
     bent = np.flatnonzero(along)
     bent = bent[np.argsort(-shift[bent] / along[bent], kind="stable")]

@@ -27,10 +27,9 @@ import numpy as np
 from covopt.checks import Brief
 from covopt.checks.memory import room
 from covopt.exact.rank import NEAR, first_of_each
-from covopt.exact.rounding import EPS, lengths_up, operator_norm_up, transfer_up, up
+from covopt.exact.rounding import lengths_up, operator_norm_up, transfer_up, up
 from covopt.limits import PIECE
 
-ROUNDING = 64 * EPS  # error of sums over rows, relative to their terms
 MOST_DIMENSIONS = 8  # the most in which boxes that are cut only along axes finish
 MOST_KEPT = 64  # most points, neurons or bounds that a search keeps; it drops the oldest or the smallest
 WORK = 1.6e10  # operations per unit of effort: some seconds

@@ -2,9 +2,9 @@ r"""Valid bounds on h(λ) where the exact oracle is out of reach.
 
 There are two ways from a dual point λ to a rigorous lower bound on the primal. The first divides λ by an upper
 bound on its dual norm h(λ) that needs no enumeration (:func:`relaxed_dual_norm`). The second uses a dual that
-vanishes outside a small set S of rows; an oracle for the rows in S gives its dual norm
-(:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the optimum of the
-relaxation that interpolates only the rows in S.
+vanishes outside a small set S of rows; an oracle for the rows in S, in coordinates of their span, gives its dual norm
+(:func:`covopt.solvers.bounds.few_points`). The second is usually far better: it is the optimum of the relaxation that
+interpolates only the rows in S.
 """
 
 from __future__ import annotations

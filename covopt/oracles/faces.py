@@ -15,11 +15,12 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import FOUND, merge_lines
-from covopt.oracles.base import ROUNDING, Pricing, heights, kept, ranked
+from covopt.exact.rounding import ROUNDING
+from covopt.oracles.base import Pricing, heights, kept, ranked
 from covopt.oracles.sphere import SphereSweep
+from covopt.proofs.checker.faces import MOST_FACED
 
 DEFAULT_FACE_BUDGET = 5e8
-MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
 
 
 def few_lines(n_lines: int, rank: int) -> str:
@@ -78,7 +79,7 @@ class FaceOracle:
         if len(self.rows) < self.rows.shape[1]:
             raise InputError(
                 f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
-                "reduce them with covopt.oracles.coordinates.restrict."
+                "reduce them with covopt.oracles.boxes.scalar.narrow."
             )
         if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # in the plane a single line suffices
             raise BudgetError(few_lines(*self.lines.shape))

@@ -31,14 +31,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.exact.definite import ROOM
-from covopt.exact.rank import COMPUTED, EPS, FOUND, NEAR, numerical_rank
-from covopt.exact.rounding import gamma
+from covopt.exact.rank import COMPUTED, FOUND, NEAR, numerical_rank
+from covopt.exact.rounding import SLIP, gamma
 from covopt.oracles.face_lattice import FaceLattice, FaceLevel, block, unpack
 from covopt.oracles.lattice_proof import sines_of_flats
 from covopt.oracles.sphere import WIDEST
-
-FEW = 1.0 + gamma(64)  # allowance for the rounding of the last sums and roots
-PEAK = 512 * EPS  # tolerance for reporting a peak, relative to the size of slopes; no bound depends on it
 
 
 @dataclass
@@ -192,7 +189,7 @@ class MetricFaces:
             # P₁ with the rounding of the sums, for a neuron of length one; then Δ
             self.pull = ((share + self.miss) * sums.lipschitz + sums.moved) / (1.0 - self.miss) * ROOM
             self.change = self.stretch * self.pull
-            top = (self.value + self.change) / np.sqrt(1.0 - self.error) * FEW / self.factor
+            top = (self.value + self.change) / np.sqrt(1.0 - self.error) * (1.0 + SLIP) / self.factor
         self.top = np.where(np.isinf(self.error), np.inf, top)
 
     def visit(self, chosen: np.ndarray) -> Answer:
@@ -246,7 +243,7 @@ class MetricFaces:
             ends = (np.abs(slope) - self.pull[faces]) / most**2 / length, pulled / least**2 / length
             apart = np.maximum(np.abs(1.0 - ends[0]), np.abs(1.0 - ends[1]))
             rest = (apart + np.abs(ends[1]) * error) * value + self.change[faces]
-            careful = np.sqrt(first**2 + rest**2 / (1.0 - error)) * FEW / self.factor[faces]
+            careful = np.sqrt(first**2 + rest**2 / (1.0 - error)) * (1.0 + SLIP) / self.factor[faces]
         known = (least > 0.0) & (length > 0.0) & np.isfinite(careful)
         top = self.top[faces]
         return float(np.where(known, np.minimum(careful, top), top).max())
@@ -273,7 +270,7 @@ class MetricFaces:
         q, triangle = np.linalg.qr(lines.transpose(0, 2, 1))
         shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
         scale = np.linalg.norm(lines, axis=2) * level.conditioning[level.flat[faces]][:, None]
-        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + PEAK * self.sums.lipschitz / scale
+        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + COMPUTED * self.sums.lipschitz / scale
         up, down = shares + sign[:, None] * ahead > slack, shares + sign[:, None] * behind < -slack
         if rows.exact:
             up &= rows.size[0][normals] == 0

@@ -11,10 +11,10 @@ from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing, ranked
+from covopt.oracles.boxes.scalar import narrow, to_size_one
 from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.certified import certified_dual_norm
-from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.parallel import one_blas_thread
 

@@ -60,9 +60,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from covopt.exact.rounding import EPS, ROUNDING
 from covopt.limits import PIECE, in_pieces
-from covopt.oracles.base import ROUNDING
-from covopt.oracles.sphere_walk import EPS, Circles, find_leans, look, screen, sum_rows
+from covopt.oracles.sphere_walk import Circles, find_leans, look, screen, sum_rows
 
 CROSSING = tuple(
     map(np.dtype, ("i4", "f8", "f8", "i1", "f8", "?", "?"))

@@ -44,9 +44,9 @@ import numpy as np
 
 from covopt.checks.memory import SMALL
 from covopt.errors import BudgetError, InputError
-from covopt.exact.rank import COMPUTED, NEAR, merge_lines
-from covopt.exact.rounding import EPS, UNIT, gamma, lengths_up, total_up, up
-from covopt.oracles.base import MOST_KEPT, ROUNDING, Pricing, heights, kept, ranked, remember, settle_doubts
+from covopt.exact.rank import COMPUTED, LINE, NEAR, merge_lines
+from covopt.exact.rounding import ROUNDING, UNIT, gamma, lengths_up, total_up, up
+from covopt.oracles.base import MOST_KEPT, Pricing, heights, kept, ranked, remember, settle_doubts
 from covopt.oracles.face_kernel import visit
 from covopt.oracles.face_lattice import (
     FACE_BYTES,
@@ -60,8 +60,6 @@ from covopt.oracles.face_lattice import (
 )
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, few_lines
 from covopt.oracles.lattice_proof import prove_lattice
-
-SAME = 4 * EPS  # unit rows whose entries differ by at most this belong to the same table
 
 
 def count_vector_faces(n_lines: int, rank: int) -> float:
@@ -334,7 +332,7 @@ def _lattice_of(units: np.ndarray) -> FaceLattice:
     Whether they are the faces of the given rows is decided afterwards.
     """
     for known, lattice in _LAST:
-        if known.shape == units.shape and np.abs(known - units).max() <= SAME:
+        if known.shape == units.shape and np.abs(known - units).max() <= LINE:
             return lattice
     lattice = build_lattice(units)
     if FACE_BYTES * len(lattice.cells) <= SMALL:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from covopt.exact.rank import ATOMS
+from covopt.limits import PIECE
 from covopt.proofs.checker.covopt_check import (
     DEEPEST,
     check_cover,
@@ -24,9 +25,6 @@ from covopt.proofs.checker.covopt_check import (
     start,
     widths,
 )  # fmt: skip
-
-ENTRIES = 1 << 19  # undecided rows of the boxes of a batch
-CORNER = 128  # bits of a corner while boxes are cut; the file has as many as the deepest cut needs
 
 
 class Node:
@@ -79,7 +77,8 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
     Parameters
     ----------
     own : namespace
-        As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set.
+        As :func:`covopt.proofs.checker.covopt_check.read` returns it; ``H``, ``corner`` and ``tree`` are set. Until
+        then its corner has as many bits as boxes are halved along one axis at most.
     known : int
         An H that is known to suffice: the next one to be tried if cuts run out.
     most : int
@@ -87,7 +86,6 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
     advisor_of : callable
         :class:`covopt.certificates.leaves.Advisor`.
     """
-    own.corner = 1 << CORNER
     rows = rows_of(own)
     advisor, roots = advisor_of(own, [r for _, r in rows]), planted(own, rows)
     open_, spent = roots[::-1], 0
@@ -99,7 +97,7 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
 
     while open_:
         first, size = len(open_), 0
-        while first and size <= ENTRIES:
+        while first and size <= PIECE:
             first -= 1
             size += 1 + len(open_[first].state[1])
         batch, open_ = open_[first:], open_[:first]

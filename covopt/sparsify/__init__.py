@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import lstsq, qr, svd
 
-from covopt.exact.rank import ATOMS, COMPUTED, RAY, group_rays, numerical_rank, row_span
+from covopt.exact.rank import ATOMS, COMPUTED, group_rays, numerical_rank, row_span
+from covopt.exact.rounding import ROUNDING
 from covopt.limits import in_pieces
 
 EPS = float(np.finfo(float).eps)
@@ -186,12 +187,12 @@ def balance(layer: HiddenLayer) -> HiddenLayer:
 def cells(layer: HiddenLayer) -> list[np.ndarray]:
     """Group the neurons by closed cell of the data: indices, one array per group.
 
-    A neuron with its kink on a data point, |z_i| ≤ RAY ‖A_i‖‖w‖, lies in several closed cells; it is grouped with
-    other neurons if possible.
+    A neuron with its kink on a data point, |z_i| ≤ ROUNDING ‖A_i‖‖w‖, lies in several closed cells; it is grouped
+    with other neurons if possible.
     """
     z = layer.preactivations.T
     size = np.linalg.norm(layer.inputs, axis=1) * np.linalg.norm(layer.incoming, axis=1)[:, None]
-    above, below = z > RAY * size, z < -RAY * size
+    above, below = z > ROUNDING * size, z < -ROUNDING * size
     inner = np.flatnonzero((above | below | (size == 0)).all(axis=1))
     patterns, group = np.unique(np.packbits(above[inner], axis=1), axis=0, return_inverse=True)
     groups = [list(inner[group.ravel() == g]) for g in range(len(patterns))]

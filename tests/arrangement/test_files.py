@@ -57,8 +57,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     with traced_memory() as peak:
         count = files.write_cells(X, tmp_path / "all.npy", bias=1.0)
         assert peak() < 5_000_000
-    assert count * 8 == (tmp_path / "all.npy").stat().st_size - files.HEADER
-    assert count > 800_000
+    assert np.load(tmp_path / "all.npy", mmap_mode="r").shape == (count, 8) and count > 800_000
 
 
 def test_cells_of_a_cluster_are_those_of_this_machine():

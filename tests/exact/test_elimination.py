@@ -13,7 +13,6 @@ from covopt.exact.elimination import negative_direction, row_reduce
 from covopt.exact.rank import (
     COMPUTED,
     LINE,
-    RAY,
     exact_rank,
     group_by,
     group_equal_rows,
@@ -23,6 +22,7 @@ from covopt.exact.rank import (
     rank_at_least,
     row_span,
 )
+from covopt.exact.rounding import ROUNDING
 
 
 def tables():
@@ -149,7 +149,7 @@ def test_what_is_beside_a_line_or_a_ray_is_another_one(dimension):
         pair = np.stack([unit, 3.0 * (unit + 3 * LINE * aside)])
         assert len(merge_lines(pair)[0]) == 2
         moved = unit.copy()
-        moved[0] *= 1 + 3 * RAY
+        moved[0] *= 1 + 3 * ROUNDING
         assert len(set(group_rays(np.stack([unit, moved]))[0])) == 2
 
 

@@ -15,11 +15,10 @@ from covopt.oracles.boxes import scalar
 from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.boxes.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.boxes.quadratic_search import MomentSearch, quadratic_dual_norm
-from covopt.oracles.boxes.scalar import Scalar, merge
+from covopt.oracles.boxes.scalar import NOISE, Scalar, merge, to_size_one
 from covopt.oracles.boxes.search import box_dual_norm, search
 from covopt.oracles.boxes.sphere_form import Sign, on_sphere, proved_on_sphere
 from covopt.oracles.certified import BY_BOXES, VALID, certified_dual_norm
-from covopt.oracles.coordinates import NOISE, to_size_one
 from tests.cases import normal
 from tests.oracles.table import AWKWARD, CLEAR, face_oracle, is_above, objects, question
 

@@ -109,7 +109,7 @@ def test_no_bound_is_below_the_best_neuron_in_integers(kind, potential):
 def test_allowances_are_needed(monkeypatch):
     """The test above can fail: without γ and without the misses of rows and flats some bound is too low."""
     monkeypatch.setattr(label_noise_faces, "gamma", lambda n: 0.0)
-    monkeypatch.setattr(label_noise_faces, "FEW", 1.0)
+    monkeypatch.setattr(label_noise_faces, "SLIP", 0.0)
     monkeypatch.setattr(
         label_noise_faces, "sines_of_flats", lambda _, level, __: (np.zeros(len(level.bases)), True)
     )

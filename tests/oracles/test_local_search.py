@@ -12,8 +12,7 @@ from covopt.limits import TimeUp, limited
 from covopt.oracles import ascent, sign_tree
 from covopt.oracles.base import recall, remembering
 from covopt.oracles.bounds import Relaxation, relaxed_dual_norm
-from covopt.oracles.boxes.scalar import Scalar
-from covopt.oracles.coordinates import restrict
+from covopt.oracles.boxes.scalar import Scalar, narrow
 from covopt.oracles.local_search import LocalSearchOracle, approach, climb, climb_outputs
 from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.oracles.vector_faces import VectorFaceOracle
@@ -118,7 +117,7 @@ def test_restriction_keeps_rows_and_dual_norm(subset):
     if len(subset) > rank:
         rows = rows[:, :rank] @ rng.standard_normal((rank, 5))
     dual[subset] = rng.standard_normal(len(subset))
-    reduced, basis = restrict(rows, np.array(subset))
+    basis, reduced = narrow(rows[subset], 1.0 / np.linalg.norm(rows[subset], axis=1))
     assert reduced.shape == (len(subset), rank)
     assert_allclose(basis.T @ basis, np.eye(rank), atol=1e-14)
     assert_allclose(reduced @ basis.T, rows[subset], atol=1e-12)

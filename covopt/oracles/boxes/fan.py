@@ -22,9 +22,9 @@ from itertools import combinations, product
 import numpy as np
 from scipy.optimize import nnls
 
+from covopt.exact.rank import LINE
 from covopt.exact.rounding import EPS, lengths_up, total_up, up
 from covopt.oracles.base import MOST_DIMENSIONS
-from covopt.oracles.boxes.kernel import PRECISE
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Fan:
         bound, shares = _least_norm(directions, heights)
         edge = _edge(directions, shares)
         cone = _Cone(directions, heights, min(bound, above), edge)
-        if np.abs(_even(directions[edge[0]], directions[edge[1]])).max() > PRECISE:
+        if LINE * np.abs(_even(directions[edge[0]], directions[edge[1]])).max() > 1.0:
             # sums of larger ones need not be exact
             self.closed = max(self.closed, cone.bound)
             return

@@ -33,13 +33,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import LINE
 from covopt.exact.rounding import EPS
 from covopt.oracles.ascent import height, inner, make_room, settle
 from covopt.oracles.boxes.leaf import affine_bound, gather, relax, tighten, touch
 
 LEVELS = 100  # most halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS
-PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
 FEW = 8  # most undecided rows for which θ is found by least norm, whose time grows with their number
 
 
@@ -238,7 +238,7 @@ def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
         best = -1.0
         for j in range(r):
             gain = s[j] * (score[j] + H * s[j])
-            if gain > best and s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
+            if gain > best and s[j] > SMALLEST and LINE * (abs(u0[j]) + s[j]) < s[j]:
                 best = gain
                 axis = j
         blurred = bound <= 2.0 * allowance and at_rest(sizes, u0, s)  # cuts would not change the bound

@@ -47,10 +47,10 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
-from covopt.exact.rank import ROUGH
+from covopt.exact.rank import LINE, ROUGH
 from covopt.exact.rounding import EPS, TINY
 from covopt.oracles.ascent import inner, put
-from covopt.oracles.boxes.kernel import PRECISE, SMALLEST
+from covopt.oracles.boxes.kernel import SMALLEST
 from covopt.oracles.boxes.sphere_form import Sign, narrow, on_sphere, proved_on_sphere
 
 DELAY = 4.0  # delay of the averages of multipliers, in rounds
@@ -306,7 +306,7 @@ def bound_box(
         )  # fmt: skip
     axis, most = -1, -1.0
     for j in range(r):
-        if s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
+        if s[j] > SMALLEST and LINE * (abs(u0[j]) + s[j]) < s[j]:
             spread = X[j, j] - 2.0 * u0[j] * side * X[j, a] + u0[j] * u0[j] * X[a, a]
             inside = min(max(spread, 0.0), s[j] * s[j] * X[a, a])  # averages may lie outside of the box
             gain = np.sqrt(inside) * (score[j] + H * s[j])
