@@ -24,6 +24,8 @@ logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 HALF = 0.5  # share of the time left for a step that others follow
 PIECE = 1 << 20  # numbers processed between two checks of deadlines
+# things of which all subsets are listed: as many as together hold a piece
+MOST_LISTED = max(n for n in range(PIECE.bit_length()) if n << n <= PIECE)
 # target duration of a piece of compiled work; also the interval at which the timer raises TimeUp again
 PIECE_S = 0.1
 HURRY_S = 1.2  # seconds left after a first interrupt; after the second there are none

@@ -31,8 +31,8 @@ from covopt.errors import BudgetError
 from covopt.exact.elimination import bareiss, integer_table, negative_direction
 from covopt.exact.rank import FOUND, NEAR
 from covopt.files.schema import fractions
+from covopt.limits import MOST_LISTED
 
-MAX_ORDER = 16
 CERTIFIED_ORDER = 12  # largest order in certificates: 2¹² submatrices take seconds, 2¹⁶ minutes
 
 
@@ -97,9 +97,9 @@ def scan_copositive(S: Any) -> CopositiveScan:
     """
     read = read_matrix(S)
     n = len(read)
-    if n > MAX_ORDER:
+    if n > MOST_LISTED:
         raise BudgetError(
-            f"the exact test of copositivity visits all principal submatrices and takes n ≤ {MAX_ORDER}; "
+            f"the exact test of copositivity visits all principal submatrices and takes n ≤ {MOST_LISTED}; "
             f"received n = {n}. Test the blocks of S that a permutation splits it into, or a sum of a positive "
             "semidefinite and a nonnegative matrix, by other means."
         )

@@ -21,7 +21,6 @@ from covopt.checks.validation import check_time_limit
 from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.exclusion import (
     CERTIFIED_ORDER,
-    MAX_ORDER,
     is_copositive_exact,
     scan_copositive,
 )
@@ -31,6 +30,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import NEAR
 from covopt.files.schema import fractions
+from covopt.limits import MOST_LISTED
 
 logger = logging.getLogger(__name__)
 
@@ -318,9 +318,9 @@ def _examine(A: np.ndarray, S: list[list[int]], time_limit_s: float | None) -> F
 
 def _read(A: Any) -> SymmetricMatrix:
     matrix = read_matrix(A)
-    if len(matrix) > MAX_ORDER:
+    if len(matrix) > MOST_LISTED:
         raise BudgetError(
-            f"the face certificate needs an exact test of copositivity, possible for n ≤ {MAX_ORDER}; received "
+            f"the face certificate needs an exact test of copositivity, possible for n ≤ {MOST_LISTED}; received "
             f"n = {len(matrix)}. Split A into the components of its support graph, or use other bounds."
         )
     for i in np.flatnonzero(np.diag(matrix.values) <= 0)[:1]:

@@ -49,7 +49,6 @@ PROOFS = {
     "completion": "an exact factor is near: Newton's method with a bound on its defect, in rational arithmetic",
     "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
 }
-CUTS = (0.0, FOUND, NEAR, ROUGH)  # entries up to these multiples of √a_jj are tried as zeros
 # relative rounding error of norms of at most n⁵ entries: n(n + 1)/2 equations, for n(n + 1)/2 rows of n unknowns
 SLACK = 1.0 + gamma(EXACT_SIZE**5)
 
@@ -88,7 +87,8 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     A = np.array(A, dtype=object) * np.outer(scale, scale)
     B = np.ldexp(B, np.array(powers))
     rows, C = _span(A)
-    patterns = {(cut >= B).tobytes(): cut >= B for cut in CUTS}
+    # entries up to these multiples of √a_jj are tried as zeros
+    patterns = {(cut >= B).tobytes(): cut >= B for cut in (0.0, FOUND, NEAR, ROUGH)}
     return any(_is_near(A, B, rows, C, zeros) for zeros in patterns.values())
 
 

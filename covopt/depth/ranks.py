@@ -23,7 +23,7 @@ from covopt.depth.layers import as_chain, jacobian
 from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import COMPUTED, exact_rank
-from covopt.limits import PIECE, checkpoint
+from covopt.limits import MOST_LISTED, checkpoint
 from covopt.network import DeepReLUNetwork
 
 
@@ -254,9 +254,9 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     """
     chain = as_chain(network)
     cap = check_count("max_pieces", max_pieces)
-    if chain.n_inputs << chain.n_inputs > PIECE:  # numbers of the corners of a box
+    if chain.n_inputs > MOST_LISTED:  # a box is stored by its corners
         raise InputError(
-            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; 16 is most. "
+            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; {MOST_LISTED} is most. "
             "Use covopt.depth.ranks_at on points, or fewer inputs."
         )
     ends = [_corner(name, value, chain.n_inputs) for name, value in (("low", low), ("high", high))]
