@@ -19,7 +19,7 @@ from benchmarks.adversary.forged import accepted, honest
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import bound_holds, quiet, random_output_bias, verifies
 from covopt.depth import function_brackets
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 
 CLEARLY = 1e-6  # smallest relative amount by which a stated bound is raised

@@ -24,8 +24,7 @@ from covopt.errors import Status
 from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import below, relative_gap, two_sum, up
-from covopt.losses import Interpolation, Loss
-from covopt.losses.regression import INTERPOLATES, relative_residual
+from covopt.losses import INTERPOLATES, Interpolation, Loss, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.certified import DualNormBound
 

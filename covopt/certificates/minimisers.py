@@ -16,9 +16,8 @@ from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR
 from covopt.exact.rounding import relative_gap
-from covopt.losses import Loss
+from covopt.losses import INTERPOLATES, Loss
 from covopt.losses.base import as_columns
-from covopt.losses.regression import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import exact_oracle

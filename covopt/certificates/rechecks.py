@@ -25,7 +25,7 @@ from covopt.errors import InputError, SolutionFileError, Status
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.exact.rounding import above, allowance, below, gamma, relative_gap
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES
 from covopt.network.base import outputs
 from covopt.oracles.certified import BY_BOXES, suits_integers
 from covopt.potentials import POTENTIALS

@@ -21,8 +21,7 @@ from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.exact.rank import NEAR, ROUGH
 from covopt.limits import HALF, TimeUp
-from covopt.losses import Loss
-from covopt.losses.regression import Interpolation
+from covopt.losses import Interpolation, Loss
 
 
 @dataclass(frozen=True)

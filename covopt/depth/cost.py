@@ -28,7 +28,7 @@ from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.files.schema import shown
 from covopt.limits import HALF, HURRY_S, TimeUp, limited, now
-from covopt.losses.regression import INTERPOLATES, relative_residual
+from covopt.losses import INTERPOLATES, relative_residual
 from covopt.solution import Solution
 
 Solved = TypeVar("Solved", bound=DeepSolution)

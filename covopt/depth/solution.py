@@ -20,8 +20,7 @@ from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
 from covopt.files import check_format, damaged, heading
 from covopt.files.schema import DEEP_SOLUTION, check_content
-from covopt.losses import Loss
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES, Loss
 from covopt.network import DeepReLUNetwork
 from covopt.solution.content import data_of, problem_of, terms_of
 from covopt.solution.summary import Predicts

@@ -20,8 +20,7 @@ from covopt.errors import CertificateContradictedError, InputError
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import EPS
 from covopt.files import read_any
-from covopt.losses import Interpolation, make_loss
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES, Interpolation, make_loss
 from covopt.meter import against
 from covopt.meter.report import Gap
 from covopt.network import ReLUNetwork

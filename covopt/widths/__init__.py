@@ -15,7 +15,7 @@ from covopt.completely_positive.lower import clique_cover_bound
 from covopt.data import Data
 from covopt.exact.rank import exact_rank, rank_at_least
 from covopt.exact.rounding import gamma
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ import pytest
 import covopt
 from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
 from covopt.errors import CertificateContradictedError, InputError
-from covopt.losses.regression import INTERPOLATES
+from covopt.losses import INTERPOLATES
 from covopt.meter import against
 from covopt.plotting.history import plot_losses
 from covopt.training import Phase, loop, plateau, recheck
