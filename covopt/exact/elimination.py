@@ -145,7 +145,8 @@ def negative_direction(matrix: Sequence[Sequence[Any]] | np.ndarray) -> list[Fra
     """
     n = len(matrix)
     left, _ = integer_table(matrix)
-    # rows: the vectors behind each index; all that is open is divided by the last pivot, a minor (Bareiss 1968)
+    # row i: the vector v for which index i of what is left stands; all entries are divided by the last pivot, a minor
+    # (Bareiss 1968), exactly
     basis = [[int(i == j) for j in range(n)] for i in range(n)]
     open_, last = list(range(n)), 1
     while open_:
@@ -229,7 +230,7 @@ def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[F
     Returns
     -------
     (list of list of Fraction, list of int)
-        One row per pivot, then multiples of what is left of the others, which vanishes in the first ``columns``.
+        One row per pivot, then multiples of what is left of the other rows: zeros in the first ``columns``.
 
     Examples
     --------

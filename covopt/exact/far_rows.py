@@ -8,18 +8,19 @@ rows does not matter, as long as it is large. So rows may be brought closer: B =
 
 - all rows active: F(w) = Λᵀ X̃ w, at most ‖Λᵀ X̃‖;
 - no row active: F(w) = 0;
-- rows of both signs, or on the hyperplane: some row has ŷ_{i0} u₀ and ŷ'_i·u' of opposite signs, so that
-  |u₀| ≤ ρ_y ‖u'‖ with ρ_y = max_i ‖ŷ'_i‖ / ŷ_{i0}. With G = BᵀB, 1 = uᵀGu ≥ ‖u'‖² (1 − δ),
-  δ = ‖G' − I‖ + 2ρ_y ‖G'₀‖, and ‖u‖² ≤ (1 + ρ_y²)/(1 − δ).
+- rows of both signs, or on the hyperplane: for some row ŷ_i·u is zero or has not the sign of u₀, so that
+  ŷ_{i0} |u₀| ≤ |ŷ'_i·u'| and |u₀| ≤ ρ_y ‖u'‖ with ρ_y = max_i ‖ŷ'_i‖ / ŷ_{i0}. With G = BᵀB,
+  1 = uᵀGu ≥ ‖u'‖² (1 − δ), δ = ‖G' − I‖ + 2ρ_y ‖G'₀‖, and ‖u‖² ≤ (1 + ρ_y²)/(1 − δ).
 
-ŷ is rounded to y; for u this costs at most Σ_i ‖Λ_i‖ (ρ_y |ŷ_{i0} − y_{i0}| + ‖ŷ'_i − y'_i‖). Hence
+ŷ is rounded to y; for u this costs at most ‖u'‖ Σ_i ‖Λ_i‖ (ρ_y |ŷ_{i0} − y_{i0}| + ‖ŷ'_i − y'_i‖), which is ``paid``
+for the largest ‖u'‖. Hence
 
 .. math::
     h_x(\Lambda) \le \max\Bigl(\|\Lambda^\top \tilde X\|,\
       \sqrt{\tfrac{1 + \rho_y^2}{1 - \delta}}\, h_y(\Lambda) + \text{paid}\Bigr),
 
-and a network B u costs at most as much as u, up to ‖G' − I‖, since κ ≥ 1. The loss is of order ρ_y², and the cost of
-constants, which is negligible for long rows.
+and a network of neurons B u costs at most as much as that of the u, up to ‖G' − I‖, since κ ≥ 1. The bound loses a
+share of order ρ_y² and the cost of constants, which is negligible for long rows.
 
 **Multipliers of two doubles**, Λ = high + low, serve sums Λᵀ X̃ in which more digits cancel than one double has.
 Where all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ is large and nearly everything cancels in Λᵀ X̃:

@@ -161,10 +161,7 @@ def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     >>> line_of, ratio
     (array([0, 1, 0]), array([ 1.,  1., -2.]))
     """
-    # powers of two change no digit, and squares of rows of 1e-200 do not vanish
-    power = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
-    scaled = np.ldexp(rows, -power[:, None])
-    units = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    units, length, power = scaled_norms(rows)
 
     def same(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         apart = [np.linalg.norm(units[i] - side * units[j], axis=1) for side in (1.0, -1.0)]
@@ -173,8 +170,7 @@ def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     leader = group_by(np.abs(_project(units)), same, 4 * LINE + 2 * units.shape[1] * EPS)
     kept, line_of = np.unique(leader, return_inverse=True)
     first = kept[line_of]
-    matched = scaled[first]
-    ratio = np.einsum("ij,ij->i", scaled, matched) / np.einsum("ij,ij->i", matched, matched)
+    ratio = np.sign(np.einsum("ij,ij->i", units, units[first])) * length / length[first]
     with np.errstate(under="ignore"):
         return rows[kept], line_of, np.ldexp(ratio, power - power[first])
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from covopt.exact.elimination import integer_array
 from covopt.exact.rounding import root_up
-from covopt.proofs.checker.covopt_check import SHARES
+from covopt.proofs.checker.covopt_check import SHARES, loss_at
 from covopt.proofs.checker.faces import square_above
 
 LOSSES = (None, *SHARES)  # those with a proof
@@ -153,14 +153,7 @@ def loss_of(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction
         return None
     total, delta = Fraction(0), Fraction(problem.delta)
     for s, row, goals in zip(weights_of(problem), outputs, fractions(problem.Y), strict=True):
-        for f, y in zip(row, goals, strict=True):
-            size, short = abs(f - y), max(0, 1 - y * f)
-            if problem.loss == "squared":
-                total += s * size * size
-            elif problem.loss == "huber":
-                total += s * (size * size / 2 if size <= delta else delta * (size - delta / 2))
-            else:
-                total += s * (short if problem.loss == "hinge" else short * short)
+        total += s * sum(loss_at(problem.loss, delta, f, y) for f, y in zip(row, goals, strict=True))
     return total
 
 
