@@ -106,6 +106,16 @@ def test_no_network_at_all_has_no_gap_of_zero():
     assert "gap" in failed(forged)
 
 
+def test_a_network_that_misses_the_points_may_cost_less_than_the_bound():
+    """Frank–Wolfe on clusters: the network of 1 − 1e-12 of the targets costs less than the bound 2, which holds."""
+    solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+    stated = replace(solution.certificate, lower_bound=2.0)
+    short = replace(solution.network, output_weights=(1.0 - 1e-12) * solution.network.output_weights)
+    assert "lower bound" not in failed(replace(solution, network=short, certificate=stated))
+    above = replace(stated, lower_bound=2.0 * (1.0 + 4e-12))
+    assert "lower bound" in failed(replace(solution, network=short, certificate=above))
+
+
 @pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, float("inf"), float("nan")])
 def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
     # "certified: recomputed gap 3e-9, asked for inf" passed

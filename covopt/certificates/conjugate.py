@@ -23,7 +23,6 @@ from covopt.exact.rounding import (
     dot_bounds,
     down,
     lengths_up,
-    sum_bounds,
     total_up,
     up,
 )  # fmt: skip
@@ -253,7 +252,7 @@ def dual_bound(
     bend = Fraction(0)
     parts = point if low is None else np.concatenate([point, low])
     if bias > 0:
-        sums = [max(abs(end) for end in sum_bounds(column)) for column in parts.T]
+        sums = [max(abs(end) for end in dot_bounds(column, np.ones(len(column)))) for column in parts.T]
         bend = (
             Fraction(bias) ** 2 / (2 * Fraction(allowed)) * sum((Fraction(s) ** 2 for s in sums), Fraction(0))
         )

@@ -51,7 +51,6 @@ FOUND = 1e-9
 NEAR = 1e-6
 ROUGH = 1e-3
 LINE = 4 * EPS
-SAME_DIGITS = 8  # of unit vectors: ascents stop a little before the maximum
 
 
 def group_equal_rows(rows: np.ndarray) -> np.ndarray:
@@ -71,21 +70,22 @@ def group_equal_rows(rows: np.ndarray) -> np.ndarray:
     return _label(order, starts)
 
 
-def first_of_each(vectors: np.ndarray, digits: int = SAME_DIGITS) -> np.ndarray:
-    """Return the indices, ascending, of the vectors that, rounded to ``digits`` decimals, equal none before.
+def first_of_each(vectors: np.ndarray, step: float = FOUND) -> np.ndarray:
+    """Return the indices, ascending, of the vectors that, rounded to multiples of a step, equal none before.
 
     Parameters
     ----------
     vectors : ndarray of shape (m, r)
         Of size one.
-    digits : int
+    step : float
+        By default larger than the distance to a maximum at which ascents stop.
 
     Examples
     --------
     >>> first_of_each(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1e-16]]))
     array([0, 1])
     """
-    return np.flatnonzero(group_equal_rows(np.round(vectors, digits)) == np.arange(len(vectors)))
+    return np.flatnonzero(group_equal_rows(np.round(vectors / step)) == np.arange(len(vectors)))
 
 
 def scaled_norms(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

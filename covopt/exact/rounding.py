@@ -188,18 +188,6 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total, (a - (total - shift)) + (b - shift)
 
 
-def sum_bounds(values: np.ndarray) -> tuple[float, float]:
-    """Enclose Σ v_i.
-
-    Examples
-    --------
-    >>> low, high = sum_bounds(np.array([1.0, 1e100, -1e100]))
-    >>> low < 1.0 < high, high - low < 1e-15
-    (True, True)
-    """
-    return dot_bounds(values, np.ones(np.shape(values)))
-
-
 def dot_bounds(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     """Enclose Σ a_i b_i over all entries of two arrays of one shape, to one rounding.
 

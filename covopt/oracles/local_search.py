@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.exact.rank import FOUND, first_of_each, null_space
+from covopt.exact.rank import FOUND, NEAR, ROUGH, first_of_each, null_space
 from covopt.exact.rounding import TINY
 from covopt.limits import PIECE, checkpoint
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing, heights, kept
 from covopt.oracles.bounds import importance, relaxed_dual_norm
 
-POWERS, MET = 30, 3  # power steps before a climb; digits to which starts then count as equal
+POWERS = 30  # power steps before a climb
 STARTS = 128  # where a few maxima are enough
 
 
@@ -72,7 +72,7 @@ def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarr
     """
     pieces = np.array_split(starts, 1 + len(rows) * len(starts) // PIECE)
     points = np.concatenate([_by_powers(rows, dual, piece) for piece in pieces])
-    return np.ascontiguousarray(points[first_of_each(points, MET)])
+    return np.ascontiguousarray(points[first_of_each(points, ROUGH)])
 
 
 def _by_powers(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -118,10 +118,10 @@ def climb_outputs(
     points = np.array(starts, dtype=float, order="C")
     values = np.empty(len(points))
 
-    for digits in (5, 10):
+    for step in (NEAR, FOUND):
         in_turns(climb_outputs_on, (rows, dual), points, values, n_threads)
         # rounded keys also merge end points that approach one maximum from two sides
-        first = first_of_each(points, digits)
+        first = first_of_each(points, step)
         points, values = points[first], values[first]
         for p in range(len(points)):
             points[p], values[p] = _settle(rows, dual, points[p], values[p])
