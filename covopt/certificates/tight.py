@@ -25,7 +25,7 @@ from covopt.checks import Brief
 from covopt.checks.log import stage
 from covopt.checks.memory import plan
 from covopt.errors import BudgetError
-from covopt.exact.elimination import integer_table
+from covopt.exact.elimination import integer_array
 from covopt.exact.rank import ATOMS, FOUND, NEAR, ROUGH, null_space
 from covopt.oracles.base import MOST_KEPT, Oracle, affords
 from covopt.problems.problem import Problem
@@ -206,8 +206,7 @@ def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
     """Return whether all rows of the one are orthogonal to all of the other, in exact arithmetic."""
     if not np.allclose(first @ second.T, 0.0, atol=FOUND * float(np.abs(first).max(initial=0.0))):
         return False
-    left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
-    return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
+    return not (integer_array(first)[0] @ integer_array(second)[0].T).any()
 
 
 @stage("finishing")

@@ -28,7 +28,7 @@ from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.graphs import is_triangle_free
 from covopt.completely_positive.matrix import EXACT_SIZE, SymmetricMatrix, read_matrix, support_pattern
 from covopt.errors import BudgetError
-from covopt.exact.elimination import bareiss, integer_table, negative_direction
+from covopt.exact.elimination import bareiss, integer_array, negative_direction
 from covopt.exact.rank import FOUND, NEAR
 from covopt.files.schema import fractions
 from covopt.limits import MOST_LISTED
@@ -103,7 +103,7 @@ def scan_copositive(S: Any) -> CopositiveScan:
             f"received n = {n}. Test the blocks of S that a permutation splits it into, or a sum of a positive "
             "semidefinite and a nonnegative matrix, by other means."
         )
-    matrix = np.array(integer_table(read.fractions())[0], dtype=object)
+    matrix = integer_array(read.fractions())[0]
     zeros: list[list[int]] = []
     for support in (list(chosen) for size in range(1, n + 1) for chosen in combinations(range(n), size)):
         k = len(support)

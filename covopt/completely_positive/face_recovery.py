@@ -8,7 +8,6 @@ scaling, so the scaling is repeated until S has a unit diagonal (Dickinson, Dür
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from scipy.optimize import least_squares, nnls
 
 from covopt.checks import required
 from covopt.completely_positive.matrix import Matrix, recognised
-from covopt.exact.elimination import integer_table, row_reduce
+from covopt.exact.elimination import integer_array, row_reduce
 from covopt.exact.rank import FOUND, NEAR, ROUGH
 from covopt.limits import HALF
 
@@ -185,9 +184,7 @@ def candidate_matrices(A: Matrix, point: ParriloPoint) -> Iterator[list[list[int
 
 def coprime(S: np.ndarray) -> list[list[int]]:
     """Return the positive multiple of S ≠ 0 whose entries are coprime integers."""
-    table, _ = integer_table(S)
-    common = math.gcd(*(x for row in table for x in row))
-    return [[x // common for x in row] for row in table]
+    return integer_array(S)[0].tolist()
 
 
 def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[ParriloPoint, list[np.ndarray]]:

@@ -37,7 +37,7 @@ from covopt.completely_positive import Known, Reason, register
 from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import combination, residual_of
 from covopt.completely_positive.matrix import EXACT_SIZE, Matrix, SymmetricMatrix, recognised
-from covopt.exact.elimination import integer_table, negative_direction, row_reduce
+from covopt.exact.elimination import integer_array, negative_direction, row_reduce
 from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
@@ -228,9 +228,8 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     """
     if not (np.isfinite(B).all() and (B >= 0).all()):
         return None
-    A, table = matrix.fractions(), integer_table(B.tolist())
-    rows = np.array(table[0], dtype=object).reshape(B.shape)
-    if (rows.T @ rows == A * table[1] ** 2).all():
+    A, (rows, unit) = matrix.fractions(), integer_array(B)
+    if (rows.T @ rows * unit**2 == A).all():
         return "product"
     if max(B.shape) <= EXACT_SIZE and _has_weights(A, B):
         return "weights"

@@ -36,19 +36,6 @@ def integer_row(row: Iterable[Any]) -> tuple[list[int], int]:
     return [numerator * (scale // denominator) for numerator, denominator in ratios], scale
 
 
-def integer_table(rows: Sequence[Sequence[Any]] | np.ndarray) -> tuple[list[list[int]], int]:
-    """Return a table of doubles or fractions times the least common denominator, and that.
-
-    Examples
-    --------
-    >>> integer_table([[0.5, 1], [Fraction(1, 3), 2]])
-    ([[3, 6], [2, 12]], 6)
-    """
-    table = [integer_row(row) for row in rows]
-    scale = math.lcm(*{own for _, own in table})
-    return [[x * (scale // own) for x in row] for row, own in table], scale
-
-
 def integer_array(values: Any) -> tuple[np.ndarray, Fraction]:
     """Return an array of doubles or fractions as one of integers without a common factor, and their unit.
 
@@ -144,7 +131,7 @@ def negative_direction(matrix: Sequence[Sequence[Any]] | np.ndarray) -> list[Fra
     [Fraction(-2, 1), Fraction(1, 1)]
     """
     n = len(matrix)
-    left, _ = integer_table(matrix)
+    left = integer_array(matrix)[0].tolist()
     # row i: the vector v for which index i of what is left stands; all entries are divided by the last pivot, a minor
     # (Bareiss 1968), exactly
     basis = [[int(i == j) for j in range(n)] for i in range(n)]
@@ -242,26 +229,13 @@ def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[F
 
 
 def _is_prime(n: int) -> bool:
-    # Miller-Rabin with these bases is a proof below 3.3e24
-    if n % 2 == 0:
-        return n == 2
-    odd, twos = n - 1, 0
-    while odd % 2 == 0:
-        odd //= 2
-        twos += 1
-    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
-        if base % n == 0:
-            continue
-        x = pow(base, odd, n)
-        if x in (1, n - 1):
-            continue
-        for _ in range(twos - 1):
-            x = x * x % n
-            if x == n - 1:
-                break
-        else:
-            return False
-    return True
+    # Miller and Rabin's test with these bases is a proof below 3.3e24
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if any(n % base == 0 for base in bases):
+        return n in bases
+    twos = ((n - 1) & (1 - n)).bit_length() - 1
+    powers = ([pow(base, (n - 1) >> k, n) for k in range(twos, 0, -1)] for base in bases)
+    return all(each[0] == 1 or n - 1 in each for each in powers)
 
 
 def primes_below(start: int, count: int) -> list[int]:
