@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.certificates.certify import Certificate
-from covopt.certificates.rechecks import (
-    BEFORE,
-    RECHECKS,
-    exact_checks,
-    exact_of_cp_rank,
-    unusable,
-)
+from covopt.certificates.rechecks import BEFORE, RECHECKS, exact_checks, exact_of_cp_rank, unusable
 from covopt.certificates.stated import ReadProblem, expected, same_table
 from covopt.checks import NOT_EXACT, Check, counted, html_table, listed, required
 from covopt.checks.validation import check_output_bias, check_time_limit

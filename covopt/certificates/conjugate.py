@@ -16,16 +16,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.exact.rounding import (
-    TINY,
-    UNIT,
-    allowance,
-    dot_bounds,
-    down,
-    lengths_up,
-    total_up,
-    up,
-)  # fmt: skip
+from covopt.exact.rounding import TINY, UNIT, allowance, dot_bounds, down, lengths_up, total_up, up
 from covopt.losses import Interpolation, Loss
 
 Pair = tuple[np.ndarray, np.ndarray | None]  # two doubles for each number
