@@ -27,7 +27,7 @@ from numba import njit
 from covopt.exact.rank import ATOMS, ROUGH
 from covopt.exact.rounding import TINY
 from covopt.limits import HALF, now, seconds_left
-from covopt.oracles.ascent import inner, make_room, put
+from covopt.oracles.ascent import height, inner, make_room, put
 from covopt.oracles.boxes.kernel import SMALLEST
 from covopt.oracles.boxes.leaf import affine_bound, relax, tighten, touch
 from covopt.oracles.boxes.quadratic import DELAY, GROWTH, STEEPEST
@@ -147,10 +147,7 @@ def _advise(real, count, weight, middle, reach, linear, centres, half, one, slop
             chosen[k] = np.rint(chosen[k] * one) / one
         f = relax(rows, weights, index, centre, radius, chosen, g, u0, q)
         bounds[box] = affine_bound(f, q, u0, s, H, u, touch(q, u0, s, H, u))
-        value, most_wanted = inner(g, u0), 0.0
-        for k in range(len(index)):
-            value += weights[k] * max(inner(rows[k], u0), 0.0)
-        best = max(best, value / np.sqrt(inner(u0, u0)))
+        best, most_wanted = max(best, height(rows, weights, g, u0) / np.sqrt(inner(u0, u0))), 0.0
         for j in range(D):
             wanted = s[j]
             for k in range(len(index)):

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -52,10 +52,7 @@ class Proof:
     @cached_property
     def own(self) -> Any:
         """The parsed file (:func:`covopt.proofs.checker.covopt_check.read`)."""
-        try:
-            return read(self.text)
-        except Refused as error:
-            raise SolutionFileError(f"this is no proof of covopt: {error}") from error
+        return self._accepted(read)
 
     @property
     def lower_bound(self) -> float:
@@ -76,8 +73,11 @@ class Proof:
         SolutionFileError
             When one of them does not close, or the bound is larger than what they give.
         """
+        return self._accepted(check)[1]
+
+    def _accepted(self, reader: Callable[[str], Any]) -> Any:
         try:
-            return check(self.text)[1]
+            return reader(self.text)
         except Refused as error:
             raise SolutionFileError(f"this is no proof of covopt: {error}") from error
 

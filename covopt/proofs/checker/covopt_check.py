@@ -239,11 +239,6 @@ def check(text):
     demand(own.bound <= largest_bound(own), "the bound is larger than what H gives")
     return own, check_cover(own)
 
-def loss_at(name, delta, f, y):
-    size, short = abs(f - y), max(Fraction(0), 1 - y * f)
-    huber = size * size / 2 if size <= delta else delta * (size - delta / 2)
-    return {"squared": size * size, "huber": huber, "hinge": short, "squared-hinge": short * short}[name]
-
 def network_facts(own):
     """Return the norm of the file's network, the largest residual, and its objective (the norm without a loss)."""
     net, worst, objective = own.network, 0, Fraction(0)
@@ -253,9 +248,11 @@ def network_facts(own):
         heights = [max(0, sum(a * b for a, b in zip(w, [*row, own.bias]))) for w in net.hidden]
         inner = net.hidden_unit * sum(v * h for v, h in zip(net.output, heights)) + own.bias * net.shift
         f, y = own.x_unit * net.output_unit * inner, own.y_unit * own.Y[i]
-        worst = max(worst, abs(f - y))
+        size, short, worst = abs(f - y), max(Fraction(0), 1 - y * f), max(worst, abs(f - y))
         if own.loss is not None:
-            objective += own.weights[i] * loss_at(own.loss, own.delta, f, y)
+            huber = size * size / 2 if size <= own.delta else own.delta * (size - own.delta / 2)
+            losses = {"squared": size * size, "huber": huber, "hinge": short, "squared-hinge": short * short}
+            objective += own.weights[i] * losses[own.loss]
     return norm, worst, norm if own.loss is None else objective + own.lam * norm
 
 def double(value):

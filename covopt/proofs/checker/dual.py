@@ -18,7 +18,7 @@ import numpy as np
 
 from covopt.exact.elimination import integer_array
 from covopt.exact.rounding import root_up
-from covopt.proofs.checker.covopt_check import SHARES, loss_at
+from covopt.proofs.checker.covopt_check import SHARES
 from covopt.proofs.checker.faces import square_above
 
 LOSSES = (None, *SHARES)  # those with a proof
@@ -149,11 +149,15 @@ def _parabola(problem: Problem, dual: Sequence[Fraction]) -> tuple[Fraction, Fra
 
 def loss_of(problem: Problem, outputs: Sequence[Sequence[Fraction]]) -> Fraction | None:
     """Return C(F); None for a loss without a proof."""
-    if problem.loss not in LOSSES[1:]:
+    if problem.loss is None or problem.loss not in SHARES:
         return None
     total, delta = Fraction(0), Fraction(problem.delta)
     for s, row, goals in zip(weights_of(problem), outputs, fractions(problem.Y), strict=True):
-        total += s * sum(loss_at(problem.loss, delta, f, y) for f, y in zip(row, goals, strict=True))
+        for f, y in zip(row, goals, strict=True):
+            size, short = abs(f - y), max(Fraction(0), 1 - y * f)
+            huber = size * size / 2 if size <= delta else delta * (size - delta / 2)
+            losses = {"squared": size * size, "huber": huber, "hinge": short, "squared-hinge": short * short}
+            total += s * losses[problem.loss]
     return total
 
 
