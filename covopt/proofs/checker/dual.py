@@ -209,20 +209,16 @@ def check_network(
     output, third = integer_array(output_weights)
     heights = np.maximum(rows.dot(hidden.T), 0) if len(hidden) else np.zeros((len(rows), 0), dtype=object)
     values = heights.dot(output) if len(hidden) else np.zeros(problem.Y.shape, dtype=object)
-    unit, shift = first * second * third, fractions(output_bias)
-    outputs = [
-        [v * unit + Fraction(problem.bias) * b for v, b in zip(row, shift, strict=True)]
-        for row in values.tolist()
-    ]
-    pairs = zip(outputs, fractions(problem.Y), strict=True)
-    residual = [[f - y for f, y in zip(row, goal, strict=True)] for row, goal in pairs]
+    shift = fractions(output_bias)
+    outputs = values * (first * second * third) + Fraction(problem.bias) * np.array(shift, dtype=object)
+    residual = outputs - np.array(fractions(problem.Y), dtype=object)
     cost = (hidden**2).sum() * second**2 + (output**2).sum() * third**2
     if problem.output_bias == "penalized":
         cost += dot(shift, shift)
-    worst = max(abs(value) for row in residual for value in row)
+    worst = abs(residual).max()
     if problem.loss is not None:
-        return CheckedNetwork(cost, worst, loss_of(problem, outputs), None)
-    return CheckedNetwork(cost, worst, None, repair_above(problem, residual))
+        return CheckedNetwork(cost, worst, loss_of(problem, outputs.tolist()), None)
+    return CheckedNetwork(cost, worst, None, repair_above(problem, residual.tolist()))
 
 
 def repair_above(problem: Problem, residual: Sequence[Sequence[Fraction]]) -> Fraction | None:
