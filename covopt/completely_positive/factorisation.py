@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 
 from covopt.checks import required
 from covopt.checks.log import log_event
-from covopt.completely_positive.lower import CLIQUE_BUDGET, edge_clique_cover
+from covopt.completely_positive.graphs import MOST_ROWS
+from covopt.completely_positive.lower import edge_clique_cover
 from covopt.completely_positive.matrix import Matrix, Pattern, support_pattern
 from covopt.exact.elimination import row_reduce
 from covopt.exact.rank import FOUND, NEAR
@@ -111,7 +112,7 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]]:
     cover = edge_clique_cover(pattern.vertices, pattern.edges)[1]
     graph = nx.Graph(pattern.edges)
     graph.add_nodes_from(pattern.vertices)
-    cliques = islice(nx.find_cliques(graph), CLIQUE_BUDGET)
+    cliques = islice(nx.find_cliques(graph), MOST_ROWS)
     return [np.array(c) for c in cover], [np.array(sorted(c)) for c in cliques]
 
 

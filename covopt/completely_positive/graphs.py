@@ -16,7 +16,7 @@ from covopt.errors import InputError
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_ROWS = 5000
+MOST_ROWS = 5000  # of a matrix, and of cliques, each a possible row of a factor
 GRAPH_SUFFIXES = (".g6", ".graphml")
 
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from covopt.checks import required
 from covopt.completely_positive import Known, Reason, register
-from covopt.completely_positive.graphs import is_triangle_free
+from covopt.completely_positive.graphs import MOST_ROWS, is_triangle_free
 from covopt.completely_positive.matrix import SymmetricMatrix, support_pattern
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import FOUND, exact_rank
@@ -107,7 +107,6 @@ def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> 
     return found, "the support graph has a triangle" if found is None else "recomputed"
 
 
-CLIQUE_BUDGET = 5_000  # largest number of maximal cliques
 # largest sets × elements: beyond, the program takes minutes; a time limit would make checks irreproducible
 MILP_SIZE = 20_000
 
@@ -195,8 +194,8 @@ def edge_clique_cover(
     graph.add_nodes_from(vertices)
     graph.add_edges_from([*wanted, *optional])
     lower = _scattered(graph, elements)
-    cliques = [tuple(sorted(c)) for c in islice(nx.find_cliques(graph), CLIQUE_BUDGET + 1)]
-    if len(cliques) > CLIQUE_BUDGET:
+    cliques = [tuple(sorted(c)) for c in islice(nx.find_cliques(graph), MOST_ROWS + 1)]
+    if len(cliques) > MOST_ROWS:
         return lower, ()
     index = {element: position for position, element in enumerate(elements)}
     rows, columns = np.array([

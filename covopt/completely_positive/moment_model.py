@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from covopt.checks import required
-from covopt.completely_positive.lower import CLIQUE_BUDGET
+from covopt.completely_positive.graphs import MOST_ROWS
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import gamma
 
@@ -216,9 +216,9 @@ def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
     found: list[_Clique] = []
     start = 0
     for vertices in nx.find_cliques(graph):
-        if len(found) == CLIQUE_BUDGET:
+        if len(found) == MOST_ROWS:
             raise BudgetError(
-                f"the support graph has more than {CLIQUE_BUDGET} maximal cliques, too many for the moment bound; "
+                f"the support graph has more than {MOST_ROWS} maximal cliques, too many for the moment bound; "
                 "use the combinatorial bounds of cp_rank."
             )
         ordered = tuple(sorted(vertices))

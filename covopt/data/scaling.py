@@ -12,7 +12,8 @@ from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, FOUND
 
-APART = 30.0  # ratio of spreads, or of mean and spread, above which standardising is suggested
+# ratio of spreads, of mean and spread, or of losses without and with it, above which standardising is suggested
+APART = 30.0
 NARROW = 6e-5  # least span of a column beside others, relative to its distance from zero
 
 

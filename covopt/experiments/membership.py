@@ -36,12 +36,11 @@ from covopt.data.tabular import to_symmetric
 from covopt.errors import BudgetError, InputError
 from covopt.exact.definite import spectrum_error_up
 from covopt.exact.rank import COMPUTED, FOUND
-from covopt.exact.rounding import UNIT, allowance, gamma, up
+from covopt.exact.rounding import ROUNDING, allowance, gamma, up
 from covopt.oracles.base import settle_doubts
 from covopt.widths.sigma_rank import descend
 
 DEFAULT_BUDGET = 300_000
-ROUNDING = 64 * UNIT  # rounding error of an entry, divided by N
 
 
 @dataclass(frozen=True)

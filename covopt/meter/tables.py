@@ -13,17 +13,13 @@ from covopt.api.task import aligned
 from covopt.checks import counted, listed
 from covopt.checks.validation import check_choice, check_positive
 from covopt.data import Data
-from covopt.data.scaling import Scaling, standardise
+from covopt.data.scaling import APART, Scaling, standardise
 from covopt.data.tabular import Named
 from covopt.errors import InputError
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.losses.classification import codes_of
 from covopt.meter.networks import Given
 from covopt.network import DeepReLUNetwork
-
-# factor by which a standardised table must fit better for the network to count as trained on it
-OTHER_UNITS = 100.0
-
 
 REDUCTIONS = ("mean", "sum")
 ENTRYWISE = ("squared", "huber")  # losses that other programs average over rows and outputs
@@ -145,10 +141,9 @@ def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss, *, scaled: bo
     found = []
     for (columns, X), (targets, bound) in product(points.items(), bounds.items()):
         value = bound.value(network.representations(X)[-1])
-        least = (
-            value < bound.value(np.zeros_like(data.Y)) if targets else columns
-        )  # fits better than the mean of y
-        if least and here > OTHER_UNITS * value:
+        # with scaled targets it has to fit better than their mean
+        least = value < bound.value(np.zeros_like(data.Y)) if targets else columns
+        if least and here > APART * value:
             found.append((value, [part for part in (columns, targets) if part]))
     if not found:
         return []

@@ -47,7 +47,7 @@ def test_larger_graphs_and_too_many_cliques(monkeypatch):
     graph = nx.complement(nx.cycle_graph(9))  # packings fall short of the cover
     least, cover = edge_clique_cover(graph.nodes, graph.edges)
     assert (least, len(cover)) == (6, 7)
-    monkeypatch.setattr(lower, "CLIQUE_BUDGET", 3)
+    monkeypatch.setattr(lower, "MOST_ROWS", 3)
     graph = nx.cycle_graph(8)
     least, cover = edge_clique_cover(graph.nodes, graph.edges)
     assert (cover, least) == ((), 8)  # a scattered set
