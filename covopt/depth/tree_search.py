@@ -22,8 +22,9 @@ from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
 TIGHT = 3e-5  # relative loss allowed for a child of many sets, and for the minimum over c
-MOST_CUTS = 2000  # splits per vector; beyond, weak but valid children cover the open sets
-MOST_MEMBERS = 6000  # vectors of a family
+MOST_MEMBERS = (
+    2000  # vectors of a family, and splits of each; beyond, weak but valid children cover the open sets
+)
 SIDES = 8  # half the sides of a polygon around the unit circle, which loses at most two per cent
 
 
@@ -245,10 +246,10 @@ class TreeSearch:
                 continue
             charge = 0.5 * float(np.where(rows_of(maybe, n), vector, 0.0) @ sizes)
             enough = (height * (1.0 + TIGHT) if maybe else height) - charge
-            if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_CUTS)):
+            if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_MEMBERS)):
                 base = child_of(vector, on, maybe, np.zeros(n))
                 value, mu, _ = self.relax(base, below, enough, whole=on == everything)
-                if value <= enough or not maybe or cuts > MOST_CUTS:
+                if value <= enough or not maybe or cuts > MOST_MEMBERS:
                     if not maybe:
                         height = max(height, value * (1.0 - 2.0 * self.tol))
                     yield on, maybe, _snapped(mu, below)
