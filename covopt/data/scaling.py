@@ -60,15 +60,6 @@ class Scaling:
         """
         return (np.asarray(X, dtype=float) - self.centre) / self.scale + 0.0
 
-    def invert(self, X: np.ndarray) -> np.ndarray:
-        """Return the user's inputs, up to rounding.
-
-        Parameters
-        ----------
-        X : ndarray of shape (N, d)
-        """
-        return X * self.scale + self.centre
-
     def apply_data(self, data: Data) -> Data:
         """Return the standardised table.
 
@@ -85,7 +76,7 @@ class Scaling:
         ----------
         data : Data
         """
-        return replace(data, X=self.invert(data.X), Y=data.Y + self.target_centre)
+        return replace(data, X=data.X * self.scale + self.centre, Y=data.Y + self.target_centre)
 
     def fold(self, hidden: np.ndarray, bias: float) -> np.ndarray:
         """Return the hidden weights that give the same activations on the user's inputs.

@@ -26,7 +26,6 @@ from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError, Status
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import relative_gap
-from covopt.files.schema import shown
 from covopt.limits import HALF, HURRY_S, TimeUp, limited, now
 from covopt.losses import INTERPOLATES, relative_residual
 from covopt.solution import Solution
@@ -262,9 +261,7 @@ def representation_cost(
     >>> round(found.cost, 6), found.status.code
     (5.656854, 'certified')
     """
-    L = check_depth(depth)
-    if L > MOST_DEPTH:
-        raise InputError(f"depth must be at most {MOST_DEPTH}; received {shown(L)}. Use a smaller depth.")
+    L = check_depth(depth, most=MOST_DEPTH)
     tol = check_tol(tol)
     limit = check_time_limit(time_limit_s)
     check_random_state(random_state)

@@ -181,9 +181,7 @@ def check(depth: Any, potential: Any, *, standardise: Any = False) -> int:
     InputError
         For an invalid depth, and for arguments of the two-layer problem.
     """
-    L = check_depth(depth)
-    if L > MOST_DEPTH:
-        raise InputError(f"depth must be at most {MOST_DEPTH}; received {L}. Use a smaller depth.")
+    L = check_depth(depth, most=MOST_DEPTH)
     if L > 2 and potential != "variation":
         raise InputError(
             f"depth={L} goes with the norm of the weights alone; received potential={potential!r}. Leave potential "

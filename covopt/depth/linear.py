@@ -26,6 +26,7 @@ from covopt.errors import InputError
 from covopt.exact.definite import singular_values_between
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.exact.rounding import down, up
+from covopt.files.schema import shown
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,18 @@ def check_matrix(name: str, A: Any) -> np.ndarray:
     return matrix
 
 
-def check_depth(depth: Any, least: int = 2) -> int:
+def check_depth(depth: Any, least: int = 2, most: float = math.inf) -> int:
     """Return the number of weight layers L, after checking it.
 
     Raises
     ------
     InputError
-        If it is not an integer, or below ``least``.
+        If it is not an integer, below ``least`` or above ``most``.
     """
-    return check_count("depth", depth, least)
+    L = check_count("depth", depth, least)
+    if most < L:
+        raise InputError(f"depth must be at most {most}; received {shown(L)}. Use a smaller depth.")
+    return L
 
 
 def schatten(A: Any, p: float) -> float:

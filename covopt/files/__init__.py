@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,8 +122,7 @@ def _constant(name: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise _Refused(f"the name {twice[:60]!r} stands twice in one object")
     return found
 

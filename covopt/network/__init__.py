@@ -89,10 +89,9 @@ class ReLUNetwork(Network):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        n_inputs = self.hidden_weights.shape[1] - (self.bias > 0)
         scaled = "" if self.scaling is None else " on standardised columns"
         return (
-            f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(n_inputs, 'input')}{scaled} → "
+            f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(self.n_inputs, 'input')}{scaled} → "
             f"{counted(self.output_weights.shape[1], 'output')}, bias {self.bias:g}, ‖W‖² {self.squared_norm:.8g})"
         )
 
