@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from covopt.exact.rank import ATOMS
-from covopt.limits import PIECE
 from covopt.proofs.checker.covopt_check import (
     DEEPEST,
     check_cover,
@@ -25,6 +24,8 @@ from covopt.proofs.checker.covopt_check import (
     start,
     widths,
 )  # fmt: skip
+
+ENTRIES = 1 << 19  # undecided rows of the boxes of a batch
 
 
 class Node:
@@ -97,7 +98,7 @@ def close(own: Any, known: int, most: int, advisor_of: Callable[..., Any]) -> No
 
     while open_:
         first, size = len(open_), 0
-        while first and size <= PIECE:
+        while first and size <= ENTRIES:
             first -= 1
             size += 1 + len(open_[first].state[1])
         batch, open_ = open_[first:], open_[:first]
