@@ -243,10 +243,9 @@ class Generation(Driver):
             value = self.problem.primal_value(atoms.T @ weights + offset, weights, offset)
             self.keep(value, neurons, weights, offset)
             return
-        weights, offset = interpolate(
-            atoms, self.targets, weights, offset,
-            has_offset=self.problem.has_offset,
-        )  # fmt: skip
+        weights, _, offset = interpolate(
+            atoms, self.targets, weights, offset, has_offset=self.problem.has_offset
+        )
         missed = self.problem.missed(neurons, weights, offset)
         if missed <= PASSES:
             saved = missed * float(np.abs(self.point.dual).sum())
@@ -270,7 +269,7 @@ class Generation(Driver):
             self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
-        """Make a network of a candidate: without its lightest neurons or, at the end, of the active columns only."""
+        """Make a network of a candidate, at the end of the active columns, else without the lightest neurons."""
         cones, columns = self.master.cones, self.master.columns
         # a full step takes light columns past zero, where they cost twice what they gain: keep the iterate's weights
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
@@ -278,15 +277,15 @@ class Generation(Driver):
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = COLUMNS_PER_ROW * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
-        kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
-        if self.dual_gap <= self.tol:
-            kept = cones.tightness > 1.0
-        if not kept.any():
-            return
-        if self.problem.is_scalar:
-            candidate = completed(columns, step, candidate, kept, has_offset=self.problem.has_offset)
-        neurons, weights, atoms = shifted(columns, step, candidate, kept)
-        self._offer_weights(neurons, atoms, weights, candidate.offset)
+        heavy = sizes > max(FOUND * sizes.max(initial=0.0), least)
+        for kept in (heavy & (cones.tightness > 1.0), heavy) if self.dual_gap <= self.tol else (heavy,):
+            if not kept.any() or self.point.gap <= self.tol:
+                return
+            found = candidate
+            if self.problem.is_scalar:
+                found = completed(columns, step, candidate, kept, has_offset=self.problem.has_offset)
+            neurons, weights, atoms = shifted(columns, step, found, kept)
+            self._offer_weights(neurons, atoms, weights, found.offset)
 
 
 def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:

@@ -91,12 +91,12 @@ def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
 
 
 def interpolating(problem: Problem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> Network:
-    """Interpolate by the least change of the weights of unit neurons, relative to their size."""
-    changed, moved = interpolate(
-        problem.atoms(neurons).T, problem.targets, weights, offset,
-        has_offset=problem.has_offset,
-    )  # fmt: skip
-    return neurons, changed, moved
+    """Interpolate by the least change of the weights of unit neurons, relative to their size; drop idle ones."""
+    changed, _, moved = interpolate(
+        problem.atoms(neurons).T, problem.targets, weights, offset, has_offset=problem.has_offset
+    )
+    used = changed.any(axis=1)
+    return neurons[used], changed[used], moved
 
 
 def _finish_vector(problem: Problem, neurons, weights, offset):

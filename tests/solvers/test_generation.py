@@ -14,6 +14,7 @@ from covopt.solvers.frank_wolfe import FrankWolfe
 from covopt.solvers.generation import Generation
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
+from covopt.solvers.master.networks import interpolate
 from tests.cases import drawn
 from tests.oracles.table import face_oracle
 
@@ -121,3 +122,15 @@ def test_columns_without_neurons_and_nearly_opposite_ones_are_no_pairs():
     assert len(Folding(atoms, 0.0 * neurons, rows, np.ones(len(atoms))).atoms) == len(atoms)
     moved = neurons + 1e-12 * np.random.default_rng(0).standard_normal(neurons.shape)
     assert len(Folding(atoms, moved, rows, np.ones(len(atoms))).atoms) == len(atoms)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_correction_leaves_out_the_neurons_whose_weights_would_turn(seed):
+    rng = np.random.default_rng(seed)
+    atoms = np.maximum(rng.standard_normal((40, 3)) @ rng.standard_normal((3, 12)), 0.0)
+    sizes = np.where(np.arange(40) < 15, 1.0, 1e-3) * np.abs(rng.standard_normal(40))
+    weights = (sizes * rng.choice([-1.0, 1.0], 40))[:, None]
+    targets = atoms.T @ weights + 0.02 * rng.standard_normal((12, 1))
+    found, _, _ = interpolate(atoms, targets, weights, np.zeros(1), has_offset=False)
+    assert np.abs(atoms.T @ found - targets).max() <= 1e-11
+    assert not (found * weights < 0.0).any() and not found.all()

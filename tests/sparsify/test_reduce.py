@@ -1,10 +1,12 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.network import DeepReLUNetwork, ReLUNetwork
+from covopt.sparsify.reduction import caratheodory
 from tests.cases import drawn
 
 
@@ -93,3 +95,13 @@ def test_any_depth(seed, n, widths, preserve, slope, counts):
     assert small.squared_norm <= wide.squared_norm * (1 + 1e-9)
     assert [b is None for b in small.biases] == [b is None for b in wide.biases]
     assert options == {name: getattr(small, name) for name in options}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_caratheodory_keeps_outputs_to_rounding_where_atoms_are_nearly_dependent(seed):
+    rng = np.random.default_rng(seed)
+    left, _, right = np.linalg.svd(rng.standard_normal((60, 200)), full_matrices=False)
+    atoms, weights = (left * np.geomspace(1.0, 1e-12, 60)) @ right, rng.uniform(0.0, 1000.0, 200)
+    fewer = caratheodory(atoms, weights)
+    drift = np.abs(atoms @ (fewer - weights)).max()
+    assert np.count_nonzero(fewer) <= 60 and drift <= 1e-14 * np.abs(atoms @ weights).max()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from covopt.exact.rank import COMPUTED, FOUND
 from covopt.limits import HALF
+from covopt.problems.problem import PASSES
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.newton import Candidate, Step
@@ -97,7 +100,7 @@ def completed(
     *,
     has_offset: bool,
 ) -> Candidate:
-    """Change weights and moves of some columns, as little as possible relative to their size, to meet the demand.
+    """Correct weights and moves of some columns to meet the demand, to first order; see :func:`interpolate`.
 
     For one output: within closed faces outputs are linear in both, and both cost their squares over the masses.
 
@@ -112,29 +115,11 @@ def completed(
     has_offset : bool
         Whether the offset may change as well.
     """
-    demand = candidate.outputs + candidate.left
-    weights = np.where(chosen[:, None], candidate.weights, 0.0)
-    mass = np.abs(weights[chosen, 0])
-    metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
-    lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
-    own, atoms = chosen[step.tangents.owner], columns.atoms[chosen]
-    rows = step.rows[own]
-    correction = _correction(metric, atoms, rows, lever)
-    inside, moves, offset = weights[chosen], np.where(own, candidate.moves, 0.0), candidate.offset
-    before = np.inf
-
-    def missing() -> np.ndarray:
-        return demand - atoms.T @ inside - rows.T @ moves[own][:, None] - offset
-
-    while np.abs(left := missing()).max() < HALF * before:
-        before = float(np.abs(left).max())
-        change, turn, shift = np.split(correction.solve(left), [len(mass), len(mass) + len(rows)])
-        inside = inside + metric[:, None] * change
-        moves[own] += turn[:, 0]
-        if has_offset:
-            offset = offset + lever * shift[0]
-    weights[chosen] = inside
-    return Candidate(weights, moves, offset, demand - left, left)
+    weights, moves, offset = interpolate(
+        columns.atoms, candidate.outputs + candidate.left, np.where(chosen[:, None], candidate.weights, 0.0),
+        candidate.offset, has_offset=has_offset, moving=(step.rows, candidate.moves, step.tangents.owner),
+    )  # fmt: skip
+    return replace(candidate, weights=weights, moves=moves, offset=offset)
 
 
 def interpolate(
@@ -144,8 +129,12 @@ def interpolate(
     offset: np.ndarray,
     *,
     has_offset: bool,
-) -> tuple[np.ndarray, np.ndarray]:
+    moving: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Correct weights by the smallest change, relative to their size, that interpolates to rounding.
+
+    A weight that changes its sign costs twice what it gains. Such neurons are left out and the others corrected once
+    more, while they interpolate and the weights that turn become fewer.
 
     Parameters
     ----------
@@ -153,15 +142,41 @@ def interpolate(
         σ(Z w) of the neurons.
     targets : ndarray of shape (N, k)
     weights : ndarray of shape (M, k)
+        Neurons of weight zero get none.
     offset : ndarray of shape (k,)
     has_offset : bool
         Whether the offset may change as well.
+    moving : tuple of ndarrays, optional
+        What the moves of neurons add to one output, (T, N), the moves, (T,), and the neurons that move, (T,).
 
     Returns
     -------
-    (ndarray of shape (M, k), ndarray of shape (k,))
-        Weights and offset.
+    (ndarray of shape (M, k), ndarray of shape (T,), ndarray of shape (k,))
+        Weights, moves and offset.
     """
+    rows, moves, owner = moving or (atoms[:0], np.zeros(0), np.zeros(0, dtype=int))
+    found, given, lost = (weights, moves, offset), weights, np.inf
+    kept: np.ndarray = np.asarray(weights.any(axis=1))
+    while kept.any() and lost > 0.0:
+        own = kept[owner]
+        inside, turns, shift, missed = _corrected(
+            atoms[kept], rows[own], targets, found[0][kept], found[1][own], found[2], has_offset=has_offset
+        )
+        products = np.einsum("mk,mk->m", inside, given[kept])
+        wasted = float(np.linalg.norm(inside[products < 0.0], axis=1).sum())
+        if lost < np.inf and (missed > PASSES or wasted > HALF * lost):
+            break
+        lost, found = wasted, (np.zeros_like(weights), np.zeros_like(moves), shift)
+        found[0][kept], found[1][own] = inside, turns
+        kept[kept] = products >= 0.0
+    return found
+
+
+def _corrected(
+    atoms: np.ndarray, rows: np.ndarray, targets: np.ndarray, weights: np.ndarray, moves: np.ndarray,
+    offset: np.ndarray, *, has_offset: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:  # fmt: skip
+    """Return weights, moves and offset after the least change, and the largest residual left."""
     mass = np.linalg.norm(weights, axis=1)
     metric = np.sqrt(mass + FOUND * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
@@ -169,20 +184,20 @@ def interpolate(
     accurate, before = False, np.inf
     while True:
         residual = targets - atoms.T @ weights - offset
+        if len(rows):
+            residual -= rows.T @ moves[:, None]
         missed = float(np.abs(residual).max())
         falls = missed < HALF * before  # NaN does not
         if missed <= COMPUTED or (accurate and not falls):
-            return weights, offset
+            return weights, moves, offset, missed
         accurate, before = not falls, missed
         if correction is None:
-            correction = _correction(metric, atoms, atoms[:0], lever)
-        change = correction.solve(residual, accurate=accurate)
-        weights = weights + metric[:, None] * change[: len(weights)]
+            constant = np.full((int(lever > 0.0), atoms.shape[1]), lever)
+            correction = LeastNorm(np.concatenate([metric[:, None] * atoms, rows, constant]))
+        ends = len(weights), len(weights) + len(rows)
+        change, turn, shift = np.split(correction.solve(residual, accurate=accurate), ends)
+        weights = weights + metric[:, None] * change
+        if len(rows):
+            moves = moves + turn[:, 0]
         if has_offset:
-            offset = offset + lever * change[-1]
-
-
-def _correction(metric: np.ndarray, atoms: np.ndarray, moves: np.ndarray, lever: float) -> LeastNorm:
-    """Return the system of least changes of weights, moves and, at a positive lever, the offset."""
-    constant = np.full((int(lever > 0.0), atoms.shape[1]), lever)
-    return LeastNorm(np.concatenate([metric[:, None] * atoms, moves, constant]))
+            offset = offset + lever * shift[0]
