@@ -17,7 +17,7 @@ from covopt.errors import Status
 from covopt.exact.rank import NEAR, ROUGH
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import heights
-from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.local_search import LocalSearchOracle, approach
 from covopt.problems.problem import Problem
 from covopt.solvers.both_layers import ANNEALED, STEPS, Network, descend
 from covopt.solvers.loop import Point, WarmStart
@@ -127,8 +127,9 @@ class Descent:
         """Descend from random neurons, first on a sample if there are very many rows."""
         problem = self.problem
         network = self.random_network()
-        fresh = self._missing()  # better than a constant, however short the time or strong the noise
-        if fresh is not None:
+        chosen = self._chosen(SAMPLE)
+        fresh = self._wanting(approach(problem.rows[chosen], self.point.dual[chosen], network.neurons))
+        if fresh is not None:  # better than a constant, however short the time or strong the noise
             self.offer(Network(*fresh, self.constant))
         if len(problem.rows) > SAMPLE:
             network = self._descend(self.sampled(self.smooth, SAMPLE), network)
@@ -177,12 +178,14 @@ class Descent:
         return network
 
     def _missing(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the best few unit neurons with ‖Λᵀσ(Zw)‖ > 1 and their initial weights, or None."""
-        problem, dual = self.problem, self.point.dual
-        chosen = self._chosen(SAMPLE)
+        """Search for missing neurons."""
+        problem, dual, chosen = self.problem, self.point.dual, self._chosen(SAMPLE)
         search = LocalSearchOracle(problem.rows[chosen], n_starts=STARTS, random_state=self.rng, n_threads=1)
-        points = search.search(dual[chosen, 0] if problem.is_scalar else dual[chosen]).neurons
-        pulls = heights(problem.rows, dual, points)
+        return self._wanting(search.search(dual[chosen, 0] if problem.is_scalar else dual[chosen]).neurons)
+
+    def _wanting(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the best few unit neurons with ‖Λᵀσ(Zw)‖ > 1 and their initial weights, or None."""
+        pulls = heights(self.problem.rows, self.point.dual, points)
         sizes = np.linalg.norm(pulls, axis=1)
         order = np.argsort(-sizes, kind="stable")[:STARTS]
         order = order[sizes[order] > 1.0 + ROUGH]

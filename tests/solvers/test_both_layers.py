@@ -220,3 +220,17 @@ def test_exact_steps_certify_under_a_limit_where_interior_points_would_not_end(m
     found = covopt.fit(X, y, lam="0.3max", time_limit_s=300.0)
     assert found.status is Status.CERTIFIED
     assert found.objective == pytest.approx(covopt.fit(X, y, lam=found.lam).objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(("loss", "q"), [("squared", 1), ("softmax-cross-entropy", 3)])
+def test_a_first_network_needs_neither_a_search_nor_a_descent(monkeypatch, loss, q):
+    def refuse(*_, **__):
+        raise TimeUp
+
+    monkeypatch.setattr(room.LocalSearchOracle, "search", refuse)
+    monkeypatch.setattr(room, "descend", refuse)
+    descent = Descent(_problem(loss, "none", q)[2])
+    constant = descent.point.upper_bound
+    with pytest.raises(TimeUp):
+        next(descent.run())
+    assert len(descent.point.neurons) and descent.point.upper_bound < constant
