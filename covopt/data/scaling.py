@@ -238,9 +238,8 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
         not (targets and data.bias > 0) and scaling.target_centre.any()
     ):
         return "is centred where nothing may be: classes, and what a network without bias cannot undo"
-    far = (
-        np.abs(found.centre) > FOUND + COMPUTED * np.abs(scaling.centre) / scaling.scale
-    )  # a computed mean is subtracted
+    # a computed mean is subtracted
+    far = np.abs(found.centre) > FOUND + COMPUTED * np.abs(scaling.centre) / scaling.scale
     # if rounding moved the mean, the spread about it is √(1 − mean²)
     wide = np.abs(found.scale - 1.0) > FOUND + found.centre**2
     for j in np.flatnonzero(far | wide)[:1]:

@@ -64,9 +64,8 @@ from covopt.exact.rounding import EPS, ROUNDING
 from covopt.limits import PIECE, in_pieces
 from covopt.oracles.sphere_walk import Circles, find_leans, look, screen, sum_rows
 
-CROSSING = tuple(
-    map(np.dtype, ("i4", "f8", "f8", "i1", "f8", "?", "?"))
-)  # kept of each crossing of two circles
+# kept of each crossing of two circles
+CROSSING = tuple(map(np.dtype, ("i4", "f8", "f8", "i1", "f8", "?", "?")))
 ETA = 200 * EPS  # times n(1 + q): η of the module docstring
 WIDEST = 1e-4  # largest angles for which the expansions of the module docstring hold
 BEYOND = 3.2  # times ηh: T

@@ -222,9 +222,8 @@ def screen(
     return count, running
 
 
-Peaks = tuple[
-    np.ndarray, np.ndarray, np.ndarray
-]  # circles, neurons, and values of F above the threshold in size
+# circles, neurons, and values of F above the threshold in size
+Peaks = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Arcs:

@@ -29,10 +29,8 @@ from covopt.solvers.loop import Point, RoundState
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.solvers.searching import searching
 
-SOON_S, SOON_SHARE = (
-    0.25,
-    0.1,
-)  # for a first network and a bound: seconds, or a share of the time limit if that is longer
+# for a first network and a bound: seconds, or a share of the time limit if that is longer
+SOON_S, SOON_SHARE = 0.25, 0.1
 COLUMNS, DESCENT, RELAXATION = "column-generation", "descent with local search", "relaxation"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 

@@ -154,9 +154,8 @@ class OneInput(GenerationLoop):
         each = sparse.kron(sparse.eye_array(k), matrix, format="csr")
         order = np.arange(k * m).reshape(k, m).T.ravel()
         place = np.repeat(np.arange(m) * (k + 1), k) + np.tile(np.arange(1, k + 1), m)
-        chosen = sparse.csr_array(
-            (np.full(k * m, -1.0), (place, order)), shape=(m * (k + 1), k * m)
-        )  # row of the cone, row of ``each``
+        # row of the cone, row of ``each``
+        chosen = sparse.csr_array((np.full(k * m, -1.0), (place, order)), shape=(m * (k + 1), k * m))
         matrix_all = chosen @ each
         right = np.zeros(m * (k + 1))
         right[:: k + 1] = 1.0

@@ -14,6 +14,7 @@ import numpy as np
 
 from covopt.checks.memory import gives_way, memory_left
 from covopt.errors import Status
+from covopt.exact.rank import FOUND
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point
@@ -126,14 +127,13 @@ def _along_a_line(problem: Problem, rng: np.random.Generator) -> tuple[np.ndarra
     """Return the cheapest of the networks along a few directions; None for points without a bias."""
     rows = problem.rows
     ones = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
-    if np.abs(rows @ ones - 1.0).max() > 1e-9:
+    if np.abs(rows @ ones - 1.0).max() > FOUND:
         return None
     best: tuple[np.ndarray, np.ndarray] | None = None
     cost = np.inf
     spread = np.ptp(rows, axis=0)
-    varies = spread > 1e-9 * np.abs(rows).max(
-        axis=0
-    )  # in columns of mean zero, the constant one varies only by rounding
+    # in columns of mean zero, the constant one varies only by rounding
+    varies = spread > FOUND * np.abs(rows).max(axis=0)
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
     for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) * scale:
         along = rows @ direction

@@ -32,9 +32,8 @@ Function = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 STATUSES = ("running", "converged", "stopped", "diverged")
 RUNNING, CONVERGED, STOPPED, DIVERGED = range(4)
 CURVATURE = 0.9  # c₂ of the Wolfe conditions; c₁ is ROUGH
-TRIALS = math.ceil(
-    -math.log2(NEAR)
-)  # evaluations of a line search, after which bisection has narrowed it to NEAR
+# evaluations of a line search, after which bisection has narrowed it to NEAR
+TRIALS = math.ceil(-math.log2(NEAR))
 NOISE = 8.0  # units in the last place by which equal values may differ through rounding
 BETAS = (0.9, 0.999)  # Adam's decay rates of the averages
 PAIRS = 10  # curvature pairs of L-BFGS; it ends after as many steps without improvement

@@ -60,9 +60,8 @@ class Root:
     weights: np.ndarray
     linear: np.ndarray
     stack: Stack
-    met: list[np.ndarray] = field(
-        default_factory=list
-    )  # end points of climbs from points above an H that was raised
+    # end points of climbs from points above an H that was raised
+    met: list[np.ndarray] = field(default_factory=list)
 
     @property
     def done(self) -> bool:

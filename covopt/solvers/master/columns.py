@@ -126,9 +126,8 @@ class Columns:
         else:
             left, values, _ = np.linalg.svd(seen, full_matrices=False)
             place = left[:, :, 0]
-            if (
-                values.shape[1] > 1
-            ):  # a face whose form has its largest eigenvalue twice may need several neurons
+            if values.shape[1] > 1:
+                # a face whose form has its largest eigenvalue twice may need several neurons
                 single = values[:, 1] <= SINGLE * values[:, 0]
                 self.live[movable[~single]] = False
                 movable, seen, place = movable[single], seen[single], place[single]
