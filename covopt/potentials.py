@@ -23,7 +23,7 @@ minimisers: the printed one charges a neuron active on few small inputs as much 
 **χ on the hinge.** Eq. (12) prints χ(≥ 0). Then ω jumps UP where a row comes to lie on the hinge, and infima need not
 be attained (x = y = (0, 1, 2), β = 1: the infimum (2/3)√35 of 2|c|ω is approached by neurons whose hinge tends to 0
 from the right and attained by none). With χ(> 0) ω jumps down there, is lower semicontinuous, and minimisers exist.
-covopt computes this version; rows within 1e-9 of the hinge, relative to the neuron's largest distance x̃·w/‖x̃‖ from
+covopt computes this version; rows within 1e-10 of the hinge, relative to the neuron's largest distance x̃·w/‖x̃‖ from
 a row, or within rounding of it, count as on it (see :func:`on_hinge`).
 
 **Invariances.** ω_b depends only on the activations σ(w·x̃_i), so with a bias the minimal cost does not change under
@@ -43,6 +43,8 @@ from scipy.optimize import linprog
 from covopt.checks.validation import check_choice
 from covopt.exact.rank import FOUND, null_space, row_span
 from covopt.exact.rounding import ROUNDING
+
+HINGE = 1e-10  # a row with |x̃·w|/‖x̃‖ below this, relative to the largest, counts as lying on the hinge
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def on_hinge(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
     """
     lengths = np.linalg.norm(rows, axis=1)
     distance = np.abs(neurons @ rows.T) / np.where(lengths > 0, lengths, 1.0)
-    size = FOUND * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
+    size = HINGE * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
     return distance <= size[:, None]
 
 

@@ -22,9 +22,8 @@ from covopt.limits import checkpoint
 from covopt.oracles.cascade import exact_oracle
 
 TIGHT = 3e-5  # relative loss allowed for a child of many sets, and for the minimum over c
-MOST_MEMBERS = (
-    2000  # vectors of a family, and splits of each; beyond, weak but valid children cover the open sets
-)
+# vectors of a family, and splits of each; beyond, weak but valid children cover the open sets
+MOST_MEMBERS = 2000
 SIDES = 8  # half the sides of a polygon around the unit circle, which loses at most two per cent
 
 
