@@ -38,7 +38,7 @@ from covopt.completely_positive.dominance import dominance_rows
 from covopt.completely_positive.factorisation import combination, residual_of
 from covopt.completely_positive.matrix import EXACT_SIZE, Matrix, SymmetricMatrix, recognised
 from covopt.exact.elimination import integer_array, negative_direction, row_reduce
-from covopt.exact.rank import FOUND, NEAR, ROUGH, exact_rank
+from covopt.exact.rank import FOUND, NEAR, exact_rank
 from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 from covopt.limits import HALF
@@ -87,8 +87,8 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     A = np.array(A, dtype=object) * np.outer(scale, scale)
     B = np.ldexp(B, np.array(powers))
     rows, C = _span(A)
-    # entries up to these multiples of √a_jj are tried as zeros
-    patterns = {(cut >= B).tobytes(): cut >= B for cut in (0.0, FOUND, NEAR, ROUGH)}
+    # entries up to these multiples of √a_jj are tried as zeros; what a file states rests on the same ones
+    patterns = {(cut >= B).tobytes(): cut >= B for cut in (0.0, FOUND, NEAR, 1e-4, 1e-2)}
     return any(_is_near(A, B, rows, C, zeros) for zeros in patterns.values())
 
 
