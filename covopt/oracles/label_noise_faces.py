@@ -31,11 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.exact.definite import ROOM
-from covopt.exact.rank import COMPUTED, FOUND, NEAR, numerical_rank
+from covopt.exact.rank import COMPUTED, NEAR, numerical_rank
 from covopt.exact.rounding import SLIP, gamma
 from covopt.oracles.face_lattice import FaceLattice, FaceLevel, block, unpack
 from covopt.oracles.lattice_proof import sines_of_flats
 from covopt.oracles.sphere import WIDEST
+from covopt.potentials import HINGE
 
 
 @dataclass
@@ -222,7 +223,7 @@ class MetricFaces:
         slope = np.einsum("fr,fr->f", unit, self.sums.gradient[cell])
         metric = np.nansum(np.square(heights), axis=1)
         bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
-        good = counts & (inside > FOUND) & moving & (metric > 0)
+        good = counts & (inside > HINGE) & moving & (metric > 0)
         unit, cell, sign, slope, metric = unit[good], cell[good], sign[good], slope[good], metric[good]
         values = np.abs(slope) / np.sqrt(metric) / factor[good]
         w = sign[:, None] * unit / np.sqrt(metric)[:, None]
