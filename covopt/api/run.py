@@ -23,10 +23,9 @@ from covopt.limits import HALF, now
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import SHOWN, remember, remembering
 from covopt.oracles.certified import certified_dual_norm, fan_limit
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.problems.label_noise import Whitening
 from covopt.problems.regularised import check_strength
-from covopt.proofs.checker.faces import MOST_FACED
 from covopt.solution import Solution
 from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
 from covopt.solvers.loop import Point, RoundState, WarmStart

@@ -52,6 +52,7 @@ from covopt.exact.rounding import (
     up,
 )
 
+SLACK = 1.0 + SLIP
 NEAR = 4096.0  # 1/ρ after rows are brought closer; the relative error of costs is half its inverse square
 BLOCK = 2**16  # entries at a time: a product with its error takes ten numbers
 MOST = 1e7  # pairs of points and neurons whose outputs are computed to twice the digits: about a second
@@ -121,23 +122,20 @@ class FarRows:
         basis[:, 0] = np.ldexp(basis[:, 0], math.frexp(ratio * near)[1])
         found, size = coordinates(rows, basis), np.abs(basis)
         second = (2.0 * (dimension + 2) * UNIT) ** 2
-        slips = (UNIT * np.abs(found) + second * (np.abs(rows) @ size) + math.ldexp(TINY, power)) * (
-            1.0 + SLIP
-        )
+        slips = (UNIT * np.abs(found) + second * (np.abs(rows) @ size) + math.ldexp(TINY, power)) * SLACK
         lengths = lengths_up(found[:, 1:]) + lengths_up(slips[:, 1:])
-        across = up(float((lengths / (found[:, 0] - slips[:, 0])).max()) * (1.0 + SLIP))
+        across = up(float((lengths / (found[:, 0] - slips[:, 0])).max()) * SLACK)
         off = np.abs(basis.T @ basis - np.eye(dimension)) + gamma(dimension + 4) * (size.T @ size)
-        loss = up(float(np.linalg.norm(off[1:, 1:])) + 2.0 * across * float(np.linalg.norm(off[0, 1:]))) * (
-            1.0 + SLIP
-        )
+        loss = float(np.linalg.norm(off[1:, 1:])) + 2.0 * across * float(np.linalg.norm(off[0, 1:]))
+        loss = up(loss) * SLACK
         if not loss < FOUND:
             return None
-        stretch = up(math.sqrt(up(up(1.0 + up(across * across)) / (1.0 - 2.0 * loss))) * (1.0 + SLIP))
+        stretch = up(math.sqrt(up(up(1.0 + up(across * across)) / (1.0 - 2.0 * loss))) * SLACK)
         return cls(basis, found, stretch, across, slips)
 
     def paid(self, sizes: np.ndarray) -> float:
         """Bound the change of F by rounding the rows, for ‖Λ_i‖ of these sizes."""
-        each = (self.slips[:, 0] * self.across + lengths_up(self.slips[:, 1:])) * (1.0 + SLIP)
+        each = (self.slips[:, 0] * self.across + lengths_up(self.slips[:, 1:])) * SLACK
         return up(self.stretch * total_up(sizes, each))
 
     def linear_up(self, rows: np.ndarray, dual: np.ndarray, low: np.ndarray) -> float:

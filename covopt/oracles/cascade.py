@@ -28,13 +28,12 @@ from covopt.oracles.base import MOST_DIMENSIONS, Pricing, kept, ranked
 from covopt.oracles.boxes.scalar import DualNormBound
 from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
 from covopt.oracles.face_lattice import FACE_BYTES, count_lattice
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
 from covopt.oracles.sphere import CROSSING
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
-from covopt.proofs.checker.faces import MOST_FACED
 
 CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave
 ROWS_PER_DIMENSION = 7  # up to which branch and bound over signs ends

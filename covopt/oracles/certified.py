@@ -38,10 +38,10 @@ from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, quadratic_dual_no
 from covopt.oracles.boxes.scalar import narrow, to_size_one
 from covopt.oracles.boxes.search import box_dual_norm, box_limit
 from covopt.oracles.cascade import exact_oracle, suits_signs
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import STARTS, LocalSearchOracle
 from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
-from covopt.proofs.checker.faces import MOST_FACED, square_above
+from covopt.proofs.checker.faces import DIMENSION, square_above
 
 WHOLE_CHECK_S = 15.0  # about the most seconds that an effort of one takes
 ATTAINED = 5e-8  # a bound within this distance of a value counts as the maximum
@@ -126,7 +126,7 @@ def searched_dual_norm(
     live = rows.any(axis=1) & (outputs.any(axis=1) | rest.any(axis=1))
     by_integers = suits_integers(rows[live], outputs)
     exactly = outputs[live] if low is None or not by_integers else whole(outputs[live], rest[live])
-    if by_integers and rows.shape[1] < MOST_FACED:
+    if by_integers and rows.shape[1] < DIMENSION:
         return in_integers(rows[live], exactly)
     by_integers &= effort > 0.0
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None
@@ -161,8 +161,8 @@ def searched_dual_norm(
 
 def suits_integers(rows: np.ndarray, outputs: np.ndarray) -> bool:
     """Return whether all faces can be visited in integers, in two seconds at most: in up to three dimensions."""
-    arcs = len(rows) * outputs.shape[1] * (len(rows) if rows.shape[1] == MOST_FACED else 1)
-    return rows.shape[1] <= MOST_FACED and arcs <= affords(0.0)
+    arcs = len(rows) * outputs.shape[1] * (len(rows) if rows.shape[1] == DIMENSION else 1)
+    return rows.shape[1] <= DIMENSION and arcs <= affords(0.0)
 
 
 def in_integers(rows: np.ndarray, dual: np.ndarray) -> DualNormBound:
@@ -210,7 +210,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
     """Bound h for rows and outputs of full rank."""
     if len(rows) == 0:
         return DualNormBound(0.0, True, EXACT)
-    if rows.shape[1] < MOST_FACED and suits_integers(rows, dual):
+    if rows.shape[1] < DIMENSION and suits_integers(rows, dual):
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:

@@ -18,8 +18,9 @@ from covopt.exact.rank import FOUND, merge_lines
 from covopt.exact.rounding import ROUNDING
 from covopt.oracles.base import Pricing, heights, kept, ranked
 from covopt.oracles.sphere import SphereSweep
-from covopt.proofs.checker.faces import MOST_FACED
+from covopt.proofs.checker.faces import DIMENSION
 
+MOST_FACED = DIMENSION  # faces beyond are not proved in integers, and signs and boxes are quicker
 DEFAULT_FACE_BUDGET = 5e8
 
 

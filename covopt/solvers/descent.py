@@ -178,7 +178,7 @@ class Descent:
         return network
 
     def _missing(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Search for missing neurons."""
+        """Return missing neurons that climbs find, and their initial weights, or None."""
         problem, dual, chosen = self.problem, self.point.dual, self._chosen(SAMPLE)
         search = LocalSearchOracle(problem.rows[chosen], n_starts=STARTS, random_state=self.rng, n_threads=1)
         return self._wanting(search.search(dual[chosen, 0] if problem.is_scalar else dual[chosen]).neurons)

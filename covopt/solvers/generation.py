@@ -269,7 +269,7 @@ class Generation(Driver):
             self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
-        """Make a network of a candidate, at the end of the active columns, else without the lightest neurons."""
+        """Make a network of a candidate, without its lightest neurons."""
         cones, columns = self.master.cones, self.master.columns
         # a full step takes light columns past zero, where they cost twice what they gain: keep the iterate's weights
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
@@ -277,15 +277,13 @@ class Generation(Driver):
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = COLUMNS_PER_ROW * self.targets.size
         least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
-        heavy = sizes > max(FOUND * sizes.max(initial=0.0), least)
-        for kept in (heavy & (cones.tightness > 1.0), heavy) if self.dual_gap <= self.tol else (heavy,):
-            if not kept.any() or self.point.gap <= self.tol:
-                return
-            found = candidate
-            if self.problem.is_scalar:
-                found = completed(columns, step, candidate, kept, has_offset=self.problem.has_offset)
-            neurons, weights, atoms = shifted(columns, step, found, kept)
-            self._offer_weights(neurons, atoms, weights, found.offset)
+        kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
+        if not kept.any():
+            return
+        if self.problem.is_scalar:
+            candidate = completed(columns, step, candidate, kept, has_offset=self.problem.has_offset)
+        neurons, weights, atoms = shifted(columns, step, candidate, kept)
+        self._offer_weights(neurons, atoms, weights, candidate.offset)
 
 
 def generate(problem: Problem, oracle: Oracle, **options: Any) -> Point:

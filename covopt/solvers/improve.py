@@ -18,8 +18,8 @@ from covopt.errors import BudgetError, Status
 from covopt.limits import TimeUp, defer_interrupts, limited, now
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.certified import suits_integers
+from covopt.oracles.faces import MOST_FACED
 from covopt.problems.problem import Problem
-from covopt.proofs.checker.faces import MOST_FACED
 from covopt.solvers.active_set import applies
 from covopt.solvers.bounds import SUBSET_TOL, Bounds, more_and_more_points
 from covopt.solvers.descent import PASSES, Descent

@@ -228,3 +228,9 @@ def test_completion_needs_a_matrix_of_that_rank_its_zeros_and_a_residual_that_th
     assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
     assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
     assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
+
+
+def test_completions_of_more_unknowns_than_take_seconds_are_not_tried():
+    B = np.random.default_rng(0).integers(1, 3, (520, 12)).astype(float)
+    A = [[Fraction(int(x)) for x in row] for row in B.T @ B]
+    assert not completes(A, B)

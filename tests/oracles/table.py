@@ -10,10 +10,9 @@ from benchmarks.adversary.neurons import value_of
 from covopt.oracles.base import Pricing
 from covopt.oracles.boxes.fan import fan_dual_norm
 from covopt.oracles.boxes.search import box_dual_norm
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.faces import MOST_FACED, FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.proofs.checker.faces import MOST_FACED
 
 
 class Table(VectorFaceOracle):

@@ -41,7 +41,7 @@ from covopt.exact.rounding import SLIP, root_up
 
 Vector = Sequence[int]
 Matrix = list[Vector]  # Gᵀ: a row for each output
-MOST_FACED = 3  # dimensions whose faces are walked; in more, signs and boxes are quicker
+DIMENSION = 3
 
 
 class Plane(NamedTuple):
@@ -91,16 +91,16 @@ def square_above(rows: np.ndarray, dual: np.ndarray) -> Fraction:
 
     Rows (N, D), D ≤ 3, are floats, dual (N,) or (N, k) floats or sums of them. Raises ValueError for more columns.
     """
-    if rows.shape[1] > MOST_FACED:
-        raise ValueError(f"faces are walked for rows of at most {MOST_FACED} numbers, not of {rows.shape[1]}")
+    if rows.shape[1] > DIMENSION:
+        raise ValueError(f"faces are walked for rows of at most {DIMENSION} numbers, not of {rows.shape[1]}")
     if not len(rows):
         return Fraction(0)
-    z, first = integer_array(np.pad(rows, ((0, 0), (0, MOST_FACED - rows.shape[1]))))
+    z, first = integer_array(np.pad(rows, ((0, 0), (0, DIMENSION - rows.shape[1]))))
     weights, second = integer_array(dual.reshape(len(dual), -1))
     unit = (first * second) ** 2
     planes = planes_of(z.tolist(), weights.tolist())
     square = Fraction(0)
-    if rows.shape[1] < MOST_FACED:
+    if rows.shape[1] < DIMENSION:
         for circle in [i for i, plane in enumerate(planes) if plane.normal[-1]]:
             for arc in arcs_of(planes, circle):
                 square = on_arc(arc, square)
@@ -122,7 +122,7 @@ def planes_of(rows: list[Vector], dual: list[Vector]) -> list[Plane]:
     found: dict[Vector, Plane] = {}
 
     def plane(normal: Vector) -> Plane:
-        none: list[Matrix] = [[[0] * MOST_FACED for _ in dual[0]] for _ in range(2)]
+        none: list[Matrix] = [[[0] * DIMENSION for _ in dual[0]] for _ in range(2)]
         return found.setdefault(normal, Plane(normal, *none))
 
     for row, weights in zip(rows, dual, strict=True):
@@ -131,15 +131,15 @@ def planes_of(rows: list[Vector], dual: list[Vector]) -> list[Plane]:
             own = plane(tuple(side * x // gcd(*row) for x in row))
             part = own.above if side > 0 else own.below
             part[:] = _sum(part, [_scaled(row, weight) for weight in weights])
-    for axis in range(MOST_FACED):
-        plane(tuple(int(axis == j) for j in range(MOST_FACED)))
+    for axis in range(DIMENSION):
+        plane(tuple(int(axis == j) for j in range(DIMENSION)))
     return list(found.values())
 
 
 def arcs_of(planes: list[Plane], i: int) -> Iterator[Arc]:
     """Yield all arcs of a circle, once around."""
     groups = crossings_of(planes, i)
-    slopes: Matrix = [[0] * MOST_FACED for _ in planes[i].above]
+    slopes: Matrix = [[0] * DIMENSION for _ in planes[i].above]
     for place, group in enumerate(groups):
         for crossing in group:
             slopes = _sum(slopes, crossing.above if place else crossing.below)
@@ -226,7 +226,7 @@ def above(slopes: Matrix, square: Fraction) -> Sequence[Any] | None:
     if len(slopes) == 1:
         return slopes[0] if _dot(slopes[0], slopes[0]) * square.denominator > square.numerator else None
     top, bottom = square.numerator, square.denominator
-    columns = range(MOST_FACED)
+    columns = range(DIMENSION)
     gram = [[sum(line[a] * line[b] for line in slopes) for b in columns] for a in columns]
     form = [[top * (a == b) - bottom * gram[a][b] for b in columns] for a in columns]
     across = _cross(form[0], form[1])

@@ -67,11 +67,6 @@ class Box:
         """The larger multiplier of every column."""
         return self.force.max(axis=0)
 
-    @property
-    def tightness(self) -> np.ndarray:
-        """Multiplier over slack, where it is largest: above one the column is in use."""
-        return (self.force / self.slack).max(axis=0)
-
     # ------------------------------------------------------------------ columns
     def add(self, u: np.ndarray, level: float, floor: float) -> None:
         """Add columns at heights u (m, 1) with products ``level`` and slacks of at least ``floor``."""
@@ -208,11 +203,6 @@ class Cones:
     def sizes(self) -> np.ndarray:
         """τ."""
         return self.masses
-
-    @property
-    def tightness(self) -> np.ndarray:
-        """Mass over slack: above one the column is in use."""
-        return self.masses / np.maximum(self.slack - _length(self.u), TINY)
 
     # ------------------------------------------------------------------ columns
     def add(self, u: np.ndarray, level: float, floor: float) -> None:
