@@ -12,8 +12,8 @@ _PUBLIC: dict[str, str] = {
     name: f"covopt.{module}"
     for module, names in {
         "api.cone": "frank_wolfe",
-        "api.fitting": "fit lambda_max path",
-        "api.interpolation": "min_norm",
+        "api.fitting": "fit lambda_max min_norm",
+        "api.solution_path": "path",
         "arrangement.counting": "count_cells",
         "arrangement.enumeration": "enumerate_cells",
         "certificates.a_priori": "a_priori_bounds",
@@ -58,8 +58,8 @@ __all__ = [  # noqa: RUF022
 if TYPE_CHECKING:  # what editors and type checkers see, which run no __getattr__
     from covopt import depth, explore, representations, training
     from covopt.api.cone import frank_wolfe
-    from covopt.api.fitting import fit, lambda_max, path
-    from covopt.api.interpolation import min_norm
+    from covopt.api.fitting import fit, lambda_max, min_norm
+    from covopt.api.solution_path import path
     from covopt.arrangement.counting import count_cells
     from covopt.arrangement.enumeration import enumerate_cells
     from covopt.certificates.a_priori import a_priori_bounds

@@ -10,8 +10,8 @@ _PUBLIC: dict[str, str] = {
     "fit": "covopt.api.fitting",
     "frank_wolfe": "covopt.api.cone",
     "lambda_max": "covopt.api.fitting",
-    "min_norm": "covopt.api.interpolation",
-    "path": "covopt.api.fitting",
+    "min_norm": "covopt.api.fitting",
+    "path": "covopt.api.solution_path",
 }
 
 __all__ = sorted(_PUBLIC)  # noqa: PLE0605

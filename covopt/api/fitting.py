@@ -1,26 +1,126 @@
-"""Regularised training to certified optimality: one λ, a path of them, and the λ at which neurons appear."""
+"""Networks of smallest norm through the points or of smallest regularised loss; the λ at which neurons appear."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
-import numpy as np
-
+from covopt.api.cone import solve_by_frank_wolfe
 from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
 from covopt.api.run import Callback
-from covopt.api.selection import held_out
-from covopt.api.solution_path import SolutionPath
-from covopt.api.task import Task
+from covopt.api.task import GENERATION, Task
 from covopt.checks.log import logged
-from covopt.checks.validation import as_doubles, check_time_limit
-from covopt.errors import InputError, PathStoppedWarning, Status
-from covopt.limits import HALF, now
-from covopt.losses import Loss
+from covopt.checks.validation import check_time_limit
+from covopt.errors import InputError
+from covopt.limits import now
+from covopt.losses import Interpolation, Loss
 from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
+
+
+def min_norm(
+    X: Any,
+    Y: Any,
+    *,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    duplicates: str = "error",
+    standardise: bool = False,
+    verbose: int = 0,
+    start: Solution | None = None,
+) -> Solution:
+    r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
+
+    .. math::
+
+        R_2(X, Y) = \min_{w, v, b} \; \sum_j \|w_j\|^2 + \|v_j\|^2 \,(+\, \|b\|^2)
+        \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i,
+
+    over networks of any width. By homogeneity this is twice the variation norm of the interpolant, a convex
+    problem whose dual is :math:`\max \langle\Lambda, Y\rangle` s.t.
+    :math:`\|\Lambda^\top \sigma(\tilde X w)\| \le 1` for all unit w (FL22 §2, §3.2; SP20 §2; Bach 2017).
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+        One target or one vector of targets per row.
+    bias : float
+        β ≥ 0, the constant appended to every input; 0 for none.
+    output_bias : {"none", "penalized", "free"}
+        No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
+    potential : {"variation", "label-noise", "label-noise-exact"}
+        What a neuron costs: ‖v‖‖w‖, or what label noise charges for one output, |v| ω(w), with ω as SP20 eq. (13)
+        prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
+        ``cost`` is then Σ|v|ω(w), and ``undetermined`` lists the parameters that the data do not determine.
+    solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL|SCS|MOSEK", "frank-wolfe:VARIANT"}
+        "auto" is column generation with the exact oracle; where the table has too many faces for it, branch and
+        bound or boxes prove what local search found. "relaxation" bounds local search by a semidefinite program.
+        "conic:…" solves one cone program over all cells: slow, for reference. "frank-wolfe:…" is
+        :func:`covopt.frank_wolfe`, over the covariances of the hidden layer.
+    tol : float
+        Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful; with it
+        Newton's method on the tight set finishes the solve (a vertex of the set of minimisers, gaps of 1e-12).
+    time_limit_s : float, optional
+        Seconds after which the best bracket so far is returned.
+    random_state : int, optional
+        Seeds the starting columns (fixed by default); the optimum does not depend on it.
+    callback : callable, optional
+        Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
+        ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true return value
+        stops. ``state.best()`` is the solution so far; ``state.best`` is None as long as there is none.
+    duplicates : {"error", "mean"}
+        What to do with rows that are the same point with different targets.
+    standardise : bool
+        Solve for columns of mean 0 and variance 1 and targets of mean 0; with ``bias=0`` nothing is centred. The norm
+        and its bound then refer to the standardised table; the network takes the user's columns, and passes through
+        the user's points.
+    verbose : int
+        1 prints the result on standard error, 2 every round; without it only the logger ``covopt`` receives them.
+    start : Solution, optional
+        Warm start: an earlier solution for the same X, say of a run that was stopped. The solve begins with its
+        network and dual; if the problem is the same, the result is never worse.
+
+    Returns
+    -------
+    Solution
+        Network, dual, certified bounds and status. Ctrl-C, the time limit and the callback return the best so far.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used or no network interpolates it; the message says which row and what to do.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.min_norm([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
+    >>> round(solution.cost, 6), solution.status.code, len(solution.network)
+    (4.0, 'certified', 2)
+    """
+    began = now()
+    time_limit_s = check_time_limit(time_limit_s)
+    if start is not None and (potential != "variation" or solver not in GENERATION):
+        raise InputError(
+            'start is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an active_set to go '
+            "on from"
+        )
+    with logged(verbose):
+        task = Task(
+            X, Y, Interpolation(), bias, output_bias, None, potential, solver, tol, random_state,
+            standardised=standardise, duplicates=duplicates,
+        )  # fmt: skip
+        if task.rounds is not None:
+            return solve_by_frank_wolfe(task, time_limit_s, callback, began)
+        if start is not None:
+            task.check_start(start)
+        return task.solve(1.0, time_limit_s, callback, start, began)
 
 
 def fit(
@@ -204,148 +304,3 @@ def lambda_max(
     )  # fmt: skip
     with one_blas_thread():
         return task.lambda_max()
-
-
-def path(
-    X: Any,
-    Y: Any,
-    *,
-    lams: Any = None,
-    n_lams: int = 30,
-    eps: float = 1e-3,
-    loss: str | Loss = "squared",
-    bias: float = 1.0,
-    output_bias: str = "none",
-    sample_weight: Any = None,
-    potential: str = "variation",
-    solver: str = "auto",
-    tol: float = 1e-6,
-    time_limit_s: float | None = None,
-    random_state: int | None = None,
-    callback: Callback | None = None,
-    standardise: bool = False,
-    folds: int = 0,
-    verbose: int = 0,
-    start: SolutionPath | None = None,
-) -> SolutionPath:
-    r"""Solve :func:`fit` over a grid of λ, from λ_max down, each warm-started from the previous one and certified.
-
-    .. math:: \lambda_j = \lambda_{\max}\, \varepsilon^{j/(n-1)}, \qquad j = 0, \dots, n - 1.
-
-    Parameters
-    ----------
-    X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardise
-        As in :func:`fit`.
-    lams : array_like, optional
-        The λ to solve for, in any order: numbers, and shares of λ_max as in ``"0.1max"``. By default a geometric grid
-        from :func:`lambda_max` down.
-    n_lams : int
-        Number of points of that grid.
-    eps : float
-        Ratio of its ends, in (0, 1).
-    time_limit_s : float, optional
-        Seconds for the whole path.
-    callback : callable, optional
-        Called after every round, as in :func:`fit`; a true return value ends the path. ``state.best()`` is the path
-        so far.
-    folds : int
-        Folds of a cross-validation over the same λ, which runs before the path and takes part of the time; its losses
-        are in ``held_out`` of the path. 0 for none.
-    verbose
-        As in :func:`covopt.min_norm`.
-    start : SolutionPath, optional
-        An earlier path for the same X: each λ in it starts from its solution there.
-
-    Returns
-    -------
-    SolutionPath
-        A list of :class:`Solution`, largest λ first; ``to_frame()`` returns it as a table. A path that is stopped
-        (time limit, Ctrl-C, callback) returns the solutions so far, including the last bracket if there is one, and
-        warns with the λ at which it stopped; Ctrl-C before there is a bracket raises KeyboardInterrupt.
-
-    Raises
-    ------
-    InputError
-        As in :func:`fit`; and when λ_max is zero, so that there is no grid.
-
-    Warns
-    -----
-    PathStoppedWarning
-
-    Examples
-    --------
-    >>> import covopt
-    >>> solutions = covopt.path([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], n_lams=4)
-    >>> [s.status.code for s in solutions], len(solutions[0].network)
-    (['certified', 'certified', 'certified', 'certified'], 0)
-    """
-    began = now()
-    task = Task(
-        X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
-    )  # fmt: skip
-    time_limit_s = check_time_limit(time_limit_s)
-    earlier = [] if start is None else start if isinstance(start, list) else [start]
-    for found in earlier:
-        task.check_start(found)
-    solutions, known = SolutionPath(), {found.lam: found for found in earlier}
-
-    def seen(state: Any) -> Any:
-        rest = [found for found in known.values() if found.lam < grid[len(solutions)]]
-        done = list(solutions)
-        best = state.best and (lambda: SolutionPath([*done, state.best(), *rest]))
-        return callback is not None and callback(replace(state, best=best))
-
-    with logged(verbose), one_blas_thread():
-        if lams is None:
-            grid = task.grid(n_lams, eps, time_limit_s)
-        else:
-            grid = check_lams(task.strengths(lams, time_limit_s))
-        if folds:
-            share = None if time_limit_s is None else HALF * time_limit_s
-            solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
-        for lam in grid:
-            left = None if time_limit_s is None else time_limit_s - (now() - began)
-            if left is not None and left <= 0:
-                _warn_stopped(solutions, grid, "the time limit was reached")
-                break
-            started = now()
-            previous = known.get(float(lam), solutions[-1] if solutions else None)
-            try:
-                solutions.append(task.solve(float(lam), left, seen, previous, started))
-            except KeyboardInterrupt:  # outside the solver's rounds, while a certificate was computed
-                if not solutions:
-                    raise
-                _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
-                break
-            status = Status.INTERRUPTED if task.interrupted else solutions[-1].status
-            if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
-                _warn_stopped(solutions, grid, status.message.partition(";")[0])
-                break
-    return solutions
-
-
-def check_lams(lams: Any) -> np.ndarray:
-    """Validate λ, and return them in decreasing order, each once."""
-    try:
-        values = np.atleast_1d(as_doubles(lams))
-    except (TypeError, ValueError):
-        raise InputError(f"lams must be positive numbers; received {lams!r:.60}") from None
-    if values.ndim != 1 or not len(values):
-        raise InputError(f"lams must be a list of positive numbers; received shape {values.shape}.")
-    wrong = ~(np.isfinite(values) & (values > 0))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise InputError(
-            f"lams must be positive finite numbers; entry {i} (counting from 0) is {values[i]:g}."
-        )
-    return np.unique(values)[::-1]
-
-
-def _warn_stopped(solutions: list[Solution], grid: np.ndarray, why: str) -> None:
-    done = sum(s.status is Status.CERTIFIED for s in solutions)
-    at = grid[min(len(solutions), len(grid)) - 1] if solutions else grid[0]
-    warnings.warn(
-        f"the path stopped at lam = {at:.6g}: {why}; {done} of {len(grid)} points are certified",
-        PathStoppedWarning,
-        stacklevel=3,
-    )

@@ -19,6 +19,8 @@ from covopt.limits import HALF, PIECE, TimeUp, defer_interrupts, limited, now, u
 from covopt.oracles.base import heights
 from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
+from covopt.problems.problem import Problem
+from covopt.problems.reduction import LEAST
 
 if TYPE_CHECKING:
     from covopt.api.task import Task
@@ -209,3 +211,32 @@ def _attained(rows: np.ndarray, dual: np.ndarray) -> float:
     starts = starts[lengths[:, 0] > 0.0] / lengths[lengths > 0.0][:, None]
     found = np.concatenate([starts, approach(rows, outputs, starts)])
     return float(np.linalg.norm(heights(rows, outputs, found), axis=1).max(initial=TINY))
+
+
+def check_strength(problem: Problem, lam: float) -> None:
+    """Refuse a λ that is negligible relative to λ_max; its limit is interpolation.
+
+    Parameters
+    ----------
+    problem : Problem
+    lam : float
+        λ in the user's units.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([1.0, 2.0])
+    >>> check_strength(Problem(np.eye(2), loss, 1e-90), 1e-90)
+    """
+    slope = problem.loss.gradient(np.zeros(problem.loss.targets.shape))
+    most = float(np.linalg.norm(slope, axis=1) @ np.linalg.norm(problem.rows, axis=1))
+    if problem.strength < LEAST * most:
+        raise InputError(
+            f"lam={lam:g} is less than {LEAST:g} of λ_max, next to nothing in double precision; give a larger "
+            "one, or take covopt.min_norm, which solves the limit."
+        )

@@ -1,39 +1,48 @@
-"""One solve: the warm start, the solver, and the certified solution in the user's units."""
+"""One solve: the warm start, the choice of the solver, and the certified solution in the user's units."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.generation import GENERATION, other_solvers, sharpened
+from covopt.api.lambdas import check_strength
 from covopt.api.stopping import Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Certifier, Conclusion
 from covopt.certificates.dual_norms import DualNorm, LabelNoiseDualNorm, VariationDualNorm
+from covopt.certificates.tight import sharpened
 from covopt.checks.log import log_event, log_result, round_line, timing
-from covopt.errors import BudgetError, InputError, Status
+from covopt.checks.memory import NoRoom
+from covopt.errors import BudgetError, InputError, SolverError, Status
 from covopt.exact.far_rows import without_middle
 from covopt.exact.rank import FOUND
-from covopt.limits import HALF, now
+from covopt.limits import HALF, TimeUp, now
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import SHOWN, remember, remembering
 from covopt.oracles.certified import certified_dual_norm, fan_limit
 from covopt.oracles.faces import MOST_FACED, FaceOracle
+from covopt.potentials import LabelNoise
+from covopt.problems.half_plane import HalfPlane
 from covopt.problems.label_noise import Whitening
-from covopt.problems.regularised import check_strength
+from covopt.problems.problem import Problem
 from covopt.solution import Solution
-from covopt.solvers.improve import DESCENT, RELAXATION, Improvement
+from covopt.solvers.improve import COLUMNS, DESCENT, RELAXATION, Improvement
+from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.loop import Point, RoundState, WarmStart
+from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.postprocess import Network, finish_network, with_few_neurons
+from covopt.solvers.quick import has_no_room, is_out_of_reach
 
 if TYPE_CHECKING:
     from covopt.api.task import Task
 
+CONIC = "conic:"
+GENERATION = ("auto", "column-generation")
 ROOM = 2.0**-36  # relative margin of a dual to its constraint, which the proof of feasibility uses up
 Callback = Callable[[Any], Any]
 
@@ -303,3 +312,60 @@ class Run:
         if not self.problem.has_offset:  # the start may have had one
             offset = np.zeros(self.problem.n_outputs)
         return WarmStart(neurons, weights, offset, self.reduction.apply_dual(start.dual))
+
+
+def other_solvers(task: Task, loop: Improvement) -> Iterator[tuple[Point, str]] | None:
+    """Return the points of another solver than the loop, with its name; None if the loop solves the problem.
+
+    Parameters
+    ----------
+    task : Task
+        Names the solver requested.
+    loop : Improvement
+    """
+    problem = loop.problem
+    options = {**loop.options, "tol": loop.tol, "time_limit_s": loop.limit}
+    if isinstance(task.weighing, LabelNoise):
+        return _by_columns(problem, task, options)
+    if task.rounds is not None:  # vanilla and pairwise rounds make no networks
+        return _by_rounds(problem, task, options | {"callback": loop.callback})
+    if not problem.interpolates:
+        return None
+    if task.solver.startswith(CONIC):
+        if not problem.is_scalar:
+            raise InputError(
+                f"solver={task.solver!r} handles one output (a cell may need several neurons with more), but Y "
+                f'has {task.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
+            )
+        return _by_cells(problem, task, options["time_limit_s"])
+    plane = None if task.solver == RELAXATION else HalfPlane.of(problem)
+    return None if plane is None else _by_arcs(plane, options)
+
+
+def _by_columns(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
+    yield solve_label_noise(problem, task.oracle(problem), **options), COLUMNS
+
+
+def _by_rounds(problem: Problem, task: Task, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
+    if problem.interpolates and has_no_room(problem):
+        raise NoRoom
+    if problem.interpolates and is_out_of_reach(problem, options["time_limit_s"]):
+        raise TimeUp
+    assert task.rounds is not None
+    yield task.rounds.solve(problem, **options), f"frank-wolfe:{task.rounds.variant}"
+
+
+def _by_cells(problem: Problem, task: Task, limit: float | None) -> Iterator[tuple[Point, str]]:
+    from covopt.solvers.reference import solve_all_cells
+
+    try:
+        yield solve_all_cells(problem, task.solver.removeprefix(CONIC), task.tol, limit)
+    except SolverError as error:
+        if limit is None:
+            raise
+        raise TimeUp from error  # a cone program that was stopped before its first point
+
+
+def _by_arcs(plane: HalfPlane, options: dict[str, Any]) -> Iterator[tuple[Point, str]]:
+    options.pop("warm", None)
+    yield solve_one_input(plane, **options), COLUMNS

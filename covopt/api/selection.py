@@ -22,7 +22,7 @@ from covopt.exact.rank import ROUGH
 from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import MOST_FACED
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import reduce_fit
 from covopt.solution import Solution
 from covopt.solution.summary import judged
 from covopt.solvers.descent import Descent

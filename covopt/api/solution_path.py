@@ -1,18 +1,27 @@
-"""The solutions of a regularisation path: a list with a readable representation, and a table."""
+"""Regularisation paths: how one is solved, and its solutions as a list, a table and a file."""
 
 from __future__ import annotations
 
 import os
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.selection import HeldOut
+from covopt.api.run import Callback
+from covopt.api.selection import HeldOut, held_out
+from covopt.api.task import Task
 from covopt.checks import counted, html_table, required
-from covopt.errors import SolutionFileError
+from covopt.checks.log import logged
+from covopt.checks.validation import as_doubles, check_time_limit
+from covopt.errors import InputError, PathStoppedWarning, SolutionFileError, Status
 from covopt.files import Saved, check_format, heading
 from covopt.files.schema import check_content, each, finite, maybe
+from covopt.limits import HALF, now
+from covopt.losses import Loss
+from covopt.parallel import one_blas_thread
 from covopt.solution import Solution
 
 if TYPE_CHECKING:
@@ -67,19 +76,9 @@ class SolutionPath(list[Solution], Saved):
             else zip(*(v.mean(axis=1).tolist() for v in seen[1:3]), strict=True)
         )
         return [
-            (
-                s.lam,
-                s.objective,
-                s.loss_value,
-                s.cost,
-                len(s.network),
-                s.lower_bound,
-                s.gap,
-                s.status.code,
-                *beside,
-            )
+            (s.lam, s.objective, s.loss_value, s.cost, len(s.network), s.lower_bound, s.gap, s.status.code, *beside)
             for s, beside in zip(self, more, strict=False)
-        ]
+        ]  # fmt: skip
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each λ; ``to_csv`` and ``to_latex`` write it.
@@ -174,3 +173,148 @@ def _held_out(content: Any) -> HeldOut | None:
     except ValueError as error:
         raise SolutionFileError(f"the scores of rows left out are damaged: {error}.") from error
     return HeldOut(lams, losses, qualities, content["quality"])
+
+
+def path(
+    X: Any,
+    Y: Any,
+    *,
+    lams: Any = None,
+    n_lams: int = 30,
+    eps: float = 1e-3,
+    loss: str | Loss = "squared",
+    bias: float = 1.0,
+    output_bias: str = "none",
+    sample_weight: Any = None,
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    standardise: bool = False,
+    folds: int = 0,
+    verbose: int = 0,
+    start: SolutionPath | None = None,
+) -> SolutionPath:
+    r"""Solve :func:`fit` over a grid of λ, from λ_max down, each warm-started from the previous one and certified.
+
+    .. math:: \lambda_j = \lambda_{\max}\, \varepsilon^{j/(n-1)}, \qquad j = 0, \dots, n - 1.
+
+    Parameters
+    ----------
+    X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardise
+        As in :func:`fit`.
+    lams : array_like, optional
+        The λ to solve for, in any order: numbers, and shares of λ_max as in ``"0.1max"``. By default a geometric grid
+        from :func:`lambda_max` down.
+    n_lams : int
+        Number of points of that grid.
+    eps : float
+        Ratio of its ends, in (0, 1).
+    time_limit_s : float, optional
+        Seconds for the whole path.
+    callback : callable, optional
+        Called after every round, as in :func:`fit`; a true return value ends the path. ``state.best()`` is the path
+        so far.
+    folds : int
+        Folds of a cross-validation over the same λ, which runs before the path and takes part of the time; its losses
+        are in ``held_out`` of the path. 0 for none.
+    verbose
+        As in :func:`covopt.min_norm`.
+    start : SolutionPath, optional
+        An earlier path for the same X: each λ in it starts from its solution there.
+
+    Returns
+    -------
+    SolutionPath
+        A list of :class:`Solution`, largest λ first; ``to_frame()`` returns it as a table. A path that is stopped
+        (time limit, Ctrl-C, callback) returns the solutions so far, including the last bracket if there is one, and
+        warns with the λ at which it stopped; Ctrl-C before there is a bracket raises KeyboardInterrupt.
+
+    Raises
+    ------
+    InputError
+        As in :func:`fit`; and when λ_max is zero, so that there is no grid.
+
+    Warns
+    -----
+    PathStoppedWarning
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solutions = covopt.path([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], n_lams=4)
+    >>> [s.status.code for s in solutions], len(solutions[0].network)
+    (['certified', 'certified', 'certified', 'certified'], 0)
+    """
+    began = now()
+    task = Task(
+        X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
+    )  # fmt: skip
+    time_limit_s = check_time_limit(time_limit_s)
+    earlier = [] if start is None else start if isinstance(start, list) else [start]
+    for found in earlier:
+        task.check_start(found)
+    solutions, known = SolutionPath(), {found.lam: found for found in earlier}
+
+    def seen(state: Any) -> Any:
+        rest = [found for found in known.values() if found.lam < grid[len(solutions)]]
+        done = list(solutions)
+        best = state.best and (lambda: SolutionPath([*done, state.best(), *rest]))
+        return callback is not None and callback(replace(state, best=best))
+
+    with logged(verbose), one_blas_thread():
+        if lams is None:
+            grid = task.grid(n_lams, eps, time_limit_s)
+        else:
+            grid = check_lams(task.strengths(lams, time_limit_s))
+        if folds:
+            share = None if time_limit_s is None else HALF * time_limit_s
+            solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
+        for lam in grid:
+            left = None if time_limit_s is None else time_limit_s - (now() - began)
+            if left is not None and left <= 0:
+                _warn_stopped(solutions, grid, "the time limit was reached")
+                break
+            started = now()
+            previous = known.get(float(lam), solutions[-1] if solutions else None)
+            try:
+                solutions.append(task.solve(float(lam), left, seen, previous, started))
+            except KeyboardInterrupt:  # outside the solver's rounds, while a certificate was computed
+                if not solutions:
+                    raise
+                _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
+                break
+            status = Status.INTERRUPTED if task.interrupted else solutions[-1].status
+            if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
+                _warn_stopped(solutions, grid, status.message.partition(";")[0])
+                break
+    return solutions
+
+
+def check_lams(lams: Any) -> np.ndarray:
+    """Validate λ, and return them in decreasing order, each once."""
+    try:
+        values = np.atleast_1d(as_doubles(lams))
+    except (TypeError, ValueError):
+        raise InputError(f"lams must be positive numbers; received {lams!r:.60}") from None
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"lams must be a list of positive numbers; received shape {values.shape}.")
+    wrong = ~(np.isfinite(values) & (values > 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(
+            f"lams must be positive finite numbers; entry {i} (counting from 0) is {values[i]:g}."
+        )
+    return np.unique(values)[::-1]
+
+
+def _warn_stopped(solutions: list[Solution], grid: np.ndarray, why: str) -> None:
+    done = sum(s.status is Status.CERTIFIED for s in solutions)
+    at = grid[min(len(solutions), len(grid)) - 1] if solutions else grid[0]
+    warnings.warn(
+        f"the path stopped at lam = {at:.6g}: {why}; {done} of {len(grid)} points are certified",
+        PathStoppedWarning,
+        stacklevel=3,
+    )

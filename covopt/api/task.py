@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.generation import GENERATION
 from covopt.api.lambdas import is_chosen, largest_lambda, parse_lam
-from covopt.api.run import Callback, Run
+from covopt.api.run import GENERATION, Callback, Run
 from covopt.api.selection import GRID, HeldOut, held_out
 from covopt.checks.validation import (
     check_choice,
@@ -30,8 +29,7 @@ from covopt.parallel import one_blas_thread
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import Whitening, check_label_noise, reduce_label_noise
 from covopt.problems.problem import Problem
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import Reduction, reduce_data, reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver
 from covopt.solvers.improve import RELAXATION

@@ -22,8 +22,7 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import Reduction, reduce_data, reduce_fit
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import WarmStart
 from covopt.solvers.postprocess import finish_network

@@ -24,8 +24,7 @@ from covopt.exact.rank import COMPUTED, group_equal_rows
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.potentials import POTENTIALS
 from covopt.problems.problem import Problem
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import Reduction, reduce_data, reduce_fit
 
 
 def stated_problem(solution: Any) -> dict[str, Any]:

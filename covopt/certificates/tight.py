@@ -13,6 +13,7 @@ oracle and the outputs confirm that it is better than the start.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -24,11 +25,13 @@ from scipy.optimize import LinearConstraint, milp
 from covopt.checks import Brief
 from covopt.checks.log import stage
 from covopt.checks.memory import plan
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, Status
 from covopt.exact.elimination import integer_array
 from covopt.exact.rank import ATOMS, FOUND, NEAR, ROUGH, null_space
 from covopt.oracles.base import MOST_KEPT, Oracle, affords
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
+from covopt.solvers.loop import Point
 from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.postprocess import finish_network
 
@@ -301,3 +304,18 @@ def _vertex(problem: Problem, neurons, sign, offset) -> np.ndarray | None:
         np.ones(len(neurons)), constraints=LinearConstraint(columns, targets - 1e-9, targets + 1e-9)
     )
     return result.x if result.status == 0 else None
+
+
+def sharpened(problem: Problem, point: Point) -> Point:
+    """Refine a point to the last digits by Newton's method on its tight set, if it is close enough."""
+    sharp = None
+    if not problem.is_scalar or point.status is not Status.CERTIFIED:
+        return point
+    with contextlib.suppress(BudgetError):
+        sharp = sharpen(problem, exact_oracle(problem.rows, 0), point.dual, point.offset)
+    if sharp is None:
+        return point
+    dual, neurons, weights, offset = sharp
+    return replace(
+        point, dual=dual, neurons=neurons, weights=weights, offset=offset, dual_low=None, finished=False
+    )

@@ -13,8 +13,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from covopt.api.fitting import check_lams
 from covopt.api.selection import fold_networks, say_cut
+from covopt.api.solution_path import check_lams
 from covopt.checks.validation import check_time_limit
 from covopt.errors import TableWarning
 from covopt.estimators.base import LossEstimator

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from covopt.api.interpolation import min_norm
+from covopt.api.fitting import min_norm
 from covopt.api.lambdas import DEFAULT_LAMBDA
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError

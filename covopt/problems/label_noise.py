@@ -28,8 +28,7 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise
 from covopt.problems.problem import Problem
-from covopt.problems.reduction import Reduction, check_size, reduce_data
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import Reduction, check_size, reduce_data, reduce_fit
 
 OUTPUT_BIASES = ("none", "free")
 

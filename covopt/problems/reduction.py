@@ -1,7 +1,6 @@
 """Reduction of the user's table to the solver's problem and back: redundant rows, rank, units.
 
-Like a cvxpy reduction: :func:`reduce_data` applies, :meth:`Reduction.invert_network` and
-:meth:`Reduction.invert_dual` undo.
+:func:`reduce_data` and :func:`reduce_fit` apply; a :class:`Reduction` inverts networks and duals.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from covopt.data import Data
+from covopt.data import Data, row_space
 from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
-from covopt.exact.rank import COMPUTED, FOUND, NEAR, merge_lines, numerical_rank
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR, merge_lines, numerical_rank
 from covopt.exact.rounding import exponents
+from covopt.losses import Loss
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
 NEGLIGIBLE = 1e-18  # price of an offset, relative to the least cost of neurons, that counts as zero
-# 1/ρ to which far rows are brought (:mod:`covopt.exact.far_rows`): the cost of constants is then still negligible
-STILL_FAR = 2.0**20
+STILL_FAR = 2.0**20  # 1/ρ that far rows are given (exact/far_rows): constants still cost next to nothing
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
 SHORTEST = 1e-140  # shortest row, over the largest: squares of shorter ones would underflow
 LEAST = 1e-100  # least spread of points over the largest row, least λ over λ_max: below, squares underflow
@@ -37,10 +36,10 @@ class Reduction:
 
     Reduced rows are Z = X̃[keep] V / s_x with V an orthonormal basis of the row space of X̃, reduced targets
     Y[keep] U / s_y with U orthonormal: a basis of the row space of Y where its rank is below k, else the identity
-    (None). A unit neuron u stands for w = V u, an output weight c' for
-    c = (s_y / s_x) U c', an offset B' for B = s_y U B', a dual Λ' for Λ = Λ' Uᵀ / s_x on the kept rows and zero
-    elsewhere; since ‖U v‖ = ‖v‖ neither costs nor h(Λ) change. Without a bias f(c x) = c f(x), c > 0: each
-    kept row may be divided by a power of two of its own (``lengths``), and its target with it; its dual is, too.
+    (None). A unit neuron u stands for w = V u, an output weight c' for c = (s_y / s_x) U c', an offset B' for
+    B = s_y U B', a dual Λ' for Λ = Λ' Uᵀ / s_x on the kept rows and zero elsewhere; since ‖U v‖ = ‖v‖ neither costs
+    nor h(Λ) change. Without a bias f(c x) = c f(x), c > 0: each kept row may be divided by a power of two of its own
+    (``lengths``), and its target with it; its dual is, too.
     """
 
     keep: np.ndarray
@@ -94,8 +93,6 @@ class Reduction:
 
     def lower_neurons(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons (m, D) in the coordinates of the reduced problem."""
-        if not self.is_far:
-            return neurons @ self.basis
         return neurons @ (self.basis / np.einsum("ij,ij->j", self.basis, self.basis))
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
@@ -147,12 +144,7 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
     far = FARTHER if output_bias == "free" else STILL_FAR
     basis, rows = reduce_rows(data.lifted[keep], data.basis, far)
     targets, outputs = reduce_outputs(data.Y)
-    row_scale = target_scale = 1.0
-    if len(keep):
-        with np.errstate(over="ignore"):
-            row_scale = float(np.linalg.norm(rows, axis=1).max())
-        target_scale = float(np.abs(targets[keep]).max()) or 1.0
-    check_size("X or bias", "the largest row has norm", row_scale)
+    row_scale, target_scale = _longest(rows), float(np.abs(targets[keep]).max(initial=0.0)) or 1.0
     check_size("Y", "the largest target is", target_scale)
     check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
     # powers of two: rows that agree to ten digits keep the digits in which they differ
@@ -165,22 +157,76 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
         left = opposite_rows(every, targets / target_scale, keep, data.row_names)
         keep, rows = left, rows[np.isin(keep, left)]
     rows = rows / row_scale
-    offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
-    if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
-        offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
-        check_size("bias", "the price of the penalized output bias is", offset_cost)
-        if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
-            offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
+    offset_cost = _offset_cost(output_bias, data.bias, row_scale, target_scale)
+    if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
+        offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     lengths = None
     goals = targets[keep]
-    if even and data.bias == 0 and _is_uneven(rows):
-        lengths = np.ldexp(1.0, exponents(np.linalg.norm(rows, axis=1)[:, None]))
+    norms = np.linalg.norm(rows, axis=1)
+    if even and data.bias == 0 and norms.max(initial=0.0) > norms.min(initial=np.inf) / NEAR:
+        lengths = np.ldexp(1.0, exponents(norms[:, None]))
         rows = rows / lengths[:, None]
         goals = goals / lengths[:, None]
         target_scale = _power_of_two(float(np.abs(goals).max()) or 1.0)
         check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
     problem = Problem.through(rows, goals / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs, lengths)
+
+
+def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Problem, Reduction]:
+    """Leave out samples without weight, reduce rows and outputs to their rank, scale the rows to size one.
+
+    Rows of one point or ray all stay: each has its own loss. Targets are not scaled, so that the loss keeps its
+    units. The outputs of the softmax lose the direction in which nothing changes.
+
+    Parameters
+    ----------
+    data : Data
+    loss : Loss
+        Bound to ``data.Y``.
+    lam : float
+        λ.
+    output_bias : {"none", "penalized", "free"}
+
+    Raises
+    ------
+    InputError
+        When the numbers are so large or small that they leave the range of double precision.
+    """
+    keep = np.flatnonzero(loss.weights[:, 0] > 0)
+    # without the rows of weight zero the rank may fall, and oracles take rows of full rank
+    basis = data.basis if len(keep) == data.n_samples else row_space(data.lifted[keep])
+    outputs = loss.output_basis()
+    if loss.is_quadratic and loss.targets.shape[1] > 1:
+        outputs = reduce_outputs(loss.targets[keep])[1]
+    rows = data.lifted[keep] @ basis
+    row_scale = _longest(rows)
+    check_rows(rows)
+    strength = 2.0 * lam / row_scale
+    check_size("lam", "measured in units of X it is", strength)
+    part = loss.take(keep)
+    # a sample's probabilities are sums of its dual's outputs: below this share of their size they are rounding errors
+    part.floor = ATOMS * min(1.0, strength / float(part.weights.max()))
+    price = _offset_cost(output_bias, data.bias, row_scale, 1.0)
+    problem = Problem(rows / row_scale, part, strength, price, outputs)
+    return problem, Reduction(keep, data.n_samples, basis, row_scale, 1.0, outputs)
+
+
+def _longest(rows: np.ndarray) -> float:
+    """Return the largest norm of a row, one if there is none."""
+    with np.errstate(over="ignore"):
+        longest = float(np.linalg.norm(rows, axis=1).max()) if rows.any() else 1.0
+    check_size("X or bias", "the largest row has norm", longest)
+    return longest
+
+
+def _offset_cost(output_bias: str, bias: float, row_scale: float, target_scale: float) -> float:
+    """Return ρ: the price ½ b² with b = B / β, in units of the reduced value."""
+    if output_bias != "penalized":
+        return np.inf if output_bias == "none" else 0.0
+    price = (row_scale / bias) * (target_scale / bias)
+    check_size("bias", "the price of the penalized output bias is", price)
+    return price
 
 
 def reduce_rows(
@@ -204,11 +250,6 @@ def reduce_rows(
     """
     far = FarRows.of(lifted, still_far) if 2 < basis.shape[1] == lifted.shape[1] else None
     return (basis, lifted @ basis) if far is None else (far.basis, far.rows)
-
-
-def _is_uneven(rows: np.ndarray) -> bool:
-    lengths = np.linalg.norm(rows, axis=1)
-    return bool(lengths.max(initial=0.0) > lengths.min(initial=np.inf) / NEAR)
 
 
 def _power_of_two(value: float) -> float:
@@ -237,11 +278,8 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """
     if Y.shape[1] == 1:
         return Y, None
-    top = float(np.abs(Y).max(initial=0.0))
-    if top == 0.0:
-        return np.zeros((len(Y), 1)), np.eye(Y.shape[1])[:, :1]
-    _, singular, right = np.linalg.svd(Y / top, full_matrices=False)
-    rank = numerical_rank(singular, COMPUTED)
+    _, singular, right = np.linalg.svd(Y / (float(np.abs(Y).max()) or 1.0), full_matrices=False)
+    rank = max(numerical_rank(singular, COMPUTED), 1)
     if rank == Y.shape[1]:
         return Y, None
     basis = right[:rank].T
@@ -263,7 +301,7 @@ def check_rows(rows: np.ndarray) -> None:
     Parameters
     ----------
     rows : ndarray of shape (N, D)
-        With their bias; rows of zeros may be among them.
+        With their bias; some may be zero.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 r"""Descent on both layers of a network: the objective, its gradient, and Adam followed by L-BFGS.
 
-With neurons of any length, balanced or not, the reduced problem of :mod:`covopt.problems.regularised` is
+With neurons of any length, balanced or not, the reduced problem of :mod:`covopt.problems.problem` is
 
     min over W (m, r), V (m, q), B    C(σ(Z Wᵀ) V + 1Bᵀ)/μ + ½(‖W‖² + ‖V‖²) + ½ ρ ‖B‖²,
 

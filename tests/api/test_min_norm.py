@@ -16,11 +16,8 @@ from tests.cases import cases, normal
 @pytest.mark.parametrize("y", [[1.0, np.nan, 2.0], [1.0, 2.0]])
 def test_nothing_is_computed_of_bad_input(y, monkeypatch):
     """What is said of it stands in messages.txt."""
-    for room, worker in (
-        ("generation", "exact_oracle"), ("generation", "solve_one_input"), ("run", "finish_network"),
-        ("run", "Certifier"),
-    ):  # fmt: skip
-        monkeypatch.setattr(f"covopt.api.{room}.{worker}", lambda *_, **__: pytest.fail("computed"))
+    for worker in ("task.exact_oracle", "run.solve_one_input", "run.finish_network", "run.Certifier"):
+        monkeypatch.setattr(f"covopt.api.{worker}", lambda *_, **__: pytest.fail("computed"))
     with pytest.raises(InputError):
         covopt.min_norm([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], y)
 

@@ -10,7 +10,7 @@ from covopt.data import Data
 from covopt.exact.rank import FOUND
 from covopt.losses import Huber, make_loss
 from covopt.problems.problem import Problem
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import reduce_fit
 from covopt.solvers import path_follower
 from covopt.solvers.active_set import solve_sparse
 from tests.cases import drawn

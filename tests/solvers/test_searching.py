@@ -21,14 +21,13 @@ from covopt.oracles.certified import DualNormBound, certified_dual_norm
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.sign_tree import sign_dual_norm
 from covopt.problems.problem import Problem
-from covopt.problems.regularised import reduce_fit
+from covopt.problems.reduction import reduce_fit
 from covopt.solvers import bounds, improve
 from covopt.solvers.both_layers import Network
-from covopt.solvers.bounds import Bounds
+from covopt.solvers.bounds import Bounds, relaxed_duals
 from covopt.solvers.descent import Descent
 from covopt.solvers.generation import generate
 from covopt.solvers.improve import Improvement
-from covopt.solvers.relaxed import relaxed_duals
 from covopt.solvers.searching import HeuristicGeneration, search, searching
 from tests.cases import drawn, normal
 from tests.oracles.table import face_oracle
