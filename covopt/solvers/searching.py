@@ -23,7 +23,6 @@ from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point
 
-NODES = 5_000_000  # boxes per proof: with a million that of iris fails and is repeated (22 s instead of 14)
 LOOK_EVERY = 4  # rounds
 
 
@@ -125,7 +124,7 @@ def searching(
     tol: float,
     random_state: int | None = None,
     proves: bool = True,
-    max_nodes: int = NODES,
+    max_nodes: int | None = None,
     effort: float = 1.0,
     **options: Any,
 ) -> HeuristicGeneration:
@@ -139,7 +138,7 @@ def searching(
     proves : bool
         Whether signs and boxes are tried.
     max_nodes : int, optional
-        Boxes per proof.
+        Boxes per proof; by default as many as a whole check examines.
     effort : float
         Share of a proof by signs.
     **options
