@@ -21,7 +21,7 @@ from covopt.exact.rank import FOUND
 from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.problems.problem import Problem
 
-STEPS = 100  # of L-BFGS, for one descent
+STEPS = 100  # most steps of L-BFGS or Gauss–Newton, for one descent
 # steps of Adam before L-BFGS, and their initial length as a share of the root mean square of a layer's entries
 ANNEALED, RATE = 500, 0.4
 KEPT = 0.9, 0.999  # decay of the running means of slopes and of squared slopes

@@ -34,7 +34,6 @@ from covopt.solvers.quick import quick_network
 SHARES = 0.1, 0.01, 0.001  # of a one-point λ_max, see :func:`squared_fits`
 PER_UNKNOWN = 8  # parameters of the first network for each target
 TRIES = 3  # corrections of one network, with a descent on the residual after each
-CORRECTIONS = 100  # Gauss–Newton steps at most
 BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 
 
@@ -177,7 +176,7 @@ def meet_points(problem: Problem, network: Network) -> Network:
     gram = rows @ rows.T
     layers = (*balanced(network), network.offset)
     active, atoms, missed = _forward(rows, targets, *layers)
-    for _ in range(CORRECTIONS):
+    for _ in range(STEPS):
         checkpoint()
         if np.abs(missed).max() <= COMPUTED * size:
             break

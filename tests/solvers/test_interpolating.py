@@ -95,7 +95,7 @@ def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monk
 
     monkeypatch.setattr(interpolating, "descend", ended)
     if not met:  # corrections that do not get there
-        monkeypatch.setattr(interpolating, "CORRECTIONS", 1)
+        monkeypatch.setattr(interpolating, "STEPS", 1)
     loop = Improvement(problem, lambda: None, tol=1e-6, random_state=0)
     monkeypatch.setattr(loop, "steps", loop.descent.run)
     point = loop.run()
