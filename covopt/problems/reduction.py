@@ -17,12 +17,11 @@ from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR, merge_lines, numerical_rank
-from covopt.exact.rounding import exponents
+from covopt.exact.rounding import EPS, exponents
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
 
-NEGLIGIBLE = 1e-18  # price of an offset, relative to the least cost of neurons, that counts as zero
 STILL_FAR = 2.0**20  # 1/ρ that far rows are given (exact/far_rows): constants still cost next to nothing
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
 SHORTEST = 1e-140  # shortest row, over the largest: squares of shorter ones would underflow
@@ -158,7 +157,8 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = True) -> tuple[Pro
         keep, rows = left, rows[np.isin(keep, left)]
     rows = rows / row_scale
     offset_cost = _offset_cost(output_bias, data.bias, row_scale, target_scale)
-    if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
+    # relative to the least cost of neurons
+    if len(keep) and offset_cost < EPS * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
         offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     lengths = None
     goals = targets[keep]
