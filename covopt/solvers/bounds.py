@@ -54,7 +54,6 @@ from covopt.solvers.searching import search
 
 SUBSET_TOL = ROUGH  # tolerance for duals of fewer points, and for interpolation that no bound certifies
 FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # λ of fits whose duals are tried: shares of a one-point λ_max
-NEWS = 0.02  # relative change of the bound that is reported
 POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
@@ -180,7 +179,7 @@ class Bounds:
                     best, self.easier = lower, scaled
                 self.offer(dual, dual_norm)
                 if self.point.lower_bound > told:
-                    told = (1.0 + NEWS) * self.point.lower_bound
+                    told = (1.0 + ROUGH) * self.point.lower_bound
                     if self.report(RELAXED):
                         return
             if best <= before:
@@ -210,7 +209,7 @@ class Bounds:
         def goes_on(search: MomentSearch) -> bool:
             nonlocal told
             stopped = False
-            if search.bound < (1.0 - NEWS) * told:
+            if search.bound < (1.0 - ROUGH) * told:
                 told = search.bound
                 self.offer(dual, search.scalar.lift(told), claimed=True)
                 stopped = self.report(f"{search.nodes} boxes with quadratics raise the lower bound")
