@@ -34,6 +34,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
 from covopt.exact.rank import FOUND
+from covopt.exact.rounding import TINY
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import exact_oracle
 from covopt.problems.problem import Problem
@@ -44,7 +45,6 @@ from covopt.solvers.quick import master_bytes
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
 LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
-FARTHEST = 1e18  # longest step of a line search
 JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
 
 Start = tuple[np.ndarray, np.ndarray]
@@ -133,7 +133,7 @@ class Masses:
         """
         values, vectors = eigh((self.atoms.T * change) @ self.atoms, self.matrix)
         weights = np.square(vectors.T @ self.targets).sum(axis=1) * values
-        high = min(limit, (1.0 - 1e-12) / max(-float(values[0]), 1e-300), FARTHEST)
+        high = min(limit, (1.0 - 1e-12) / max(-float(values[0]), 1e-300))
 
         def rise(step: float) -> float:
             return float(change.sum() - (weights / (1.0 + step * values) ** 2).sum())
@@ -144,10 +144,10 @@ class Masses:
         self.refresh()
 
     def rescale(self) -> None:
-        """Multiply all masses by the best factor, at least ½."""
+        """Multiply all masses by the best factor, at least ½; their sum is then at most F/2."""
         self.masses *= 0.5
         self.refresh()
-        self.move(self.masses, np.inf)
+        self.move(self.masses, 0.5 * self.value / max(float(self.masses.sum()), TINY))
 
     def toward(self, best: int) -> None:
         """Vanilla step: shrink all masses and give the difference to one atom."""
