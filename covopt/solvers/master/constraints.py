@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.exact.rounding import TINY
+from covopt.exact.rounding import EPS, TINY
 
 SIGNS = np.array([[1.0], [-1.0]])
 # Gondzio's correctors change only products of slack and multiplier below this share of the goal or above its inverse;
@@ -92,7 +92,7 @@ class Box:
     def enter(self, u: np.ndarray) -> None:
         """Set the slacks to those of heights u (M, 1) inside the box."""
         limits = 1.0 if self.edges is None else self.edges
-        self.slack = np.maximum(limits - SIGNS * u.T, 1e-16)
+        self.slack = np.maximum(limits - SIGNS * u.T, EPS)
 
     # ------------------------------------------------------------------ a Newton step
     def prepare(self, u: np.ndarray) -> None:
@@ -142,7 +142,7 @@ class Box:
     def advance(self, step: tuple[np.ndarray, np.ndarray], primal: float, dual: float) -> None:
         """Take a step."""
         self.force = np.maximum(self.force + primal * step[0], TINY)
-        self.slack = np.maximum(self.slack + dual * step[1], 1e-16)
+        self.slack = np.maximum(self.slack + dual * step[1], EPS)
 
 
 def _step(values: np.ndarray, steps: np.ndarray) -> float:
@@ -154,8 +154,6 @@ def total(parts: tuple, steps: tuple) -> tuple:
     """Add two steps of the same part, array by array."""
     return tuple(first + second for first, second in zip(parts, steps, strict=True))
 
-
-CLOSE = 1e-15  # least relative distance from a cone's edge
 
 Vectors = tuple[np.ndarray, np.ndarray]
 
@@ -236,19 +234,19 @@ class Cones:
         """Take the heights of columns that have moved; keep the distances to the edge."""
         distance = self.slack - _length(self.u)
         self.u = u
-        self.slack = _length(u) + np.maximum(distance, CLOSE)
+        self.slack = _length(u) + np.maximum(distance, EPS)
 
     def enter(self, u: np.ndarray) -> None:
         """Set the slacks to those of heights u (M, k) inside the balls."""
         self.u = u
-        self.slack = np.maximum(1.0, _length(u) * (1.0 + 1e-15) + 1e-16)
+        self.slack = np.maximum(1.0, _length(u) * (1.0 + EPS) + EPS)
 
     # ------------------------------------------------------------------ a Newton step
     def prepare(self, u: np.ndarray) -> None:
         """Prepare steps from heights u (M, k): the scaling, and the scaled point (l0, l1)."""
         self.u = u
-        self.slack = np.maximum(self.slack, _length(u) * (1.0 + CLOSE) + 1e-16)
-        self.masses = np.maximum(self.masses, _length(self.v) * (1.0 + CLOSE) + TINY)
+        self.slack = np.maximum(self.slack, _length(u) * (1.0 + EPS) + EPS)
+        self.masses = np.maximum(self.masses, _length(self.v) * (1.0 + EPS) + TINY)
         self._missed = 1.0 - self.slack
         s_det, z_det = np.sqrt(_det(self.slack, u)), np.sqrt(_det(self.masses, self.v))
         s0, s1 = self.slack / s_det, u / s_det[:, None]
