@@ -28,7 +28,6 @@ SAMPLE = 4000  # rows of the first descent, of merging, and of the search for mi
 STARTS = 24  # of the search for missing neurons, and most neurons added at once
 SHARE = 0.01  # initial mass of a missing neuron, as a share of the mean mass
 ANGLES = 0.01, 0.1  # in radians, within which neurons of one cell are merged
-WORTH = 1e-5  # relative decrease of the objective below which passes end
 PASSES = 8
 
 
@@ -113,7 +112,7 @@ class Descent:
                 self.offer(found)
                 self._merged(found)
                 yield self.point
-                if relative_gap(before, self.point.upper_bound) < WORTH:
+                if relative_gap(before, self.point.upper_bound) < NEAR:
                     break
 
     def rescue(self, seconds: float = np.inf) -> bool:
