@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from covopt.checks.memory import check_room
 from covopt.conic.programs import relaxed_dual
 from covopt.errors import BudgetError, SolverError, Status
 from covopt.exact.rank import ROUGH
@@ -60,7 +61,6 @@ NEAR = 0.05  # gap up to which boxes bound the dual of the search
 WITHIN = 0.9  # share of the remaining time, so that boxes end before the deadline
 SAFE = 0.7  # share of the boxes that a certificate examines
 STALE = 12  # consecutive duals that hardly raise the bound, after which to stop
-MOST_NUMBERS = 30_000_000  # in the columns; the oldest are dropped
 FULL = "open boxes fill the memory that is meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
@@ -345,10 +345,10 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
                 since = 0 if value > (1.0 + ROUGH) * best else since
                 best, centre = value, scaled
                 yield dual, dual_norm
+        held = columns.nbytes
+        check_room(held, held + len(found.atoms) * columns[0].nbytes, "the columns of a relaxation")
         columns = np.concatenate([columns, found.atoms])
         masses = np.concatenate([masses, np.zeros(len(found.atoms))])
-        spare = max(len(columns) - max(MOST_NUMBERS // columns[0].size, 2 * STALE), 0)
-        columns, masses = columns[spare:], masses[spare:]
         masses, offset, dual = _least(problem, live, columns, masses, offset)
         dual = problem.project_dual(0.5 * (centre + dual))
 
