@@ -17,7 +17,7 @@ from covopt.data.tabular import RowNames
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR, merge_lines, numerical_rank
-from covopt.exact.rounding import EPS, exponents
+from covopt.exact.rounding import EPS, TINY, exponents
 from covopt.losses import Loss
 from covopt.losses.base import as_columns
 from covopt.problems.problem import Problem
@@ -26,7 +26,6 @@ STILL_FAR = 2.0**20  # 1/ρ that far rows are given (exact/far_rows): constants 
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
 SHORTEST = 1e-140  # shortest row, over the largest: squares of shorter ones would underflow
 LEAST = 1e-100  # least spread of points over the largest row, least λ over λ_max: below, squares underflow
-SMALLEST = 1e-301  # numbers between this and its inverse leave room for computations with them
 
 
 @dataclass(frozen=True)
@@ -288,9 +287,9 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 def check_size(name: str, what: str, value: float) -> None:
     """Refuse numbers so large or small that computations with them leave the range of double precision."""
-    if not SMALLEST <= value <= 1.0 / SMALLEST:
+    if not TINY <= value <= 1.0 / TINY:
         raise InputError(
-            f"{name}: {what} {value:.3g}, outside of the range {SMALLEST:g} … {1.0 / SMALLEST:g} that double "
+            f"{name}: {what} {value:.3g}, outside of the range {TINY:.0e} … {1.0 / TINY:.0e} that double "
             "precision has room for. Choose other units."
         )
 
