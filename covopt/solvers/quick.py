@@ -15,6 +15,7 @@ import numpy as np
 from covopt.checks.memory import gives_way, memory_left
 from covopt.errors import Status
 from covopt.exact.rank import FOUND
+from covopt.limits import HALF
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import Point
@@ -25,7 +26,6 @@ FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
 COLUMNS_PER_ROW = 3
-ROUNDS = 2  # that a solve needs at least: the start, and its first bounds
 MOST_BYTES = 8e9
 MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
 
@@ -48,9 +48,9 @@ def _unknowns(problem: Problem) -> int:
 
 
 def is_out_of_reach(problem: Problem, time_limit_s: float | None) -> bool:
-    """Return whether a solve would exceed the time limit in its first rounds, or the memory."""
+    """Return whether a solve would exceed the time limit by its start and its first bounds, or the memory."""
     size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
-    return size > MOST_BYTES or (time_limit_s is not None and ROUNDS * round_seconds(problem) > time_limit_s)
+    return size > MOST_BYTES or (time_limit_s is not None and round_seconds(problem) > HALF * time_limit_s)
 
 
 def has_no_room(problem: Problem) -> bool:
