@@ -19,10 +19,10 @@ from scipy.spatial import cKDTree
 
 from covopt.checks.memory import check_room, memory_left
 from covopt.exact.rank import NEAR, first_of_each
+from covopt.exact.rounding import ROUNDING
 from covopt.limits import PIECE
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
-SILENT = 1e-13  # the same for rounding alone
 ENTRY = 28.0  # bytes for each entry of the atoms: the entry, copies, spare room, derived arrays
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
@@ -96,7 +96,7 @@ class Columns:
         check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
         neurons = np.array(neurons, dtype=float, order="C")
         atoms, frames, dims, sharp = _find_faces(self.rows, self._units, neurons)
-        useful = atoms.max(axis=1, initial=0.0) > SILENT
+        useful = atoms.max(axis=1, initial=0.0) > ROUNDING
         if not useful.all():
             neurons, atoms, frames = neurons[useful], atoms[useful], frames[useful]
             dims, sharp = dims[useful], sharp[useful]
@@ -249,12 +249,12 @@ def _find_faces(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return atoms with zeros on silent rows, frames of the faces that begin with the neuron, dimensions, sharpness.
 
-    A row between ``SILENT`` and ``ON_PLANE`` is neither silent nor active: its column is not sharp and stays fixed.
+    A row between ``ROUNDING`` and ``ON_PLANE`` is neither silent nor active: its column is not sharp and stays fixed.
     """
     m, r = neurons.shape
     lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
     heights = neurons @ units.T
-    near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= SILENT * lengths
+    near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= ROUNDING * lengths
     atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
     frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
     together = max(1, PIECE // len(rows))  # in pieces: one on many planes enlarges the array for all
@@ -278,6 +278,6 @@ def _find_faces(
 def _settle(rows, there, atoms, chosen, stays):
     """Update the atoms of the places that lie in their closed faces, and mark these in ``stays``."""
     heights, active = there @ rows.T, atoms[chosen] > 0.0
-    outside = SILENT * np.maximum(1.0, np.linalg.norm(there, axis=1))  # neurons of cost one may be longer
+    outside = ROUNDING * np.maximum(1.0, np.linalg.norm(there, axis=1))  # neurons of cost one may be longer
     stays[:] = ~np.where(active, heights <= 0.0, heights > outside[:, None]).any(axis=1)
     atoms[chosen[stays]] = np.where(active, heights, 0.0)[stays]
