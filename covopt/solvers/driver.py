@@ -71,7 +71,7 @@ class Schedule:
     networks_below: float = 0.3
     stalled: int = 15
     patient_steps: int = 40
-    patient_accuracy: float = 0.1
+    patient_accuracy: float = 0.3
     patient_slack: float = 10.0
     max_idle: int = 8
 

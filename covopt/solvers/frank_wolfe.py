@@ -44,7 +44,6 @@ from covopt.solvers.quick import master_bytes
 
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
-LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
 JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
 
 Start = tuple[np.ndarray, np.ndarray]
@@ -193,7 +192,6 @@ class FrankWolfe(Generation):
         self, problem: Any, oracle: Any, *, variant: str, start: Start | None = None, **options: Any
     ):
         super().__init__(problem, oracle, **options)
-        self.schedule = replace(self.schedule, patient_accuracy=LOOSE)
         self.moves, self.variant, self.given = variant == "sliding", variant, start
         self.masses: Masses | None = None
         self._excess, self._value = np.inf, -np.inf
