@@ -59,7 +59,6 @@ POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
 WITHIN = 0.9  # share of the remaining time, so that boxes end before the deadline
-SAFE = 0.7  # share of the boxes that a certificate examines
 STALE = 12  # consecutive duals that hardly raise the bound, after which to stop
 FULL = "open boxes fill the memory that is meant for them: the lower bound stays where it is"
 TOO_WIDE = (
@@ -198,7 +197,7 @@ class Bounds:
     def by_boxes(self) -> None:
         """Bound the dual norm by quadratics on boxes; at a large gap, that of a dual which is easier to bound.
 
-        The certificate repeats this.
+        The certificate, which may examine twice as many, repeats this.
         """
         is_near = self.point.gap <= NEAR
         if self.time_s is None and not is_near:  # without a limit they would not end
@@ -217,7 +216,7 @@ class Bounds:
                 self.report(FULL)
             return not stopped and now() < end
 
-        most = SAFE * SHOWN * quadratic_limit(*self.rows.shape)
+        most = HALF * SHOWN * quadratic_limit(*self.rows.shape)
         found = quadratic_dual_norm(
             self.rows, self.problem.asked(dual), neurons=self.point.neurons, rtol=HALF * self.tol,
             max_nodes=int(most), by_signs=is_near, n_threads=2, goes_on=goes_on,
