@@ -58,7 +58,6 @@ FITS = 0.3, 0.1, 0.03, 0.01, 0.003, 0.001  # λ of fits whose duals are tried: s
 POINTS = "points by themselves raise the lower bound"
 RELAXED = "a dual that is easier to bound raises the lower bound"
 NEAR = 0.05  # gap up to which boxes bound the dual of the search
-WITHIN = 0.9  # share of the remaining time, so that boxes end before the deadline
 STALE = 12  # consecutive duals that hardly raise the bound, after which to stop
 FULL = "open boxes fill the memory that is meant for them: the lower bound stays where it is"
 TOO_WIDE = (
@@ -203,7 +202,7 @@ class Bounds:
         if self.time_s is None and not is_near:  # without a limit they would not end
             return
         dual = self.dual if is_near else 0.5 * (self.dual + self.easier)
-        told, end = np.inf, now() + WITHIN * self.part
+        told = np.inf
 
         def goes_on(search: MomentSearch) -> bool:
             nonlocal told
@@ -214,7 +213,7 @@ class Bounds:
                 stopped = self.report(f"{search.nodes} boxes with quadratics raise the lower bound")
             if search.is_full:
                 self.report(FULL)
-            return not stopped and now() < end
+            return not stopped
 
         most = HALF * SHOWN * quadratic_limit(*self.rows.shape)
         found = quadratic_dual_norm(
