@@ -24,7 +24,6 @@ from covopt.problems.problem import Problem
 
 STILL_FAR = 2.0**20  # 1/ρ that far rows are given (exact/far_rows): constants still cost next to nothing
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
-SHORTEST = 1e-140  # shortest row, over the largest: squares of shorter ones would underflow
 LEAST = 1e-100  # least spread of points over the largest row, least λ over λ_max: below, squares underflow
 
 
@@ -312,7 +311,7 @@ def check_rows(rows: np.ndarray) -> None:
     """
     sizes = np.abs(rows).max(axis=1, initial=0.0)
     least, most = float(sizes[sizes > 0].min(initial=np.inf)), float(sizes.max(initial=0.0))
-    if least < SHORTEST * most:
+    if least < math.sqrt(TINY) * most:
         raise InputError(
             f"X or bias: the shortest row has size {least:.3g} and the largest {most:.3g}; double precision "
             "has no room for both. Choose a larger bias, or leave those rows out."
