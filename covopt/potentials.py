@@ -44,7 +44,7 @@ from covopt.checks.validation import check_choice
 from covopt.exact.rank import FOUND, null_space, row_span
 from covopt.exact.rounding import ROUNDING
 
-HINGE = 1e-10  # a row with |x̃·w|/‖x̃‖ below this, relative to the largest, counts as lying on the hinge
+HINGE = 1e-10  # a row with |x̃·w|/‖x̃‖ below this, relative to the largest or to ‖w‖, lies on the hinge of w
 
 
 @dataclass(frozen=True)

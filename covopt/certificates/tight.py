@@ -30,9 +30,9 @@ from covopt.exact.elimination import integer_array
 from covopt.exact.rank import ATOMS, FOUND, NEAR, ROUGH, null_space
 from covopt.oracles.base import MOST_KEPT, Oracle, affords
 from covopt.oracles.cascade import exact_oracle
+from covopt.potentials import HINGE
 from covopt.problems.problem import Problem
 from covopt.solvers.loop import Point
-from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.postprocess import finish_network
 
 
@@ -107,7 +107,7 @@ def tight_set(problem: Problem, oracle: Oracle, dual: np.ndarray, *, slack: floa
     needed = len(neurons) * (17.0 * len(units) + 12.0 * len(neurons))
     plan(needed, "It is not computed.", what=f"a tight set of {len(neurons)}", error=BudgetError)
     side = neurons @ units.T
-    side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
+    side = np.sign(np.where(np.abs(side) > HINGE, side, 0.0)).astype(np.int8)
     found = (
         _vector_set(problem, dual, neurons, values)
         if not problem.is_scalar
@@ -153,14 +153,14 @@ class Face:
         """Return the face of a computed neuron."""
         lengths = np.linalg.norm(rows, axis=1)
         heights = rows @ neuron / lengths
-        silent = np.abs(heights) <= ON_PLANE
+        silent = np.abs(heights) <= HINGE
         inner = null_space(rows[silent] / lengths[silent, None], FOUND)
         snapped = inner @ (inner.T @ neuron)
         size = float(np.linalg.norm(snapped))
         if size < 0.5:  # not a face in doubles
             return cls(neuron, sign, heights > 0, silent, inner, 0.0)
-        angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * ON_PLANE
-        return cls(snapped / size, sign, heights > ON_PLANE, silent, inner, angle)
+        angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * HINGE
+        return cls(snapped / size, sign, heights > HINGE, silent, inner, angle)
 
     def same(self, other: Face) -> bool:
         """Whether it is this face, with this sign."""

@@ -19,10 +19,11 @@ import numpy as np
 
 from covopt.exact.rank import COMPUTED
 from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.potentials import HINGE
 from covopt.problems.problem import Problem
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import Point
-from covopt.solvers.master.columns import ON_PLANE, Frames
+from covopt.solvers.master.columns import Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
 from covopt.solvers.postprocess import finish_network
 
@@ -38,7 +39,7 @@ def metric_frames(oracle: LabelNoiseOracle) -> Frames:
     """
 
     def fit(neurons: np.ndarray, atoms: np.ndarray, frames: np.ndarray, dims: np.ndarray) -> None:
-        active = oracle.rows @ neurons.T > ON_PLANE * np.linalg.norm(neurons, axis=1)
+        active = oracle.rows @ neurons.T > HINGE * np.linalg.norm(neurons, axis=1)
         for j in range(len(neurons)):
             frame = frames[j, : dims[j]].copy()
             frames[j] = 0.0

@@ -16,8 +16,9 @@ from scipy.spatial import cKDTree
 from covopt.exact.rank import COMPUTED
 from covopt.exact.rounding import EPS
 from covopt.limits import HALF
+from covopt.potentials import HINGE
 from covopt.solvers.least_norm import LeastNorm
-from covopt.solvers.master.columns import ON_PLANE, Frames
+from covopt.solvers.master.columns import Frames
 
 
 @dataclass
@@ -116,7 +117,7 @@ def merge_in_cells(
     neurons, weights = np.ascontiguousarray(neurons[order]), weights[order]
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     heights = neurons @ units.T
-    above, below = heights > ON_PLANE, heights < -ON_PLANE
+    above, below = heights > HINGE, heights < -HINGE
     signs = np.where(weights >= 0, 1.0, -1.0)
     apart = ~above if same_active else below
     group, count = _assign(neurons, np.abs(weights), signs, _pack(above), _pack(apart))
@@ -188,7 +189,7 @@ def merge_alike(
     neurons, weights, sizes = neurons[order], weights[order], sizes[order]
     lengths = np.linalg.norm(rows, axis=1)
     heights = neurons @ (rows / np.where(lengths > 0, lengths, 1.0)[:, None]).T
-    signs = (heights > ON_PLANE).astype(np.int8) - (heights < -ON_PLANE).astype(np.int8)
+    signs = (heights > HINGE).astype(np.int8) - (heights < -HINGE).astype(np.int8)
     places = np.concatenate([neurons, weights / sizes[:, None]], axis=1)
     pairs = cKDTree(places).query_pairs(2.0 * np.sin(0.5 * angle), output_type="ndarray")
     lead = np.arange(len(neurons))
@@ -210,7 +211,7 @@ def balanced_faces(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     heights = neurons @ (rows / np.where(lengths > 0, lengths, 1.0)).T
     root = np.sqrt(np.linalg.norm(weights, axis=1))[:, None]
-    return Faces(neurons * root, weights / root, heights > ON_PLANE, np.abs(heights) > ON_PLANE)
+    return Faces(neurons * root, weights / root, heights > HINGE, np.abs(heights) > HINGE)
 
 
 def polish(

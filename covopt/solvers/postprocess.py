@@ -12,9 +12,9 @@ import numpy as np
 
 from covopt.checks.log import stage
 from covopt.exact.rank import ATOMS, COMPUTED, NEAR
+from covopt.potentials import HINGE
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import MOST_UNKNOWNS
-from covopt.solvers.master.columns import ON_PLANE
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import Faces, Unit, balanced_faces, merge_alike, polish
 from covopt.solvers.quick import round_seconds
@@ -85,7 +85,7 @@ def finish_network(
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
     """Return whether a candidate interpolates at no higher cost; if the best one does not, any cost will do."""
     residual, before = problem.missed(*candidate), problem.missed(*best)
-    ceiling = problem.network_value(*best[1:]) * (1.0 + ON_PLANE)
+    ceiling = problem.network_value(*best[1:]) * (1.0 + HINGE)
     cheap = problem.network_value(*candidate[1:]) <= ceiling
     return residual <= ATOMS < before or (cheap and residual <= max(ATOMS, before))
 
@@ -206,7 +206,7 @@ def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) ->
     """Drop negligible neurons, merge within cells (one output), and reduce to at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
-    ceiling = _value(problem, *best) * (1.0 + ON_PLANE)
+    ceiling = _value(problem, *best) * (1.0 + HINGE)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (partial(_merged, unit), _sparsified):
         if len(best[0]):

@@ -21,8 +21,8 @@ from covopt.checks.memory import check_room, memory_left
 from covopt.exact.rank import NEAR, first_of_each
 from covopt.exact.rounding import ROUNDING
 from covopt.limits import PIECE
+from covopt.potentials import HINGE
 
-ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron is on a plane; distance of equal neurons
 ENTRY = 28.0  # bytes for each entry of the atoms: the entry, copies, spare room, derived arrays
 SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
@@ -90,7 +90,7 @@ class Columns:
         """
         neurons = neurons[first_of_each(neurons)]
         if len(neurons) and len(self):
-            nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * ON_PLANE)
+            nearest, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * HINGE)
             neurons = neurons[np.isinf(nearest)]
         m, n = len(neurons), len(self.rows)
         check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
@@ -249,12 +249,12 @@ def _find_faces(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return atoms with zeros on silent rows, frames of the faces that begin with the neuron, dimensions, sharpness.
 
-    A row between ``ROUNDING`` and ``ON_PLANE`` is neither silent nor active: its column is not sharp and stays fixed.
+    A row between ``ROUNDING`` and ``HINGE`` is neither silent nor active: its column is not sharp and stays fixed.
     """
     m, r = neurons.shape
     lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
     heights = neurons @ units.T
-    near, silent = np.abs(heights) <= ON_PLANE * lengths, np.abs(heights) <= ROUNDING * lengths
+    near, silent = np.abs(heights) <= HINGE * lengths, np.abs(heights) <= ROUNDING * lengths
     atoms = np.where((heights > 0.0) & ~silent, neurons @ rows.T, 0.0)
     frames, dims = np.zeros((m, r, r)), np.empty(m, dtype=np.int64)
     together = max(1, PIECE // len(rows))  # in pieces: one on many planes enlarges the array for all
