@@ -31,8 +31,8 @@ SEARCHED = [p for p in SEARCHED if not p.name.startswith("line/interpolation")] 
 @pytest.mark.thinned(9)
 @named(SEARCHED[2::4])
 def test_branch_and_bound(name, monkeypatch):
-    for module in ("generation", "task"):
-        monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
+    for module in ("certificates.tight", "api.task"):
+        monkeypatch.setattr(f"covopt.{module}.exact_oracle", refuse)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     assert solution.solver.startswith("column-generation with ")
     check_optimal(BY_NAME[name], solution, 1e-6)
@@ -43,8 +43,8 @@ def test_branch_and_bound(name, monkeypatch):
 @named([*ONE[1::6], SEVERAL[0]])
 def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
-    for module in ("generation", "task"):
-        monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
+    for module in ("certificates.tight", "api.task"):
+        monkeypatch.setattr(f"covopt.{module}.exact_oracle", refuse)
     monkeypatch.setattr("covopt.oracles.cascade.suits_signs", lambda *sizes: False)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     check_bracket(BY_NAME[name], solution)
