@@ -360,9 +360,12 @@ def test_certificates_take_what_is_left_of_a_limit():
         efforts.append(effort)
         return effort
 
-    best = best_in_time(Clock(9.0, now()), ask, name="x with y", key=float)
+    best = best_in_time(Clock(9.0, now()), ask, name="x with y", key=float, enough=lambda done: done >= 1.0)
     assert efforts[0] == 0.0
-    assert 0.0 < efforts[1] < 1.0 == efforts[-1] == best
+    assert 0.0 < efforts[1] < 1.0 <= efforts[-1] == best
+    efforts.clear()
+    assert 0.0 < best_in_time(Clock(9.0, now()), ask, name="x with y", key=float) < 1.0
+    assert len(efforts) == 2  # what is enough is not proved again with more effort
     efforts.clear()
     assert best_in_time(Clock(None, now()), ask, key=float) == 1.0
     assert efforts == [1.0]

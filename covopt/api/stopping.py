@@ -151,7 +151,7 @@ def best_in_time(
     key : callable
         The answer with the larger key is better.
     enough : callable
-        Whether an answer of a whole check needs no more effort: else it gets up to :data:`SHOWN` times the work, as
+        Whether an answer needs no more effort: else it gets up to :data:`SHOWN` times the work of a whole check, as
         does a verification that is given the bound to prove.
 
     Examples
@@ -175,10 +175,9 @@ def best_in_time(
             found = best if clock.hurries > 1 else in_time(clock, lambda: work(0.0), lambda: best)  # noqa: B023
         best = max(best, found, key=key)
         more = clock.until_late(0.0) / max(now() - began, 1e-6)
-        most = 1.0 if enough(best) else SHOWN
-        if effort >= most or HALF * more < 1.0 or clock.interrupted:
+        if enough(best) or effort >= SHOWN or HALF * more < 1.0 or clock.interrupted:
             return best
-        effort = min(most, effort * more)
+        effort = min(SHOWN, effort * more)
 
 
 def pass_on(status: Status) -> None:

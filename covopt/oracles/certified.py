@@ -235,7 +235,8 @@ def _bound_scalar(
             if proved is not None:
                 return DualNormBound(proved, True, EXACT)
             near = oracle.price(dual, threshold=best, max_neurons=1).neurons
-    known = DualNormBound(_relaxed(rows, dual, ROOT_ROUNDS, met), False, VALID)
+    # without a search a goal of the solve is sometimes met; what a search proves is better than any such bound
+    known = DualNormBound(_relaxed(rows, dual) if goal > 0.0 else math.inf, False, VALID)
     if known.value <= met:
         return known
     if r > MOST_FACED and suits_signs(len(rows), r):
@@ -249,6 +250,9 @@ def _bound_scalar(
         boxes = box_dual_norm(rows, dual, neurons=near, rtol=CLOSE, max_nodes=limit, goal=goal)
         known = _least(known, _stated(boxes, BY_CHORDS))
     if known.exact or known.value <= met:
+        return known
+    known = _least(known, DualNormBound(_relaxed(rows, dual, ROOT_ROUNDS, met), False, VALID))
+    if known.value <= met:
         return known
     if suits_integers(rows, dual[:, None]):  # a quarter of a second, where quadratics take several seconds
         return in_integers(rows, dual)
