@@ -25,6 +25,7 @@ from covopt.exact.rank import ATOMS, COMPUTED, FOUND
 from covopt.exact.rounding import UNIT
 from covopt.limits import HALF, now
 from covopt.problems.half_plane import HalfPlane, Points
+from covopt.solvers.driver import Schedule
 from covopt.solvers.least_norm import SHIFT
 from covopt.solvers.loop import GenerationLoop, Point
 
@@ -69,8 +70,9 @@ class OneInput(GenerationLoop):
         return True
 
     def _iterate(self) -> None:
+        idle = 0
         for _ in range(self.max_rounds):
-            found = self._solved()
+            before, found = self.point.gap, self._solved()
             if found is None:
                 return
             weights, offset, duals = found
@@ -82,8 +84,9 @@ class OneInput(GenerationLoop):
                 entering.append(fresh.take(values > 1.0 + 0.1 * self.tol))
             if self.point.lower_bound > 0.0:
                 self._offer_network(weights, offset)
-            if self.should_stop() or not any(map(len, entering)):
-                return
+            idle = 0 if self.point.gap < before else idle + 1
+            if self.should_stop() or not any(map(len, entering)) or idle > Schedule.max_idle:
+                return  # columns that enter again and again show rounding errors alone
             self.columns = Points.join(self.columns, *entering)
             self.neurons = self.plane.neurons(self.columns)
 
