@@ -8,8 +8,9 @@ import pytest
 from sklearn.datasets import load_iris, load_linnerud
 
 import covopt
+from covopt.checks.memory import NoRoom, memory_limited
 from covopt.data import Data
-from covopt.errors import BudgetError, Status
+from covopt.errors import BudgetError, MemoryLimitWarning, Status
 from covopt.limits import TimeUp
 from covopt.losses import make_loss
 from covopt.oracles import cascade as box_pricing
@@ -373,6 +374,16 @@ def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
         assert met.upper_bound <= dual_norm
         values.append(problem.scale_dual(dual, dual_norm)[1])
     assert values[0] < max(values) <= point.upper_bound
+
+
+def test_columns_of_a_relaxation_end_where_memory_does():
+    problem = of_classes("squared", 24, 9, 2, lam=0.02)
+    *_, point = Descent(problem, 0).run(1, 1)
+    duals = relaxed_duals(problem, Network(*point.network), point.dual)
+    with memory_limited(1e-6), pytest.warns(MemoryLimitWarning, match="the columns of a relaxation"):
+        assert problem.scale_dual(*next(duals))[1] > 0.0
+        with pytest.raises(NoRoom):
+            next(duals)
 
 
 @pytest.mark.parametrize("rows, rank, tol", [(72, 9, 1e-3), (63, 9, 1e-6), (72, 8, 1e-6)])
