@@ -269,14 +269,15 @@ class Generation(Driver):
             self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
-        """Make a network of a candidate, without its lightest neurons."""
+        """Make a network of a candidate: until the dual is done, without its lightest neurons."""
         cones, columns = self.master.cones, self.master.columns
         # a full step takes light columns past zero, where they cost twice what they gain: keep the iterate's weights
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
         candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         sizes = np.linalg.norm(candidate.weights, axis=1)
         most = COLUMNS_PER_ROW * self.targets.size
-        least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
+        every = len(sizes) <= most or self.dual_gap <= self.tol
+        least = 0.0 if every else np.partition(sizes, -most)[-most]
         kept = sizes > max(FOUND * sizes.max(initial=0.0), least)
         if not kept.any():
             return
