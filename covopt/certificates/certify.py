@@ -22,7 +22,7 @@ from covopt.checks.log import stage
 from covopt.data import Data
 from covopt.errors import Status
 from covopt.exact.far_rows import outputs_of_far
-from covopt.exact.rank import FOUND
+from covopt.exact.rank import FOUND, NEAR
 from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import INTERPOLATES, Interpolation, Loss, relative_residual
 from covopt.network import ReLUNetwork
@@ -311,6 +311,12 @@ class Certifier:
             # time, until rounding does not lift the norm above one again
             dual, low = settle(dual / (found.gauge + more * (found.gauge - 1.0)))
             found, more = self.certify(dual, low=low, **work), 2.0 * more + 1.0
+        if not self.through and self.cost > 0.0 and found.exact and found.gauge < 1.0 - NEAR:
+            # a solve that could only bound the norm has divided by too much: neurons of an optimal network are tight
+            grown, _ = settle(dual / found.gauge)
+            again = self.certify(grown, **work)
+            if again.lower_bound >= (1.0 - FOUND) * found.lower_bound:
+                dual, found = grown, again
         if self.through and 1.0 + FOUND < found.gauge < np.inf:
             # a bound that is not the maximum may change when computed again, except after scaling by a power of two
             power = math.frexp(found.gauge)[1]

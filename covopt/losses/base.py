@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from covopt.checks.validation import as_doubles
 from covopt.data.tabular import RowNames, check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rounding import EPS, TINY, UNIT
+from covopt.exact.rounding import EPS, ROUNDING, TINY, UNIT
 
 
 def as_columns(values: Any) -> np.ndarray:
@@ -150,6 +150,10 @@ class Loss:
             curvature = basis.T @ curvature @ basis
             size = float(np.trace(curvature)) + price + TINY
             step = -np.linalg.solve(curvature + (price + 1e-14 * size) * np.eye(len(B)), gradient)
+            if (
+                -float(gradient @ step) <= EPS * best
+            ):  # values no longer tell; one more step squares the error
+                return B + step if value(B + step) <= (1.0 + ROUNDING) * best else B
             length = 1.0
             while length > 1e-10 and not value(B + length * step) <= best:
                 length *= 0.5
@@ -157,8 +161,6 @@ class Loss:
                 break
             B = B + length * step
             best = value(B)
-            if np.abs(step).max() <= 1e-15 * (1.0 + np.abs(B).max()):
-                break
         return B
 
     def gradient_at_constant(self, B: np.ndarray, price: float) -> np.ndarray:

@@ -31,6 +31,7 @@ SEARCHED = [p for p in SEARCHED if not p.name.startswith("line/interpolation")] 
 @pytest.mark.thinned(9)
 @named(SEARCHED[2::4])
 def test_branch_and_bound(name, monkeypatch):
+    reference(BY_NAME[name])  # by the exact oracle, which is refused from here on
     for module in ("certificates.tight", "api.task"):
         monkeypatch.setattr(f"covopt.{module}.exact_oracle", refuse)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
@@ -43,6 +44,7 @@ def test_branch_and_bound(name, monkeypatch):
 @named([*ONE[1::6], SEVERAL[0]])
 def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
+    reference(BY_NAME[name])  # by the exact oracle, which is refused from here on
     for module in ("certificates.tight", "api.task"):
         monkeypatch.setattr(f"covopt.{module}.exact_oracle", refuse)
     monkeypatch.setattr("covopt.oracles.cascade.suits_signs", lambda *sizes: False)

@@ -232,3 +232,17 @@ def test_path_and_lambda_max():
     top = covopt.lambda_max(X, y, loss="log-cosh")
     assert len(covopt.fit(X, y, lam=1.01 * top, loss="log-cosh").network) == 0
     assert len(covopt.fit(X, y, lam=0.9 * top, loss="log-cosh").network) > 0
+
+
+@pytest.mark.parametrize("price", [0.0, 1e-3, 10.0])
+@pytest.mark.parametrize("name", ["logistic", "softmax-cross-entropy", "huber"])
+def test_the_best_constant_takes_a_few_steps_to_the_last_digits(name, price, monkeypatch):
+    """Newton's steps went on in the noise of values, 640 for a constant: λ_max of digits took 20 s."""
+    loss = bound(name, np.random.default_rng(5), 40)
+    asked: list[float] = []
+    monkeypatch.setattr(loss, "value", lambda F: asked.append(type(loss).value(loss, F)) or asked[-1])
+    B = loss.constant(price, loss.output_basis())
+    assert len(asked) < 40
+    basis = np.eye(loss.targets.shape[1]) if loss.output_basis() is None else loss.output_basis()
+    slope = loss.gradient(np.tile(basis @ B, (40, 1))).sum(axis=0) @ basis + price * B
+    assert np.abs(slope).max() < 1e-14
