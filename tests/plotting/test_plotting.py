@@ -320,7 +320,7 @@ def test_a_dual_is_drawn_as_its_bound_uses_it(kind):
     halved.dual = solution.dual / 2
     halved.certificate = replace(solution.certificate, gauge=solution.certificate.gauge / 2)
     np.testing.assert_allclose(plot_dual(halved).lines[-1].get_ydata(), drawn, atol=1e-12)
-    assert kind == "interpolation" or drawn.min() < 1e-5
+    assert kind == "interpolation" or drawn.min() < 10.0 * solution.gap  # neurons are tight
 
 
 # ---------------------------------------------------------------------- the bracket
