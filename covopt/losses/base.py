@@ -150,9 +150,8 @@ class Loss:
             curvature = basis.T @ curvature @ basis
             size = float(np.trace(curvature)) + price + TINY
             step = -np.linalg.solve(curvature + (price + 1e-14 * size) * np.eye(len(B)), gradient)
-            if (
-                -float(gradient @ step) <= EPS * best
-            ):  # values no longer tell; one more step squares the error
+            # where values no longer tell, one more step squares the error
+            if -float(gradient @ step) <= EPS * best:
                 return B + step if value(B + step) <= (1.0 + ROUNDING) * best else B
             length = 1.0
             while length > 1e-10 and not value(B + length * step) <= best:
