@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from covopt.certificates.conjugate import balanced, dual_bound, into_domain, moving_up
 from covopt.certificates.dual_norms import DualNorm, make_dual_norm
@@ -23,7 +24,7 @@ from covopt.data import Data
 from covopt.errors import Status
 from covopt.exact.far_rows import outputs_of_far
 from covopt.exact.rank import FOUND, NEAR
-from covopt.exact.rounding import below, relative_gap, two_sum, up
+from covopt.exact.rounding import below, gamma, relative_gap, two_sum, up
 from covopt.losses import INTERPOLATES, Interpolation, Loss, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.certified import DualNormBound
@@ -118,6 +119,31 @@ def outputs_of(data: Data, network: ReLUNetwork) -> np.ndarray:
     return computed if found is None else found
 
 
+def missed_slope(data: Data, network: ReLUNetwork) -> float:
+    """Return the largest slope that a network lacks between a point and its nearest other, relative to Σ‖v‖‖w‖.
+
+    The errors that interpolation allows can exceed the differences of targets of close points. A network through
+    both needs this slope in addition, and no network is steeper than its Σ‖v‖‖w‖. Rounding of outputs is left out.
+
+    Examples
+    --------
+    >>> data = Data.validate([[0.0], [1e-12], [1.0]], [0.0, 1e-11, 1.0])
+    >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
+    >>> residual_of(data, network) < 1e-9, 8.9 < missed_slope(data, network) < 9.1
+    (True, True)
+    """
+    if len(data.X) < 2 or not len(network):
+        return 0.0
+    distance, near = (found[:, 1] for found in KDTree(data.X).query(data.X, k=2))
+    missed = outputs_of(data, network) - data.Y
+    size = float(
+        np.linalg.norm(network.hidden_weights, axis=1) @ np.linalg.norm(network.output_weights, axis=1)
+    )
+    rounding = gamma(2 * len(network) + 8) * size * float(np.linalg.norm(data.lifted, axis=1).max())
+    apart = np.abs(missed - missed[near]).max(axis=1) - rounding
+    return float((apart[distance > 0.0] / distance[distance > 0.0]).max(initial=0.0)) / size
+
+
 class Certifier:
     r"""Certificates of one network, by any dual: objective, lower bound and gap recomputed from the raw data.
 
@@ -179,6 +205,7 @@ class Certifier:
     ):
         loss = loss or Interpolation.of(data.Y)
         self.dual_norm = dual_norm or make_dual_norm(data, output_bias=output_bias, loss=loss, lam=lam)
+        self.data, self.network = data, network
         self.through, self.free = loss.interpolates, output_bias == "free"
         self.bias = data.bias if output_bias == "penalized" else 0.0
         self.part = loss.take(self.dual_norm.keep)
@@ -322,7 +349,10 @@ class Certifier:
             power = math.frexp(found.gauge)[1]
             dual, low = np.ldexp(dual, -power), None if low is None else np.ldexp(low, -power)
             found = replace(found, gauge=math.ldexp(found.gauge, -power))
-        return Conclusion(dual, found, found.status(stopped, tol), low)
+        status = found.status(stopped, tol)
+        if self.through and status is Status.CERTIFIED and missed_slope(self.data, self.network) > tol:
+            status = Status.GAP
+        return Conclusion(dual, found, status, low)
 
 
 def _in_words(found: DualNormBound, point: np.ndarray | None) -> str:

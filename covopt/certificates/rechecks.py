@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.certify import Certificate
+from covopt.certificates.certify import Certificate, missed_slope
 from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove
 from covopt.certificates.stated import ReadProblem
 from covopt.checks import NOT_EXACT, Check, counted
@@ -215,6 +215,10 @@ def _status(solution: Any, found: Certificate) -> Iterator[Check]:
         return
     ok = 0 < tol < 1 and found.interpolates and found.gap <= tol * (1 + 1e-6) + 0.1 * FOUND
     detail = f"certified: recomputed gap {found.gap:.3e}, asked for {tol:g}"
+    if ok and solution.loss is None:
+        slope = missed_slope(solution.data, solution.network)
+        if slope > tol * (1 + 1e-6):
+            ok, detail = False, f"{detail}; between close points it misses {slope:.3g} of its slope"
     yield Check("status", ok, detail)
 
 

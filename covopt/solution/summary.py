@@ -57,8 +57,9 @@ def judged(loss: Any, Y: np.ndarray, outputs: np.ndarray, weights: Any) -> tuple
 def hint(solution: Solution) -> str:
     """Return why a solution fits badly and what helps; an empty text if there is no reason for a hint.
 
-    There is a hint if R² is below 0.1, if the accuracy is not above the share of the largest class, or if the gap is
-    open and columns differ in units. For a run that was stopped early it says so, unless units are the reason.
+    There is a hint if R² is below 0.1, if the accuracy is not above the share of the largest class, if the gap is
+    open and columns differ in units, or if points are too close to tell whether the network fits them. For a run that
+    was stopped early it says so, unless units are the reason.
 
     Parameters
     ----------
@@ -76,6 +77,11 @@ def hint(solution: Solution) -> str:
     data = solution.data
     if not (np.isfinite(data.X).all() and np.isfinite(data.Y).all()):
         return ""  # a damaged file, which verify reports
+    if solution.status is Status.GAP and solution.gap <= solution.tol and solution.certificate.interpolates:
+        return (
+            "some points are so close that errors within the tolerance of interpolation hide the slope between them. "
+            "Drop or average such points, or use fit."
+        )
     bad = _poor(solution)
     is_open = solution.status is not Status.CERTIFIED and solution.gap > solution.tol
     units = _units(solution, offset=bool(bad)) if solution.scaling is None and (bad or is_open) else []

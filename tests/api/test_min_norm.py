@@ -1,5 +1,6 @@
 """The main job end to end: stopping early, and inputs on which it once failed."""
 
+import dataclasses
 import threading
 from functools import partial
 from unittest.mock import Mock
@@ -117,6 +118,15 @@ def test_a_steep_step_between_close_points_is_never_certified_too_low(spacing, s
     assert solution.lower_bound <= 2 * (slope + 5)
     if solution.status is Status.CERTIFIED:
         assert solution.cost >= 2 * slope * (1 - 1e-5)
+
+
+def test_points_that_the_tolerance_cannot_tell_apart_are_not_certified():
+    # the network misses two targets by 5e-11 and costs 1.92, one through them 20
+    solution = check_claims([[0, 0], [1e-11, 0], [1, 0.5], [0.3, -1]], [0, 1e-10, 1, 0.2])
+    assert solution.status is Status.GAP
+    assert solution.gap <= solution.tol and solution.certificate.interpolates
+    assert "so close" in solution.summary()
+    assert not covopt.verify(dataclasses.replace(solution, status=Status.CERTIFIED)).ok
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
