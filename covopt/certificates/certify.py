@@ -342,7 +342,7 @@ class Certifier:
             # a solve that could only bound the norm has divided by too much: neurons of an optimal network are tight
             grown, _ = settle(dual / found.gauge)
             again = self.certify(grown, **work)
-            if again.lower_bound >= (1.0 - FOUND) * found.lower_bound:
+            if again.gauge <= 1.0 + FOUND and again.lower_bound >= (1.0 - FOUND) * found.lower_bound:
                 dual, found = grown, again
         if self.through and 1.0 + FOUND < found.gauge < np.inf:
             # a bound that is not the maximum may change when computed again, except after scaling by a power of two

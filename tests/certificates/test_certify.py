@@ -104,6 +104,16 @@ def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
     assert found.certificate.lower_bound > 2.05e-10
 
 
+def test_a_dual_whose_settling_lifts_it_above_norm_one_is_not_grown():
+    loss, column = make_loss("softmax-cross-entropy"), np.array([4.739e9, -5.251e9, 4.739e9, -4.227e9])
+    X, targets = [[-2.57e-11], [-7.04e-11], [-3.35e-11], [1.415e-10]], loss.encode_targets([0, 1, 0, 1])
+    data = Data.validate(X, targets, bias=1.0, interpolates=False)
+    network = ReLUNetwork(np.ones((1, 2)), np.ones((1, 2)))
+    certifier = Certifier(data, network, output_bias="free", loss=loss, lam=1.25e-11)
+    found = certifier.conclude(np.column_stack([column, -column]), stopped=Status.GAP, tol=1e-6)
+    assert 0.999 < found.certificate.gauge <= 1.0 + 1e-8  # grown, it is 1.0000008
+
+
 def test_the_residual_knows_what_the_output_bias_is_rounded_by():
     x, w, b, bias = 1e11, 0.1, -9999.999900000001, 1e6
     network = ReLUNetwork(np.array([[w, 0.0]]), np.ones((1, 1)), bias, np.array([b]), False)
