@@ -319,7 +319,7 @@ def sparsest_support(
     if found.x is None:
         return None
     values, used = found.x, found.x[m : 2 * m] > 0.5
-    bound = int(np.ceil(found.mip_dual_bound - 1e-6))
+    bound = int(np.ceil((found.mip_dual_bound or 0.0) - 1e-6))  # none without columns
     network = (
         tight.neurons[used],
         as_columns((tight.outputs.T * values[:m]).T[used]),

@@ -147,6 +147,7 @@ SPARSEST = {  # targets, values, what an offset costs, its value, how far it may
     "there are none": (
         RING, QUADRANTS, ON_RING @ [1, 0, 0, -1], (1, 1, 1, 1), np.inf, 0.0, 0.0, None, 0.0),
     "a free offset takes a neuron away": (LINE, KINKS, [4, 5, 6], (1, -1), 0.0, 0.0, 0.0, 1, None),
+    "a free offset needs no neuron": (LINE, np.zeros((0, 2)), [4, 4, 4], (), 0.0, 0.0, 0.0, 0, None),
     "a penalised one stays where it is": (LINE, KINKS, [4, 5, 6], (1, -1), 1.0, 4.0, 0.0, 1, 4.0),
     "held at 0 it needs the second neuron": (LINE, BENT, OFF, (1, -1), 1.0, 0.0, 0.0, 2, 0.0),
     "it moves within its error": (LINE, BENT, OFF, (1, -1), 1.0, 0.0, 1e-8, 1, -1e-4),
