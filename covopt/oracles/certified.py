@@ -177,12 +177,11 @@ def bound_far(
 
     The second doubles ``low`` of the multipliers enter the sum exactly, and the bound of shifted rows by their sizes.
     """
-    closer = certified_dual_norm(
-        far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch
-    )
     sizes = lengths_up(low)
     paid = up(far.stretch * total_up(sizes, lengths_up(far.rows)))
     paid = up(paid + far.paid(np.nextafter(lengths_up(dual) + sizes, np.inf)))
+    goal = None if goal is None else (goal - paid) / far.stretch
+    closer = certified_dual_norm(far.rows, dual, effort=effort, goal=goal)
     value, linear = up(up(far.stretch * closer.value) + paid), far.linear_up(rows, dual, low)
     exact = closer.exact and linear <= value <= (1.0 + ATTAINED) * closer.value
     return DualNormBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)

@@ -279,7 +279,8 @@ def box_dual_norm(
     scalar.search(neurons, random_state)
     lowest = trivial = scalar.norms()
     max_nodes = box_limit(scalar.V.shape[1]) if max_nodes is None else max_nodes
-    wanted, nodes = min(max(scalar.best, SLIP * trivial, scalar.lower(goal)), trivial), 0
+    met, nodes = scalar.lower(goal), 0
+    wanted = min(max(scalar.best, SLIP * trivial, met - scalar.rounding(met)), trivial)
 
     def ask(H: float, budget: int, rtol: float = rtol) -> bool:
         nonlocal lowest, nodes
