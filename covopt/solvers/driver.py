@@ -54,6 +54,8 @@ class Schedule:
     stalled : int
         Rounds without progress of the bounds after which every restricted master is solved before pricing: where few
         constraints are active the dual objective is flat, and single steps wander.
+    hopeless : int
+        Rounds of that kind without progress after which only rounding error is left.
     patient_steps : int
         Most Newton steps of such a solve.
     patient_accuracy : float
@@ -70,6 +72,7 @@ class Schedule:
     worth_a_network: float = 3.0
     networks_below: float = 0.3
     stalled: int = 15
+    hopeless: int = 60
     patient_steps: int = 40
     patient_accuracy: float = 0.3
     patient_slack: float = 10.0
@@ -181,6 +184,8 @@ class Driver(GenerationLoop):
             reached = self._milestone()
             if reached < HALF * milestone:
                 milestone, since = reached, number
+            elif self.is_patient and number - since >= schedule.hopeless:
+                return
             elif not self.is_patient and number - since >= schedule.stalled:
                 self._become_patient(f"the bounds hardly moved in {schedule.stalled} rounds")
 
