@@ -289,7 +289,8 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         ----------
         X : array_like of shape (n_samples, n_features)
         """
-        return self.classes_[codes_of(self._outputs(X))]
+        codes = codes_of(self._outputs(X))  # raises NotFittedError before ``classes_`` is missing
+        return self.classes_[codes]
 
     def _exponents(self, X: Any) -> np.ndarray:
         """Return a score for each class; with two classes that of the first is zero."""

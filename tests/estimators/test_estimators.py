@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
@@ -75,6 +76,12 @@ def sklearn_checks():
             own = any(word in name for word in about) and name not in SLOW
             marks = [] if own else [pytest.mark.slow]
             yield pytest.param(instance, check, marks=marks, id=f"{kind.__name__}-{n}-{name}")
+
+
+@pytest.mark.parametrize("kind", ABOUT)
+def test_an_estimator_that_is_not_fitted_says_so(kind):
+    with pytest.raises(NotFittedError):
+        kind().predict([[0.0]])
 
 
 @pytest.mark.thinned(4)
