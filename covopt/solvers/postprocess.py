@@ -11,8 +11,7 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.log import stage
-from covopt.exact.rank import ATOMS, COMPUTED, NEAR
-from covopt.potentials import HINGE
+from covopt.exact.rank import ATOMS, COMPUTED, FOUND, NEAR
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.least_norm import MOST_UNKNOWNS
 from covopt.solvers.master.networks import interpolate
@@ -85,7 +84,7 @@ def finish_network(
 def _is_as_good(problem: Problem, candidate: Network, best: Network) -> bool:
     """Return whether a candidate interpolates at no higher cost; if the best one does not, any cost will do."""
     residual, before = problem.missed(*candidate), problem.missed(*best)
-    ceiling = problem.network_value(*best[1:]) * (1.0 + HINGE)
+    ceiling = problem.network_value(*best[1:]) * (1.0 + FOUND)
     cheap = problem.network_value(*candidate[1:]) <= ceiling
     return residual <= ATOMS < before or (cheap and residual <= max(ATOMS, before))
 
@@ -206,7 +205,7 @@ def _finish_with_loss(problem: Problem, unit: Unit, neurons, weights, offset) ->
     """Drop negligible neurons, merge within cells (one output), and reduce to at most N·q neurons."""
     used = weights.any(axis=1)
     best = neurons[used], weights[used], offset
-    ceiling = _value(problem, *best) * (1.0 + HINGE)
+    ceiling = _value(problem, *best) * (1.0 + FOUND)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (partial(_merged, unit), _sparsified):
         if len(best[0]):
