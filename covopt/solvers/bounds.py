@@ -344,7 +344,7 @@ def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Itera
                 best, centre = value, scaled
                 yield dual, dual_norm
         held = columns.nbytes
-        check_room(held, held + len(found.atoms) * columns[0].nbytes, "the columns of a relaxation")
+        check_room(held, held + sum(atom.nbytes for atom in found.atoms), "the columns of a relaxation")
         columns = np.concatenate([columns, found.atoms])
         masses = np.concatenate([masses, np.zeros(len(found.atoms))])
         masses, offset, dual = _least(problem, live, columns, masses, offset)

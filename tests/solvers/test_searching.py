@@ -387,6 +387,15 @@ def test_a_dual_that_is_easier_to_bound(loss, classes, offset_cost):
     assert values[0] < max(values) or loss == "hinge"
 
 
+def test_a_network_without_neurons_has_no_columns_for_a_relaxation_to_begin_with():
+    """As 40 000 rows with a limit of one second: an IndexError."""
+    problem = of_classes("squared", 24, 9, 2, lam=0.02)
+    nothing = Network(np.zeros((0, 10)), np.zeros((0, 1)), np.zeros(1))
+    duals = relaxed_duals(problem, nothing, problem.dual_of(np.zeros(problem.dual_shape)))
+    first, second = (problem.scale_dual(*each)[1] for each in islice(duals, 2))
+    assert 0.0 < first < second
+
+
 def test_columns_of_a_relaxation_end_where_memory_does():
     problem = of_classes("squared", 24, 9, 2, lam=0.02)
     *_, point = Descent(problem, 0).run(1, 1)
