@@ -129,7 +129,8 @@ class Descent:
         chosen = self._chosen(SAMPLE)
         fresh = self._wanting(approach(problem.rows[chosen], self.point.dual[chosen], network.neurons))
         if fresh is not None:  # better than a constant, however short the time or strong the noise
-            self.offer(Network(*fresh, self.constant))
+            shares = 0.25 ** np.arange(6)
+            any(self.offer(Network(fresh[0], share * fresh[1], self.constant)) for share in shares)
         if len(problem.rows) > SAMPLE:
             network = self._descend(self.sampled(self.smooth, SAMPLE), network)
             self.offer(network)
