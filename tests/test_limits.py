@@ -146,7 +146,7 @@ def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
     assert time.process_time() - began < 20.0
     packed = (tmp_path / "page.html").read_text().partition('id="content">')[2].partition("<")[0]
     said = gzip.decompress(base64.b64decode(packed)).decode()
-    assert "20000, of which the 400 costliest are described and drawn" in said
+    assert "20000, of which the 2000 costliest are described and drawn" in said
 
 
 @pytest.mark.slow

@@ -213,8 +213,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float |
         return in_integers(rows, dual)
     one = dual[:, 0] if dual.shape[1] == 1 else dual
     if effort <= 0.0:
-        # one round takes some forty operations per number; all rounds together a twentieth of a check
-        rounds = min(ROOT_ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(40 * rows.size, 0.05))
+        # one round takes some eighty operations per number; all rounds together a twentieth of a check
+        rounds = min(ROOT_ROUNDS if dual.shape[1] == 1 else 2, 2 + affords(80 * rows.size, 0.05))
         return DualNormBound(_relaxed(rows, one, rounds), False, VALID)
     return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort, goal)
 
