@@ -134,7 +134,7 @@ def missed_slope(data: Data, network: ReLUNetwork) -> float:
     """
     if len(data.X) < 2 or not len(network):
         return 0.0
-    distance, near = (found[:, 1] for found in KDTree(data.X).query(data.X, k=2))
+    distance, near = (found[:, 1] for found in KDTree(data.lifted).query(data.lifted, k=2))
     missed = outputs_of(data, network) - data.Y
     size = float(
         np.linalg.norm(network.hidden_weights, axis=1) @ np.linalg.norm(network.output_weights, axis=1)
