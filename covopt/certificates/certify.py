@@ -144,6 +144,15 @@ def missed_slope(data: Data, network: ReLUNetwork) -> float:
     return float((apart[distance > 0.0] / distance[distance > 0.0]).max(initial=0.0)) / size
 
 
+def status_of(
+    found: Certificate, data: Data, network: ReLUNetwork, *, through: bool, stopped: Status, tol: float
+) -> Status:
+    """Return the certificate's status, but not certified where the network lacks slope between close points."""
+    status = found.status(stopped, tol)
+    lacks = through and status is Status.CERTIFIED and missed_slope(data, network) > tol
+    return Status.GAP if lacks else status
+
+
 class Certifier:
     r"""Certificates of one network, by any dual: objective, lower bound and gap recomputed from the raw data.
 
@@ -349,9 +358,7 @@ class Certifier:
             power = math.frexp(found.gauge)[1]
             dual, low = np.ldexp(dual, -power), None if low is None else np.ldexp(low, -power)
             found = replace(found, gauge=math.ldexp(found.gauge, -power))
-        status = found.status(stopped, tol)
-        if self.through and status is Status.CERTIFIED and missed_slope(self.data, self.network) > tol:
-            status = Status.GAP
+        status = status_of(found, self.data, self.network, through=self.through, stopped=stopped, tol=tol)
         return Conclusion(dual, found, status, low)
 
 

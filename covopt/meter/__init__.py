@@ -10,7 +10,7 @@ import numpy as np
 
 from covopt.api import fit, min_norm
 from covopt.api.stopping import Clock, in_time
-from covopt.certificates.certify import Certifier
+from covopt.certificates.certify import Certifier, status_of
 from covopt.checks.validation import (
     check_bias,
     check_choice,
@@ -350,7 +350,8 @@ def _joined(best: Solution, other: Solution) -> Solution:
         tight.certificate, cost=own.cost, objective=own.objective, loss_value=own.loss_value,
         residual=own.residual, gap=relative_gap(own.objective, tight.lower_bound),
     )  # fmt: skip
+    through, stopped = best.loss is None, best.status
     return replace(
         best, network=least.network, dual=tight.dual, dual_low=tight.dual_low, certificate=stated,
-        status=stated.status(best.status, best.tol),
+        status=status_of(stated, best.data, least.network, through=through, stopped=stopped, tol=best.tol),
     )  # fmt: skip

@@ -195,7 +195,8 @@ NIGHT = [
 @pytest.mark.parametrize(
     ("kinds", "n", "options"),
     [
-        (PAIRS[2], 20, {}), (PAIRS[7], 20, {}), (("nanoseconds", "plain"), 8, {}),
+        (PAIRS[2], 20, {}), (PAIRS[7], 20, {}), (PAIRS[4], 60, {}),  # whose bound failed its own verification
+        (("nanoseconds", "plain"), 8, {}),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in NIGHT),
     ],
 )  # fmt: skip
