@@ -309,10 +309,10 @@ def best_of(
             best = replace(best, status=Status.CERTIFIED if best.gap <= tol else best.status)
         return best
     if own is not None:
-        best = _joined(best, own)
+        best = joined(best, own)
     if not through and best.status is not Status.CERTIFIED:
         moved = in_time(clock, lambda: stated(_descended(shallow, problem)), lambda: None, halved=True)
-        best = best if moved is None else _joined(best, moved)
+        best = best if moved is None else joined(best, moved)
     return best
 
 
@@ -341,7 +341,7 @@ def _descended(network: ReLUNetwork, problem: Problem) -> ReLUNetwork:
     )  # fmt: skip
 
 
-def _joined(best: Solution, other: Solution) -> Solution:
+def joined(best: Solution, other: Solution) -> Solution:
     """Return the better network with the larger lower bound, which is valid for every network."""
     least = other if other.objective < best.objective and other.certificate.interpolates else best
     tight = other if other.lower_bound > best.lower_bound else best

@@ -10,7 +10,7 @@ import pytest
 
 import covopt
 from covopt.errors import InputError, Status
-from covopt.meter import _joined
+from covopt.meter import joined
 from tests.cases import cases, normal
 
 
@@ -128,7 +128,7 @@ def test_points_that_the_tolerance_cannot_tell_apart_are_not_certified():
     assert solution.gap <= solution.tol and solution.certificate.interpolates
     assert "so close" in solution.summary()
     assert not covopt.verify(dataclasses.replace(solution, status=Status.CERTIFIED)).ok
-    assert _joined(solution, solution).status is Status.GAP
+    assert joined(solution, solution).status is Status.GAP
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
