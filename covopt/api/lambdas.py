@@ -15,10 +15,10 @@ from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rank import FOUND
 from covopt.exact.rounding import TINY
-from covopt.limits import HALF, PIECE, TimeUp, defer_interrupts, limited, now, unlimited
+from covopt.limits import HALF, TimeUp, defer_interrupts, limited, now, unlimited
 from covopt.oracles.base import heights
 from covopt.oracles.certified import certified_dual_norm
-from covopt.oracles.local_search import STARTS, LocalSearchOracle, approach
+from covopt.oracles.local_search import LocalSearchOracle, approach, starts_for
 from covopt.problems.problem import Problem
 from covopt.problems.reduction import LEAST
 
@@ -106,7 +106,7 @@ def largest_lambda(
         power = math.frexp(float(np.abs(dual).max()))[1]  # oracles compute squares, which must not overflow
         asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
-        starts = int(np.clip(PIECE / rows.size, STARTS / 16, STARTS))
+        local = LocalSearchOracle(rows, n_starts=starts_for(rows), random_state=0)
         try:
             with limited(ends - now()):
                 if task.interrupted:
@@ -114,9 +114,9 @@ def largest_lambda(
                 if task.potential != "variation":
                     found = task.oracle(problem).price(asked, threshold=np.inf).upper_bound
                 elif proves:
-                    found = bounded(problem, rows, asked)
+                    found = bounded(problem, local, asked)
                 else:
-                    found = LocalSearchOracle(rows, n_starts=starts, random_state=0).search(asked).upper_bound
+                    found = local.search(asked).upper_bound
         except (TimeUp, KeyboardInterrupt) as stop:
             interrupted = isinstance(stop, KeyboardInterrupt)
             if proves or (task.potential != "variation" and (interrupted or time_limit_s is None)):
@@ -131,14 +131,14 @@ def largest_lambda(
                 found = _attained(rows, asked)
         return float(np.ldexp(found, power))
 
-    def bounded(problem: Any, rows: np.ndarray, asked: np.ndarray) -> float:
+    def bounded(problem: Any, local: LocalSearchOracle, asked: np.ndarray) -> float:
         nonlocal slack
         with contextlib.suppress(BudgetError):
             pricing = task.oracle(problem).price(asked, threshold=np.inf)
             if pricing.exact:
                 return pricing.upper_bound
-        found = certified_dual_norm(rows, asked).value
-        slack = max(slack, found / LocalSearchOracle(rows, random_state=0).search(asked).upper_bound - 1.0)
+        found = certified_dual_norm(local.rows, asked).value
+        slack = max(slack, found / local.search(asked).upper_bound - 1.0)
         return found
 
     if task.output_bias != "penalized":

@@ -53,6 +53,17 @@ def climb(
     return points, values
 
 
+def starts_for(rows: np.ndarray) -> int:
+    """Return how many starts are enough for a few maxima: :data:`STARTS`, fewer where a climb takes long.
+
+    Examples
+    --------
+    >>> starts_for(np.ones((1000, 3))), starts_for(np.ones((10_000, 3))), starts_for(np.ones((100_000, 3)))
+    (128, 34, 8)
+    """
+    return int(np.clip(PIECE / max(rows.size, 1), STARTS / 16, STARTS))
+
+
 def approach(rows: np.ndarray, dual: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Move starts towards local maxima of ‖Λᵀσ(Zw)‖, all at once, and keep one of those that meet.
 

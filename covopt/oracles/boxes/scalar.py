@@ -43,7 +43,7 @@ from covopt.exact.rounding import (
 )
 from covopt.oracles.base import heights, remember
 from covopt.oracles.boxes.kernel import margin
-from covopt.oracles.local_search import STARTS, climb
+from covopt.oracles.local_search import climb, starts_for
 
 NOISE = 8 * EPS  # rows and directions that contribute less than this share of Σ|λ_i|‖x_i‖ are dropped
 
@@ -262,13 +262,15 @@ class Scalar:
 
     def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
         """Climb on |G| from the heaviest rows, from random directions, plain and scaled, and from neurons."""
-        r, random = self.y.shape[1], np.random.default_rng(random_state)
-        heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[: STARTS // 8]]
-        normal = random.standard_normal((STARTS // 8, r))
+        count, random = starts_for(self.y) // 8, np.random.default_rng(random_state)
+        heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[:count]]
+        normal = random.standard_normal((count, self.y.shape[1]))
         width = np.linalg.norm(self.y, axis=0)
         width = np.where(width > 0.0, width, 1.0)
         lead = (self.signs @ self.y)[None] + self.linear
-        given = np.zeros((0, r)) if neurons is None else np.asarray(neurons, dtype=float) @ self.V
+        given = (
+            np.zeros((0, self.y.shape[1])) if neurons is None else np.asarray(neurons, dtype=float) @ self.V
+        )
         starts = np.concatenate([heavy, normal, normal * (width.max() / width), lead])
         self.offer(self.ascend(np.concatenate([given, starts, -starts])))
 
