@@ -15,7 +15,7 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError, Status
-from covopt.limits import TimeUp, defer_interrupts, limited, now
+from covopt.limits import HURRY_S, TimeUp, defer_interrupts, limited, now
 from covopt.oracles.cascade import suits_boxes, suits_search
 from covopt.oracles.certified import suits_integers
 from covopt.oracles.faces import MOST_FACED
@@ -217,7 +217,7 @@ class Improvement:
         with defer_interrupts():
             if not len(self.point.neurons):
                 with contextlib.suppress(TimeUp), limited(soon):
-                    self.descent.rescue()
+                    self.descent.rescue(max(soon, HURRY_S))
                 if (
                     isinstance(self.descent, InterpolatingDescent)
                     and self.descent.point.upper_bound == np.inf

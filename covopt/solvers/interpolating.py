@@ -11,6 +11,7 @@ where they cross kinks.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from scipy.linalg import LinAlgError, solve
 from covopt.checks.memory import memory_left
 from covopt.errors import Status
 from covopt.exact.rank import COMPUTED, ROUGH
-from covopt.limits import HALF, HURRY_S, checkpoint, unlimited
+from covopt.limits import HALF, HURRY_S, TimeUp, checkpoint, defer_interrupts, limited, unlimited
 from covopt.losses import make_loss
 from covopt.problems.problem import PASSES, Problem
 from covopt.solvers.both_layers import STEPS, Network, balanced, descend, of_unit_neurons
@@ -116,7 +117,7 @@ class InterpolatingDescent:
         self.point.warm = WarmStart(*network, self.point.dual)  # columns need not interpolate
 
     def rescue(self, seconds: float = HURRY_S) -> bool:
-        """Correct the current network of the descent to interpolate; return whether that succeeded.
+        """Correct the current network of the descent to interpolate, in half of the time; return whether one does.
 
         If corrections fail, a quick network that interpolates the residual is added to it. Without a descent, a quick
         network is made, which may take ``seconds``.
@@ -124,25 +125,29 @@ class InterpolatingDescent:
         if self.network is None:
             with unlimited():
                 return self.take_quick(seconds)
-        if self._meet(self.network):
-            return True
+        with contextlib.suppress(TimeUp), limited(HALF * seconds):
+            if self._meet(self.network):
+                return True
         problem, (neurons, weights, offset) = self.problem, self.network
         rest = Problem.through(problem.rows, problem.residual(neurons, weights, offset), problem.offset_cost)
-        quick = quick_network(rest, HURRY_S, self.seed)
-        both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
-        return self._offer(*both, offset)
+        with unlimited():
+            quick = quick_network(rest, HURRY_S, self.seed)
+            both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
+            return self._offer(*both, offset)
 
     def take_quick(self, seconds: float) -> bool:
         """Make a costlier network at once; on very many points it may have a small residual."""
-        self.point = self.point.merged(quick_network(self.problem, seconds, self.seed))
+        with defer_interrupts() as interrupted:  # what has begun is worth more than what may take its place
+            self.point = self.point.merged(quick_network(self.problem, seconds, self.seed))
+        if interrupted():
+            raise KeyboardInterrupt
         return bool(np.isfinite(self.point.upper_bound))
 
     def _meet(self, network: Network) -> bool:
-        return self._offer(*meet_points(self.problem, network))
+        return self._offer(*with_few_neurons(self.problem, *meet_points(self.problem, network)))
 
     def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
-        """Keep a network, with few neurons, if it interpolates at lower cost; return whether it interpolates."""
-        neurons, weights, offset = with_few_neurons(self.problem, neurons, weights, offset)
+        """Keep a network if it interpolates at lower cost; return whether it interpolates."""
         missed = self.problem.missed(neurons, weights, offset)
         value = self.problem.network_value(weights, offset)
         meets = bool(missed <= PASSES * np.abs(self.targets).max())

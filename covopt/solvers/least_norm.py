@@ -109,9 +109,11 @@ class LeastNorm:
         ----------
         rhs : ndarray of shape (n,) or (n, k)
         accurate : bool
-            Refine the solution.
+            Refine the solution, at last by the residual that it leaves.
         """
         if self._factor is not None and not accurate:
             return self.matrix @ preconditioned_by(self._factor, rhs)
         x, share = self._refined(rhs)
-        return x if share <= NEAR else lstsq(self.matrix.T, rhs, check_finite=False, lapack_driver="gelsy")[0]
+        if share > NEAR:
+            return lstsq(self.matrix.T, rhs, check_finite=False, lapack_driver="gelsy")[0]
+        return x + self._refined(rhs - self.matrix.T @ x)[0]
