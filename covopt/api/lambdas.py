@@ -106,11 +106,11 @@ def largest_lambda(
         power = math.frexp(float(np.abs(dual).max()))[1]  # oracles compute squares, which must not overflow
         asked = np.ldexp(np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual), -power)
         rows = problem.rows[live]
-        local = LocalSearchOracle(rows, n_starts=starts_for(rows), random_state=0)
         try:
             with limited(ends - now()):
                 if task.interrupted:
                     raise KeyboardInterrupt
+                local = LocalSearchOracle(rows, n_starts=starts_for(rows), random_state=0)
                 if task.potential != "variation":
                     found = task.oracle(problem).price(asked, threshold=np.inf).upper_bound
                 elif proves:
