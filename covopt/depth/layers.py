@@ -115,10 +115,11 @@ class Layout:
         at = 0
         for ell, w in enumerate(layers):
             lifted = self.lift(features, ell)
-            jac = np.einsum("ij,njp->nip", w[:, : self.widths[ell]], inner)
             rows, columns = w.shape
+            jac = np.zeros((n, rows, self.size))
+            jac[:, :, :at] = w[:, : self.widths[ell]] @ inner[:, :, :at]
             for i in range(rows):
-                jac[:, i, at + i * columns : at + (i + 1) * columns] += lifted
+                jac[:, i, at + i * columns : at + (i + 1) * columns] = lifted
             at += rows * columns
             values.append(lifted @ w.T)
             slopes.append(jac)

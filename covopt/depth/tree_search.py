@@ -112,7 +112,7 @@ class TreeSearch:
             if value <= enough:
                 break
             self._points.append(z)
-            program.add(z)
+            program.add([z])
         return best, best_mu, attained
 
     def _price(self, vector: np.ndarray, cuts: list[np.ndarray]) -> float:
@@ -320,16 +320,19 @@ class _Epigraph:
         m = len(index)
         self._model.addVars(m + 1, np.zeros(m + 1), np.r_[room[index], np.inf])
         self._model.changeColCost(m, 1.0)
-        for z in points:
-            self.add(z)
+        self.add(points)
 
-    def add(self, z: np.ndarray) -> None:
-        """Add the constraints of a point."""
-        columns = np.arange(len(self.index) + 1, dtype=np.int32)
-        for sign in (1.0, -1.0):
-            row = np.r_[sign * z[self.index], 1.0]
-            self._model.addRow(sign * float(z @ self.base), np.inf, len(row), columns, row)
-        self.points.append(z)
+    def add(self, points: list[np.ndarray]) -> None:
+        """Add the constraints of points, at once: a row each took half of the time of a tree."""
+        table = np.repeat(np.array(points), 2, axis=0)
+        table[1::2] *= -1.0
+        rows = np.pad(table[:, self.index], ((0, 0), (0, 1)), constant_values=1.0)
+        n, width = rows.shape
+        starts, columns = np.arange(n) * width, np.tile(np.arange(width), n)
+        self._model.addRows(
+            n, table @ self.base, np.full(n, np.inf), n * width, starts, columns, rows.ravel()
+        )
+        self.points += points
 
     def solve(self) -> tuple[float, np.ndarray, np.ndarray] | None:
         """Return the height, μ on its rows and the dual weights of the points; None if the solver fails."""
