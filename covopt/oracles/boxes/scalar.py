@@ -262,15 +262,13 @@ class Scalar:
 
     def search(self, neurons: np.ndarray | None = None, random_state: int = 0) -> None:
         """Climb on |G| from the heaviest rows, from random directions, plain and scaled, and from neurons."""
-        count, random = starts_for(self.y) // 8, np.random.default_rng(random_state)
+        count, r = starts_for(self.y) // 8, self.y.shape[1]
         heavy = self.y[np.argsort(-np.linalg.norm(self.y, axis=1))[:count]]
-        normal = random.standard_normal((count, self.y.shape[1]))
+        normal = np.random.default_rng(random_state).standard_normal((count, r))
         width = np.linalg.norm(self.y, axis=0)
         width = np.where(width > 0.0, width, 1.0)
         lead = (self.signs @ self.y)[None] + self.linear
-        given = (
-            np.zeros((0, self.y.shape[1])) if neurons is None else np.asarray(neurons, dtype=float) @ self.V
-        )
+        given = np.zeros((0, r)) if neurons is None else np.asarray(neurons, dtype=float) @ self.V
         starts = np.concatenate([heavy, normal, normal * (width.max() / width), lead])
         self.offer(self.ascend(np.concatenate([given, starts, -starts])))
 
