@@ -29,7 +29,7 @@ from covopt.oracles.boxes.scalar import DualNormBound
 from covopt.oracles.boxes.search import BoxOracle, box_dual_norm
 from covopt.oracles.face_lattice import FACE_BYTES, count_lattice
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
-from covopt.oracles.local_search import STARTS, LocalSearchOracle
+from covopt.oracles.local_search import LocalSearchOracle, starts_for
 from covopt.oracles.sign_tree import sign_dual_norm, sign_limit
 from covopt.oracles.sphere import CROSSING
 from covopt.oracles.vector_faces import VectorFaceOracle
@@ -111,7 +111,7 @@ class SearchOracle:
         n, r = self.rows.shape
         proves = proves and n_outputs == 0
         self.local = local or LocalSearchOracle(
-            self.rows, n_starts=STARTS, random_state=0, n_threads=n_threads
+            self.rows, n_starts=starts_for(self.rows), random_state=0, n_threads=n_threads
         )
         self.by_signs, self.sees_all = proves and suits_signs(n, r), proves and suits_boxes(r)
         self.sign_limit = sign_limit(n, r, min(effort, 1.0))
@@ -181,7 +181,9 @@ class SearchedThenProved(SearchOracle):
     """
 
     def __init__(self, rows: np.ndarray, *, tol: float, random_state: int | None = None, **options: Any):
-        local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
+        local = LocalSearchOracle(
+            rows, n_starts=8 * starts_for(rows), random_state=0 if random_state is None else random_state
+        )
         super().__init__(rows, local=local, **options)
         self.tol, self.looks, self._sees_more = tol, False, True
 
@@ -195,7 +197,7 @@ class SearchedThenProved(SearchOracle):
     ) -> Pricing:
         """Return local maxima; ``upper_bound`` is the largest value found, not a bound."""
         options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
-        found = self.local.search(dual, **options, n_starts=STARTS)
+        found = self.local.search(dual, **options, n_starts=starts_for(self.rows))
         if _count(found) >= HALF * len(dual):
             return found
         if self.looks and self._sees_more and self.boxes is not None:
@@ -212,7 +214,7 @@ class SearchedThenProved(SearchOracle):
         found, bound = Pricing(self.rows[:0], np.zeros(0), np.inf, exact=False), np.inf
         if self.by_signs:
             goal = (1.0 + HALF * CLOSE * self.tol) * level
-            found = self.local.search(dual, threshold=level, n_starts=STARTS)
+            found = self.local.search(dual, threshold=level, n_starts=starts_for(self.rows))
             found, bound = _improved(found, bound, self._by_signs(dual, found, goal))
             if bound <= max(goal, (1.0 + 2.0 * ATOMS) * found.upper_bound):
                 return Pricing(found.neurons, found.values, bound, exact=False)

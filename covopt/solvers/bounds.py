@@ -3,8 +3,9 @@
 - the dual of the search, divided by an upper bound on its dual norm, computed as certificates do;
 - for interpolation, the optimal dual of a subset S of the rows: it is a dual point of the whole problem, and its h
   involves only the arrangement of S; S grows while there is time to solve it;
-- beyond eight dimensions, and with a loss, a dual with a smaller relaxation bound; then, with a loss, quadratics on
-  boxes; on request, the dual of the semidefinite relaxation (:mod:`covopt.conic.programs`), divided likewise.
+- beyond eight dimensions, and with a loss, a dual with a smaller relaxation bound, unless the gap is small; then,
+  with a loss, quadratics on boxes; on request, the dual of the semidefinite relaxation
+  (:mod:`covopt.conic.programs`), divided likewise.
 
 Each gets an equal share of the remaining time.
 
@@ -146,10 +147,10 @@ class Bounds:
         if self.closes:
             return []
         ways: list[Callable[[], None]] = [self.by_policy] if suits_signs(n, rank) else []
-        ways.append(self.by_relaxed_dual)
-        if problem.is_scalar and rank <= MOST_QUADRATIC_DIMENSIONS:
-            ways.append(self.by_boxes)
-        return ways
+        has_boxes = problem.is_scalar and rank <= MOST_QUADRATIC_DIMENSIONS
+        if not has_boxes or self.point.gap > NEAR:
+            ways.append(self.by_relaxed_dual)
+        return [*ways, self.by_boxes] if has_boxes else ways
 
     def by_policy(self) -> None:
         """Bound the dual as certificates do."""
@@ -207,13 +208,13 @@ class Bounds:
         def goes_on(search: MomentSearch) -> bool:
             nonlocal told
             stopped = False
+            self.offer(dual, search.scalar.lift(search.bound), claimed=True)
             if search.bound < (1.0 - ROUGH) * told:
                 told = search.bound
-                self.offer(dual, search.scalar.lift(told), claimed=True)
                 stopped = self.report(f"{search.nodes} boxes with quadratics raise the lower bound")
             if search.is_full:
                 self.report(FULL)
-            return not stopped
+            return not stopped and self.point.gap > self.tol
 
         most = HALF * SHOWN * quadratic_limit(*self.rows.shape)
         found = quadratic_dual_norm(

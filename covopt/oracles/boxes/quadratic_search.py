@@ -154,8 +154,8 @@ class MomentSearch(BestFirst):
     Parameters
     ----------
     scalar, goal
-        As in :class:`~covopt.oracles.best_first.BestFirst`. Boxes near a goal get no more rounds than others:
-        twice as many save up to a third of the boxes, and no time.
+        As in :class:`~covopt.oracles.best_first.BestFirst`. Once the bound is near the value boxes get
+        ``ROOT_ROUNDS``: breast cancer at .1 λ_max takes 700 boxes this way (52 000, five times the time).
     n_threads : int
         Does not change the answer.
     by_signs : bool
@@ -169,10 +169,9 @@ class MomentSearch(BestFirst):
         self.n_threads, self.by_signs = n_threads, by_signs or 0.0 < goal <= (1.0 + ROUGH) * scalar.best
 
     @property
-    def _share(self) -> float:
-        """Share of the distance to the level that the sign of a row must cost before a cut along it."""
-        near = self.by_signs or 0.0 < self.bound <= (1.0 + ROUGH) * self.scalar.best
-        return 1.0 if near and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
+    def _is_near(self) -> bool:
+        """Whether the bound is near the value: more rounds for each box pay, and cuts along rows."""
+        return 0.0 < self.bound <= (1.0 + ROUGH) * self.scalar.best
 
     def roots(self) -> Iterator[Box]:
         """See the base class."""
@@ -180,8 +179,12 @@ class MomentSearch(BestFirst):
 
     def measure(self, parts: list[Box], level: float) -> None:
         """See the base class."""
-        share = self._share
-        rounds, first = (ROOT_ROUNDS, 2.0) if self.is_new else (ROUNDS, float(ROUNDS))
+        near = self._is_near
+        share = 1.0 if (near or self.by_signs) and self.scalar.y.shape[1] > MOST_DIMENSIONS else math.inf
+        rounds = ROOT_ROUNDS if self.is_new or near else ROUNDS
+        first = 2.0 if self.is_new else float(rounds)
+        if near:
+            self.nodes += (ROOT_ROUNDS // ROUNDS - 1) * len(parts)  # limits are for boxes of few rounds
         bound_all(
             self.scalar, parts, rounds=rounds, first=first, level=level, by_signs=share,
             narrows=math.isfinite(share), n_threads=self.n_threads,
