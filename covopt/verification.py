@@ -18,7 +18,7 @@ from covopt.checks import NOT_EXACT, Check, counted, html_table, listed, require
 from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.completely_positive.certificate import CPRankCertificate, verify_cp_rank
 from covopt.errors import CovoptError, InputError
-from covopt.limits import TimeUp, limited, now, seconds_left
+from covopt.limits import HALF, TimeUp, limited, now, seconds_left
 from covopt.oracles.certified import WHOLE_CHECK_S
 from covopt.parallel import one_blas_thread
 from covopt.proofs import FirstProof, Proof
@@ -335,15 +335,15 @@ def _verify(
             partial(certifier.certify, solution.dual, low=solution.dual_low),
             solution.certificate,
         )
-        found = certify(effort=share, goal=stated.gauge)
+        found = certify(effort=share, goal=None if stated.exact else stated.gauge)
         if stated.exact and not found.exact:
-            again = certify(effort=share)  # a goal is met before the maximum is found
-            found = again if again.exact else found
+            found = certify(effort=share, goal=stated.gauge)
     except CovoptError as error:  # a potential that does not suit the problem
         return Verification((*checks, Check("problem", False, str(error))), None)
     more = [check for recheck in rechecks for check in recheck(solution, found)]
-    if share < 1.0 and not found.exact and not all(check.ok for check in more):
-        # the search was smaller than that of the claim
+    is_short = share < 1.0 or seconds_left() < HALF * limit
+    if is_short and not found.exact and not all(check.ok for check in more):
+        # the search was smaller than that of the claim, or the time cut it
         return Verification((*checks, _late(checks, limit)), found, False)
     checks.extend(more)
     if exact and all(check.ok for check in checks if check.name == "network"):

@@ -160,6 +160,23 @@ def test_a_network_of_a_hundred_thousand_neurons_is_verified(tmp_path):
     assert time.process_time() - began < 30.0
 
 
+def test_a_fan_that_the_clock_cuts_is_no_failed_check(monkeypatch):
+    X = normal(0, (20, 9))
+    solution = covopt.fit(X, np.arange(20) % 3, lam="0.3max", loss="softmax-cross-entropy")
+    clock, fan = [0.0], covopt.oracles.certified.fan_dual_norm
+    monkeypatch.setattr("covopt.limits.time", Mock(perf_counter=lambda: clock[0]))
+
+    def cut(*of, **options):
+        clock[0] += seconds
+        return fan(*of, **options | {"max_calls": 3})
+
+    monkeypatch.setattr("covopt.oracles.certified.fan_dual_norm", cut)
+    for seconds, is_late in ((0.0, False), (11.0, True)):  # work that is not enough refutes what was stated
+        found = covopt.verify(solution, time_limit_s=30.0)
+        assert not found.ok
+        assert found.in_time is not is_late
+
+
 def test_a_check_without_time_is_no_failed_check(monkeypatch):
     late = Mock(side_effect=TimeUp)
     monkeypatch.setattr("covopt.verification.exact_checks", late)
