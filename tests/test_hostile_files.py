@@ -200,10 +200,7 @@ def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
 def test_a_model_that_memory_has_no_room_for_is_refused_unread(tmp_path):
     path = tmp_path / "m.safetensors"
     path.write_bytes(b"?" * (1 << 20))  # what is read would be damaged
-    with (
-        memory_limited(0.001),
-        pytest.raises(InputError, match=r"the model .* needs about 0.0078 GiB"),
-    ):
+    with memory_limited(0.001), pytest.raises(InputError, match=r"the model .* needs about 0.0078 GiB"):
         read_model(path)
 
 

@@ -53,8 +53,7 @@ def failed(solution: Solution) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "change", "check"),
-    cases("changes of a solution, and the check that sees them"),
+    ("path", "change", "check"), cases("changes of a solution, and the check that sees them")
 )
 def test_every_number_matters(solution, path, change, check):
     assert sees(check, failed(changed(solution, set_at(*path, **change))))
@@ -150,10 +149,7 @@ def fits():
     return found | {name: (X, X[:, 0] ** 2, solution) for name, solution in noise.items()}
 
 
-@pytest.mark.parametrize(
-    ("path", "change", "check"),
-    cases("changes of a fit, and the check that sees them"),
-)
+@pytest.mark.parametrize(("path", "change", "check"), cases("changes of a fit, and the check that sees them"))
 @pytest.mark.parametrize("name", ["squared", "logistic", "label-noise", "label-noise-exact"])
 def test_every_number_of_a_fit_matters(fits, name, path, change, check):
     *_, solution = fits[name]

@@ -90,11 +90,7 @@ def test_the_strong_bound_gives_ten(A):
 
 
 @pytest.mark.parametrize(
-    ("graph", "edges"),
-    [
-        (nx.complete_bipartite_graph(4, 4), 16),
-        (nx.mycielski_graph(4), 20),
-    ],
+    ("graph", "edges"), [(nx.complete_bipartite_graph(4, 4), 16), (nx.mycielski_graph(4), 20)]
 )
 def test_one_row_per_edge_without_triangles(graph, edges):
     bound = moment_bound(graph_matrix(graph))

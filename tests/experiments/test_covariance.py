@@ -146,11 +146,7 @@ def test_horns_matrix_is_copositive_with_zeros():
 # ----------------------------------------------------------- fL22 Prop 14 and Remark 23 on graphs.
 @pytest.mark.parametrize(
     "graph",
-    [
-        graphs.complete_bipartite(3, 3),
-        graphs.petersen(),
-        graphs.random_triangle_free(9, random_state=2),
-    ],
+    [graphs.complete_bipartite(3, 3), graphs.petersen(), graphs.random_triangle_free(9, random_state=2)],
 )
 def test_one_neuron_per_edge(graph):
     instance = covopt.tight_instance(graph)

@@ -237,11 +237,7 @@ def plane(seed, slope=0.0):
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("options", "widths"),
-    [
-        (dict(seed=0), (12,)),
-        (dict(seed=1, bias=0.3), (12,)),
-        (dict(seed=2, lam=1e-3), (12, 10)),
-    ],
+    [(dict(seed=0), (12,)), (dict(seed=1, bias=0.3), (12,)), (dict(seed=2, lam=1e-3), (12, 10))],
 )
 def test_forces_cancel_at_trained_minima_of_full_row_rank(options, widths):
     problem = simplex(**options)
