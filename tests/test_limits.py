@@ -163,15 +163,15 @@ def test_a_network_of_a_hundred_thousand_neurons_is_verified(tmp_path):
 def test_a_fan_that_the_clock_cuts_is_no_failed_check(monkeypatch):
     X = normal(0, (20, 9))
     solution = covopt.fit(X, np.arange(20) % 3, lam="0.3max", loss="softmax-cross-entropy")
-    clock, fan = [0.0], covopt.oracles.certified.fan_dual_norm
+    clock, pause, fan = [0.0], [0.0], covopt.oracles.certified.fan_dual_norm
     monkeypatch.setattr("covopt.limits.time", Mock(perf_counter=lambda: clock[0]))
 
     def cut(*of, **options):
-        clock[0] += seconds
+        clock[0] += pause[0]
         return fan(*of, **options | {"max_calls": 3})
 
     monkeypatch.setattr("covopt.oracles.certified.fan_dual_norm", cut)
-    for seconds, is_late in ((0.0, False), (11.0, True)):  # work that is not enough refutes what was stated
+    for pause[0], is_late in ((0.0, False), (11.0, True)):  # work that is not enough refutes what was stated
         found = covopt.verify(solution, time_limit_s=30.0)
         assert not found.ok
         assert found.in_time is not is_late
