@@ -35,7 +35,7 @@ from covopt.oracles.sphere import CROSSING
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
-CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave
+CLOSE = 0.1  # share of the tolerance that a proof may leave
 ROWS_PER_DIMENSION = 7  # up to which branch and bound over signs ends
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 
@@ -156,14 +156,10 @@ class SearchOracle:
 class SearchedThenProved(SearchOracle):
     """Column search where no oracle prices exactly: local search; then signs or boxes prove what it found.
 
-    Where climbs find enough neurons above one for a round, nothing else runs. Where rows lie on
-    grids most neurons above one are in cells where no climb starts: near the optimum of raw iris climbs find ten
-    where boxes find a thousand. So every fourth round also searches boxes, until they find at most twice as many as
-    the climbs: the neurons of one search serve several rounds. Raw iris takes 51 processor seconds this way, and does
-    not end in 270 without; its first 80 rows take 9 (6), every second row 10 (8), 80 × 4 of diabetes 12 (15); normal
-    points search no boxes. Proofs are attempted when the rounds seem to have converged: earlier they cost more than
-    they gain (50 × 7 normal points take 6 s, and had a gap of 3 % after 9 with proofs that would have halved the
-    gap).
+    Where climbs find enough neurons above one for a round, nothing else runs. Proofs are attempted when the rounds
+    seem to have converged: earlier they cost more than they gain. A proof that fails has found what climbs miss, and
+    the rounds go on with it: near the optimum of raw iris, whose rows lie on a grid, climbs find ten neurons where
+    boxes find a thousand.
 
     Parameters
     ----------
@@ -173,11 +169,6 @@ class SearchedThenProved(SearchOracle):
     random_state : int, optional
     **options
         Of :class:`SearchOracle`.
-
-    Attributes
-    ----------
-    looks : bool
-        Whether boxes are searched where climbs find little; set by the solver.
     """
 
     def __init__(self, rows: np.ndarray, *, tol: float, random_state: int | None = None, **options: Any):
@@ -185,7 +176,7 @@ class SearchedThenProved(SearchOracle):
             rows, n_starts=8 * starts_for(rows), random_state=0 if random_state is None else random_state
         )
         super().__init__(rows, local=local, **options)
-        self.tol, self.looks, self._sees_more = tol, False, True
+        self.tol = tol
 
     def price(
         self,
@@ -200,11 +191,6 @@ class SearchedThenProved(SearchOracle):
         found = self.local.search(dual, **options, n_starts=starts_for(self.rows))
         if _count(found) >= HALF * len(dual):
             return found
-        if self.looks and self._sees_more and self.boxes is not None:
-            level = 1.0 + CLOSE * max(found.upper_bound - 1.0, self.tol)
-            more = self.boxes.price(dual, threshold=level, complete=True, max_nodes=PIECE)
-            self._sees_more = _count(more) > 2 * _count(found)
-            found = merged(found, more)
         if not _count(found):
             found = merged(found, self.local.search(dual, **options))
         return found

@@ -32,7 +32,7 @@ from numba import njit
 from covopt.exact.definite import descent_share
 from covopt.exact.rank import ATOMS
 from covopt.exact.rounding import TINY, up
-from covopt.oracles.ascent import LEAST_SWEEPS, MOST_STEPS, height, inner, least_norm, put
+from covopt.oracles.ascent import MOST_STEPS, height, inner, least_norm, put
 from covopt.oracles.base import affords
 from covopt.oracles.best_first import BestFirst, search_dual_norm
 from covopt.oracles.boxes.quadratic_search import ROOT_ROUNDS, ROUNDS
@@ -131,7 +131,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
         return bound, nu, -1
     best, best_nu = np.inf, nu
     branch = -1
-    stalled, sweeps, no_goal = 0, np.int64(LEAST_SWEEPS), 0.0
+    stalled, sweeps, no_goal = 0, np.int64(2), 0.0  # a sweep, and one with a Newton step
     for turn in range(rounds):
         while not _factor(rows, mu, state, tau, nu, chol):
             nu *= 1.3

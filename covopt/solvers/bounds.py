@@ -85,6 +85,8 @@ class Bounds:
     callback : callable, optional
         Called when the bound rises.
     random_state : int, optional
+    failed : bool
+        Whether the search has tried to prove the dual.
     """
 
     def __init__(
@@ -98,11 +100,12 @@ class Bounds:
         effort: float = 1.0,
         callback: Callable[[Any, Point], bool] | None = None,
         random_state: int | None = None,
+        failed: bool = False,
     ):
         self.problem, self.point, self.dual, self.tol = problem, point, dual, tol
         self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
         self.began, self.rows, self.asked = now(), problem.rows[problem.live], problem.asked(dual)
-        self.easier, self.part, self.is_exact = dual, self.left, False
+        self.easier, self.part, self.is_exact, self.failed = dual, self.left, False, failed
         self.closes = suits_fan(problem)
 
     @property
@@ -141,9 +144,12 @@ class Bounds:
         """Return the methods that bound the dual, or find one that is easier to bound, in order."""
         (n, rank), problem = self.rows.shape, self.problem
         if problem.interpolates:
+            if self.failed and rank > MOST_DIMENSIONS:  # by signs, which would end where they did
+                return [self.by_few_points]
             narrow = rank <= MOST_DIMENSIONS or suits_signs(n, rank)
-            first = self.by_policy if narrow or not problem.is_scalar else self.by_relaxed_dual
-            return [first, self.by_few_points]
+            if narrow or not problem.is_scalar:
+                return [self.by_few_points, self.by_policy]
+            return [self.by_relaxed_dual, self.by_few_points]
         if self.closes:
             return []
         ways: list[Callable[[], None]] = [self.by_policy] if suits_signs(n, rank) else []
@@ -299,7 +305,7 @@ def more_and_more_points(
                 yield dual
             if not dual.any() or count >= most or HALF * left < now() - started:
                 break
-            count *= 2
+            count = min(2 * count, (count + len(order) + 1) // 2)  # all of them were tried before
 
 
 def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:

@@ -270,7 +270,7 @@ class Improvement:
             yield found
             if found.status not in (Status.GAP, Status.TIME_LIMIT):
                 return
-            is_exact = self._bounded(rounds.point, rounds.last_dual, self.name)
+            is_exact = self._bounded(rounds.point, rounds.last_dual, self.name, rounds.failed)
             yield self.point
             # the remaining gap is due to column generation, which the deadline has cut off
             again = is_exact and found.status is Status.TIME_LIMIT and not problem.interpolates
@@ -284,11 +284,11 @@ class Improvement:
             self._improved(rounds.known(), name)
         return self.point
 
-    def _bounded(self, point: Point, dual: np.ndarray, name: str) -> bool:
+    def _bounded(self, point: Point, dual: np.ndarray, name: str, failed: bool = False) -> bool:
         """Raise the bound of a point in the remaining time; return whether the bound of this dual is exact."""
         bounds = Bounds(
             self.problem, dataclasses.replace(point), dual, tol=self.tol, time_s=self.left,
-            effort=self.effort, callback=self._seen, random_state=self.seed,
+            effort=self.effort, callback=self._seen, random_state=self.seed, failed=failed,
         )  # fmt: skip
         try:
             bounds.raise_all(proves=self.proves)

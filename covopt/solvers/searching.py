@@ -23,8 +23,6 @@ from covopt.problems.problem import Problem
 from covopt.solvers.generation import Generation
 from covopt.solvers.loop import Point
 
-LOOK_EVERY = 4  # rounds
-
 
 class HeuristicGeneration(Generation):
     """Rounds of a :class:`Generation` that believe the local search and report what was proved.
@@ -42,7 +40,8 @@ class HeuristicGeneration(Generation):
     def __init__(self, problem: Any, oracle: SearchedThenProved, **options: Any):
         super().__init__(problem, oracle, **options)
         self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
-        self.last_dual, self.failed, self._turn = self.master.dual, False, 0
+        self.last_dual, self.failed = self.master.dual, False
+        self._violating = oracle.rows[:0]  # neurons that a proof has found
 
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """See the base class; a believed bound counts until a neuron or a network refutes it."""
@@ -50,11 +49,11 @@ class HeuristicGeneration(Generation):
         if self.point.lower_bound > (1.0 + self.tol) * self.point.upper_bound:
             self._return_to_proof()
 
-    def _ask(self) -> Pricing:
-        """See the base class; one round in ``LOOK_EVERY`` also looks at boxes."""
-        self._turn = (self._turn + 1) % LOOK_EVERY
-        self.oracle.looks = self._turn == 0
-        return super()._ask()
+    def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
+        """See the base class; columns that violate the dual count like neurons that are found."""
+        found = super().price(dual, threshold, max_neurons)
+        known = np.linalg.norm(self.master.columns.atoms @ dual, axis=1).max(initial=0.0)
+        return dataclasses.replace(found, upper_bound=max(found.upper_bound, float(known)))
 
     def _return_to_proof(self) -> None:
         self.point.dual, self.point.lower_bound = self.proved
@@ -80,7 +79,8 @@ class HeuristicGeneration(Generation):
     def _fresh(self, pricing: Pricing) -> np.ndarray:
         """Return the neurons found, and correct the belief: one may violate the constraint of the best dual."""
         self.correct(pricing.neurons)
-        return pricing.neurons
+        neurons, self._violating = np.concatenate([pricing.neurons, self._violating]), self.oracle.rows[:0]
+        return neurons
 
     def is_closed(self) -> bool:
         """See the base class; a believed bound alone never ends the rounds, a failed proof does."""
@@ -100,6 +100,7 @@ class HeuristicGeneration(Generation):
             # the proved bound is slightly below the believed one: the gap may exceed the tolerance
             self._return_to_proof()
         self.correct(found.neurons)
+        self._violating = found.neurons
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
     def solve(self) -> Point:

@@ -348,24 +348,24 @@ class BoxOracle:
         threshold: float = 0.0,
         max_neurons: int | None = None,
         complete: bool = False,
-        max_nodes: int | None = None,
     ) -> Pricing:
         """Return maxima of |F| above ``threshold``, always the best one known, and a valid bound on h(λ).
 
         Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold the search ends when
         every root has been walked, not when a few points are found. Maxima that share a box above the threshold with
-        a better one may still be missing. ``max_nodes`` boxes are visited, at most the oracle's own limit.
+        a better one may still be missing.
         """
-        most = self.max_nodes if max_nodes is None else min(max_nodes, self.max_nodes)
         scalar = Scalar(self.rows, dual)
         if not threshold > 0.0 or not 0 < scalar.V.shape[1] <= MOST_QUADRATIC_DIMENSIONS:
-            found = box_dual_norm(self.rows, dual, rtol=self.rtol, max_nodes=most, n_threads=self.n_threads)
+            found = box_dual_norm(
+                self.rows, dual, rtol=self.rtol, max_nodes=self.max_nodes, n_threads=self.n_threads
+            )
             exact = found.upper_bound <= abs(found.best_value) * (1.0 + 2.0 * self.rtol)
             return Pricing(found.best_neuron[None], np.array([found.best_value]), found.upper_bound, exact)
         answer = search(
             scalar,
             scalar.lower(threshold),
-            max_nodes=most,
+            max_nodes=self.max_nodes,
             stops=not complete,
             n_threads=self.n_threads,
         )
