@@ -38,8 +38,9 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from covopt.exact.definite import ROOM, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
-from covopt.limits import HALF, PIECE, checkpoint, now
+from covopt.limits import PIECE, checkpoint, now
 
+FREE = 0.2  # scale of a step of d: with a half the bound of digits is 2.2 of the maximum, not 1.6
 PAIRS = 12  # columns of A and of B, and eigenvalues that enter the smoothed maximum
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
 
@@ -122,7 +123,7 @@ class LiftedForm:
         """Return d (N,), A and B (2N, m) from the variables of the optimiser."""
         n = len(self.rows)
         free, pairs = multipliers[:n], self.typical * np.square(multipliers[n:]).reshape(2, 2 * n, PAIRS)
-        return HALF * self.scale * free, pairs[0], pairs[1]
+        return FREE * self.scale * free, pairs[0], pairs[1]
 
     def parts(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return d and P: the form is Pᵀ P', P' being P with its rows for A and B swapped, plus d's terms."""
@@ -185,7 +186,7 @@ class LiftedForm:
         slopes = np.vstack([along + across, along - across])  # (2N, 2m)
         slope = np.stack([slopes[:, :PAIRS], slopes[:, PAIRS:]]).ravel()
         slope *= 2.0 * self.typical * multipliers[n:]
-        loose = HALF * self.scale * (np.square(tails).sum(axis=1) - np.square(heads).sum(axis=1))
+        loose = FREE * self.scale * (np.square(tails).sum(axis=1) - np.square(heads).sum(axis=1))
         self.seen = seen
         return float(value) / self.scale, np.concatenate([loose, slope]) / self.scale
 
