@@ -178,10 +178,14 @@ class Descent:
         return network
 
     def _missing(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return missing neurons that climbs find, and their initial weights, or None."""
-        problem, dual, chosen = self.problem, self.point.dual, self._chosen(SAMPLE)
-        search = LocalSearchOracle(problem.rows[chosen], n_starts=STARTS, random_state=self.rng, n_threads=1)
-        return self._wanting(search.search(dual[chosen, 0] if problem.is_scalar else dual[chosen]).neurons)
+        """Return missing neurons that power steps find, else climbs, and their initial weights, or None."""
+        chosen = self._chosen(SAMPLE)
+        rows, dual = self.problem.rows[chosen], self.point.dual[chosen]
+        fresh = self._wanting(approach(rows, dual, self.random_network().neurons))
+        if fresh is not None:
+            return fresh
+        search = LocalSearchOracle(rows, n_starts=STARTS, random_state=self.rng, n_threads=1)
+        return self._wanting(search.search(dual[:, 0] if self.problem.is_scalar else dual).neurons)
 
     def _wanting(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the best few unit neurons with ‖Λᵀσ(Zw)‖ > 1 and their initial weights, or None."""
