@@ -1,7 +1,7 @@
 """Where nothing prices exactly: only what was proved is reported, and what is returned encloses the optimum."""
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import numpy as np
 import pytest
@@ -153,25 +153,18 @@ def test_a_belief_that_was_corrected_does_not_end_the_rounds_unproved(monkeypatc
 
 def test_proofs_that_fail_add_what_they_have_found_and_columns_refute_a_belief(monkeypatch):
     """Raw iris was certified with 2 of 10 seeds within 30 s: climbs missed again what no round had added."""
-    X, y = normal(0, (24, 4), 24)
-    problem = Problem.through(np.column_stack([X, np.ones(24)]), y)
-    generation, asked = searching(problem, tol=1e-4, max_rounds=200), []
-    real = generation.oracle.price
-
-    def blind(dual, **options):
-        asked.append(dual)
-        found = real(dual, **options)
-        return found if len(asked) == 1 else replace(found, neurons=found.neurons[:0], upper_bound=0.5)
-
-    monkeypatch.setattr(generation.oracle, "price", blind)
+    problem = instance(24, 5, 0)
+    generation = searching(problem, tol=1e-4, max_rounds=200)
+    first = generation.oracle.price(problem.targets)
+    priced = chain([first], repeat(replace(first, neurons=first.neurons[:0], upper_bound=0.5)))
+    monkeypatch.setattr(generation.oracle, "price", lambda *_, **__: next(priced))
     point = generation.solve()
-    assert point.status is Status.CERTIFIED and len(asked) < 200
+    assert point.status is Status.CERTIFIED
     assert point.upper_bound == pytest.approx(search(problem, tol=1e-6).upper_bound, rel=1e-4)
 
 
 def test_what_signs_could_not_prove_leaves_the_time_to_more_and_more_points(monkeypatch):
-    X, y = normal(0, (60, 10), 60)
-    problem, counts = Problem.through(np.column_stack([X, np.ones(60)]), y), []
+    problem, counts = instance(60, 11, 0), []
 
     def solved(problem, chosen, *options):
         counts.append(len(chosen))
@@ -180,7 +173,7 @@ def test_what_signs_could_not_prove_leaves_the_time_to_more_and_more_points(monk
     monkeypatch.setattr(bounds, "few_points", solved)
     monkeypatch.setattr(bounds, "certified_dual_norm", lambda *_, **__: pytest.fail("proved again"))
     point = next(Improvement(problem, lambda: None, tol=1e-6, random_state=0).descent.run())
-    Bounds(problem, replace(point), y[:, None], tol=1e-6, time_s=600.0, failed=True).raise_all()
+    Bounds(problem, replace(point), problem.targets, tol=1e-6, time_s=600.0, failed=True).raise_all()
     assert counts == [11, 22, 41, 51, 56, 58, 59, 60]
 
 
