@@ -158,8 +158,8 @@ class SearchedThenProved(SearchOracle):
 
     Where climbs find enough neurons above one for a round, nothing else runs. Proofs are attempted when the rounds
     seem to have converged: earlier they cost more than they gain. A proof that fails has found what climbs miss, and
-    the rounds go on with it: near the optimum of raw iris, whose rows lie on a grid, climbs find ten neurons where
-    boxes find a thousand.
+    the rounds go on with it: near the optimum of raw iris, whose rows lie on a grid, climbs find few of the neurons
+    that boxes find.
 
     Parameters
     ----------

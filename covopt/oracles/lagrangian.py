@@ -40,7 +40,7 @@ from covopt.exact.definite import ROOM, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, total_up, up
 from covopt.limits import PIECE, checkpoint, now
 
-FREE = 0.2  # scale of a step of d: with a half the bound of digits is 2.2 of the maximum, not 1.6
+FREE = 0.2  # scale of d for the optimiser: with 0.5 and 0.08 most bounds end higher
 PAIRS = 12  # columns of A and of B, and eigenvalues that enter the smoothed maximum
 TEMPERATURES = 0.05, 0.01  # of the smoothed maximum, one after the other, relative to ‖Λᵀp‖²
 

@@ -86,7 +86,7 @@ class Bounds:
         Called when the bound rises.
     random_state : int, optional
     failed : bool
-        Whether the search has tried to prove the dual.
+        Whether the search has tried to prove the dual, and could not.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ def more_and_more_points(
                 yield dual
             if not dual.any() or count >= most or HALF * left < now() - started:
                 break
-            count = min(2 * count, (count + len(order) + 1) // 2)  # all of them were tried before
+            count = min(2 * count, (count + len(order) + 1) // 2)  # all points at once were too many
 
 
 def relaxed_duals(problem: Problem, network: Network, dual: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:

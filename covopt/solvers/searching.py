@@ -1,8 +1,9 @@
 """Column generation without an exact oracle: local search finds columns, signs and boxes prove bounds.
 
 The best value that local search finds is believed and steers the master, but only proved bounds are reported
-(:mod:`covopt.oracles.cascade`). A proof is tried when the believed gap is within the tolerance: if it finds a
-violated neuron, the belief is corrected and the rounds go on. Without a proof, the relaxation bounds the dual norm.
+(:mod:`covopt.oracles.cascade`). A proof is tried when the believed gap is within the tolerance: if it finds neurons
+that violate the dual, the belief is corrected, and the rounds go on with them as columns. Without a proof, the
+relaxation bounds the dual norm.
 """
 
 from __future__ import annotations
