@@ -72,7 +72,6 @@ def top_pair(image, form, vectors, v):
     size = min(k, d)
     trace = 0.0
     share = (2.0 * (k + d) + 16.0) * UNIT
-    small = form[:size, :size]
     for p in range(size):
         for q in range(p + 1):
             s = 0.0
@@ -82,25 +81,25 @@ def top_pair(image, form, vectors, v):
             else:
                 for c in range(k):
                     s += image[c, p] * image[c, q]
-            small[p, q] = s
-            small[q, p] = s
-        trace += small[p, p]
-    share += 40.0 * UNIT * _diagonalise(small, vectors[:size, :size])
+            form[p, q] = s
+            form[q, p] = s
+        trace += form[p, p]
+    share += 40.0 * UNIT * _diagonalise(form, vectors)
     best = 0
     for p in range(1, size):
-        if small[p, p] > small[best, best]:
+        if form[p, p] > form[best, best]:
             best = p
     top = 0.0
     for p in range(size):
-        reach = small[p, p]
+        reach = form[p, p]
         for q in range(size):
             if q != p:
-                reach += abs(small[p, q])
+                reach += abs(form[p, q])
         top = max(top, reach)
     second = 0.0
     for p in range(size):
         if p != best:
-            second = max(second, small[p, p])
+            second = max(second, form[p, p])
     if k < d:
         length = 0.0
         for c in range(d):
@@ -149,7 +148,7 @@ def visit(
     found, neuron, first, second, error, outside, margin : ndarrays of first length m
         Outputs: the face, the oriented v, κ₁ and κ₂ on the computed flat, a bound on the error of the eigenvalues
         relative to the exact flat, how far v is outside beyond the first two tolerances (0 if it is not), and the
-        smallest sign·(z_i·v).
+        smallest sign·(z_i·v), 1 for a ray.
 
     Returns
     -------
@@ -223,8 +222,8 @@ def visit(
                 hold_ahead = False
             elif t > reach:
                 hold_behind = False
-            if d > 1 and not (hold_ahead or hold_behind):
-                break
+            if (d > 1 and not (hold_ahead or hold_behind)) or (d == 1 and abs(t) > base):
+                break  # any row tells which of the two a ray is
         if d > 1 and not (hold_ahead or hold_behind):
             continue
         back = behind > ahead
@@ -235,7 +234,7 @@ def visit(
         first[count] = top
         second[count] = other
         error[count] = wrong
-        margin[count] = least
+        margin[count] = least if d > 1 else 1.0
         outside[count] = max(0.0, -least - base) if d > 1 else 0.0  # a ray always contains itself
         count += 1
     return count

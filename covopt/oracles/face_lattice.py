@@ -24,7 +24,7 @@ import numpy as np
 
 from covopt.errors import UnclearRanksError
 from covopt.exact.rank import FOUND
-from covopt.exact.rounding import UNIT
+from covopt.exact.rounding import TINY, UNIT
 from covopt.limits import PIECE
 
 FACE_BYTES = 400.0  # per face of a table
@@ -90,6 +90,8 @@ class FaceLevel:
         Rows that vanish on the flat, as bits.
     normals : int ndarray of shape (n_flats, r - d)
         Independent rows among them.
+    inverses : ndarray of shape (n_flats, r - d, r)
+        The shares of a vector in the span of the normals, scaled to length one: Σ_j (a_j·g) z_j = g.
     conditioning : ndarray of shape (n_flats,)
         The shortest part that one of the normals adds to those before it, in whitened coordinates: if the normals
         have an error ε on the computed flat, other rows of length one have at most ε / conditioning.
@@ -102,6 +104,7 @@ class FaceLevel:
     bases: np.ndarray
     members: np.ndarray
     normals: np.ndarray
+    inverses: np.ndarray
     conditioning: np.ndarray
     flat: np.ndarray
     cell: np.ndarray
@@ -283,16 +286,18 @@ def _shared(flats: _Flats, lower: _Flats | None) -> SharedKinks:
 
 def _bases(
     lines: np.ndarray, units: np.ndarray, weights: np.ndarray, normals: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return orthonormal bases of the flats where the given rows vanish, and how independent these rows are."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return bases of the flats where the given rows vanish, their inverses, and how independent these rows are."""
     n_flats, m = normals.shape
     r = lines.shape[1]
     if m == 0:
-        return np.tile(np.eye(r), (n_flats, 1, 1)), np.ones(n_flats)
-    q, _ = np.linalg.qr(lines[normals].transpose(0, 2, 1), mode="complete")
-    triangle = np.linalg.qr(units[normals].transpose(0, 2, 1), mode="r")
-    parts = np.abs(np.einsum("fii->fi", triangle)) * weights[normals]
-    return np.ascontiguousarray(q[:, :, m:]), parts.min(axis=1)
+        return np.tile(np.eye(r), (n_flats, 1, 1)), np.zeros((n_flats, 0, r)), np.ones(n_flats)
+    q, triangle = np.linalg.qr(lines[normals].transpose(0, 2, 1), mode="complete")
+    with np.errstate(all="ignore"):  # dependent rows: the proof fails
+        inverses = np.linalg.solve(triangle[:, :m] + TINY * np.eye(m), q[:, :, :m].transpose(0, 2, 1))
+    whitened = np.linalg.qr(units[normals].transpose(0, 2, 1), mode="r")
+    parts = np.abs(np.einsum("fii->fi", whitened)) * weights[normals]
+    return np.ascontiguousarray(q[:, :, m:]), inverses, parts.min(axis=1)
 
 
 def build_lattice(rows: np.ndarray) -> FaceLattice:
@@ -349,14 +354,14 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
         parent = parents[d - 1] if d < r else cell
         cell = cell[parent]
         here = flats[r - d]
-        bases, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
+        bases, inverses, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
         for start in range(0, len(bases), step := max(1, PIECE // (n * d))):
             part = np.linalg.norm(np.matmul(lines, bases[start : start + step]), axis=2)
             part[~unpack(here.members[start : start + step], n)] = 0.0
             np.maximum(slack, part.max(axis=0), out=slack)
         levels.append(
             FaceLevel(
-                bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent,
+                bases, here.members, here.normals, inverses, conditioning, faces[d - 1], cell, parent,
                 _shared(here, flats[r - d + 1] if d > 1 else None),
             )
         )  # fmt: skip

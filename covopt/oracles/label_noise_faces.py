@@ -268,9 +268,9 @@ class MetricFaces:
         gradient = self.sums.gradient[cell] - np.einsum("fm,fmr->fr", np.where(on, ahead, behind), lines)
         value = sign * np.einsum("fr,fr->f", gradient, w)
         gradient = sign[:, None] * gradient - value[:, None] * np.einsum("frs,fs->fr", rows.metric[cell], w)
-        q, triangle = np.linalg.qr(lines.transpose(0, 2, 1))
-        shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
-        scale = np.linalg.norm(lines, axis=2) * level.conditioning[level.flat[faces]][:, None]
+        lengths = np.linalg.norm(lines, axis=2)
+        shares = np.einsum("fmr,fr->fm", level.inverses[level.flat[faces]], gradient) / lengths
+        scale = lengths * level.conditioning[level.flat[faces]][:, None]
         slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + COMPUTED * self.sums.lipschitz / scale
         up, down = shares + sign[:, None] * ahead > slack, shares + sign[:, None] * behind < -slack
         if rows.exact:

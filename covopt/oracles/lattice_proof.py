@@ -6,8 +6,7 @@ alike. Everything else is combinatorial. Here each decision is checked in the co
 faces are proved.
 
 **The error of a computed flat.** Let Z be the unit rows of a flat X = {w : Zw = 0} of dimension d, B its computed
-basis (r × d) and A any matrix (r × m; here a computed inverse of Z from the
-right). For w ∈ X,
+basis (r × d) and A any matrix (r × m; here a computed inverse of Z from the right). For w ∈ X,
 
 .. math::
     w - B B^T w = (I - B B^T - A Z) w, \qquad |w - B B^T w| \le \rho |w|, \quad \rho = |I - B B^T - A Z|_F .
@@ -38,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.exact.rank import ATOMS, exact_rank
+from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import UNIT, gamma
 from covopt.limits import PIECE
 from covopt.oracles.face_lattice import FaceLattice, FaceLevel, pack, unpack
@@ -161,18 +160,7 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
     chosen, off = units[level.normals], unsure[level.normals]
     transposed = bases.transpose(0, 2, 1)
     with np.errstate(all="ignore"):
-        flipped = chosen.transpose(0, 2, 1)
-        try:
-            inverse = flipped @ np.linalg.inv(chosen @ flipped)
-            # Newton's step, since the Gram matrix squares the condition number
-            inverse = inverse @ (2.0 * np.eye(chosen.shape[1]) - chosen @ inverse)
-        except np.linalg.LinAlgError:
-            inverse = np.linalg.pinv(chosen)
-        sines = _misses(bases, chosen, inverse, off)
-        doubtful = np.flatnonzero(~(sines < ATOMS))  # compute a better A
-        if len(doubtful):
-            inverse = np.linalg.pinv(chosen[doubtful], rcond=0.0)
-            sines[doubtful] = _misses(bases[doubtful], chosen[doubtful], inverse, off[doubtful])
+        sines = _misses(bases, chosen, level.inverses.transpose(0, 2, 1), off)
     defect = np.linalg.norm(transposed @ bases - np.eye(d), axis=(1, 2)) + gamma(4 * (r + 4)) * d
     return np.where(np.isfinite(sines), sines, 1.0), bool(defect.max(initial=0.0) <= DEFECT)
 

@@ -315,9 +315,9 @@ class _Search:
         cells = self.cells[level.cell[faces]]
         active = np.take_along_axis(unpack(cells, len(self.oracle.lines)), normals, axis=1)
         gradient = np.einsum("fkr,fk->fr", maps, image) - np.einsum("fm,fmr->fr", active * kinks, rows)
-        q, triangle = np.linalg.qr(rows.transpose(0, 2, 1))
-        shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
-        scale = np.linalg.norm(rows, axis=2) * level.conditioning[level.flat[faces]][:, None]
+        lengths = np.linalg.norm(rows, axis=2)
+        shares = np.einsum("fmr,fr->fm", level.inverses[level.flat[faces]], gradient) / lengths
+        scale = lengths * level.conditioning[level.flat[faces]][:, None]
         tolerance = 1e-9 * np.abs(kinks) + 16.0 * self.error / scale
         ascends = (shares < -tolerance) | (shares + kinks > tolerance)
         return (members > m) | ~ascends.any(axis=1)
