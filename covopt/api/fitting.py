@@ -74,7 +74,8 @@ def min_norm(
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
         ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true return value
-        stops. ``state.best()`` is the solution so far; ``state.best`` is None as long as there is none.
+        stops, and finishing takes at most half as long again. ``state.best()`` is the solution so far; ``state.best``
+        is None as long as there is none.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     standardise : bool
@@ -194,7 +195,8 @@ def fit(
         Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
-        ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true return value stops.
+        ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true return value stops, and
+        finishing takes at most half as long again.
     start : Solution, optional
         Warm start: a solution on the same table, with another λ or loss.
     standardise : bool

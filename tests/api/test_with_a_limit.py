@@ -11,7 +11,7 @@ from covopt.api.lambdas import largest_lambda
 from covopt.api.task import Task
 from covopt.datasets import make_random_plane
 from covopt.errors import NotCertifiedWarning, Status
-from covopt.limits import now
+from covopt.limits import checkpoint, now
 from covopt.oracles.certified import certified_dual_norm
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.training import Phase
@@ -68,6 +68,15 @@ def test_faces_bound_the_dual_of_a_fit_that_is_stopped(monkeypatch, d):
     assert len(rows) == len(dual) == 39
     assert rows.any(axis=1).all()
     assert proved == pytest.approx(certified_dual_norm(rows, dual).value, rel=1e-9)
+
+
+def test_a_callback_that_stops_leaves_little_time_for_finishing(monkeypatch):
+    """Making the network of 2000 points sparse took three times as long as the rounds."""
+    monkeypatch.setattr("covopt.api.run.finish_network", lambda *_: [checkpoint() for _ in iter(int, 1)])
+    X, y = table(0, 2)
+    found = covopt.min_norm(X, y, duplicates="mean", callback=lambda state: state.round == 2)
+    assert found.status == "callback"
+    assert 0.0 < found.lower_bound < found.cost
 
 
 def test_what_a_limit_has_ended_says_so():
