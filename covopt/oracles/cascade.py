@@ -35,8 +35,9 @@ from covopt.oracles.sphere import CROSSING
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
-CLOSE = 0.1  # share of the tolerance that a proof may leave
+CLOSE = 0.1  # share of the tolerance that a proof may leave; share of the climbs' excess that boxes may leave
 ROWS_PER_DIMENSION = 7  # up to which branch and bound over signs ends
+LOOK_EVERY = 4  # rounds of a search
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 
 
@@ -156,10 +157,12 @@ class SearchOracle:
 class SearchedThenProved(SearchOracle):
     """Column search where no oracle prices exactly: local search; then signs or boxes prove what it found.
 
-    Where climbs find enough neurons above one for a round, nothing else runs. Proofs are attempted when the rounds
-    seem to have converged: earlier they cost more than they gain. A proof that fails has found what climbs miss, and
-    the rounds go on with it: near the optimum of raw iris, whose rows lie on a grid, climbs find few of the neurons
-    that boxes find.
+    Where climbs find enough neurons above one for a round, nothing else runs. Where rows lie on grids most neurons
+    above one are in cells where no climb starts: near the optimum of raw iris climbs find ten where boxes find a
+    thousand. So one round of four also searches boxes, until they find at most twice as many as the climbs: the
+    neurons of one search serve several rounds. Without this raw iris ends at a gap of 15 %. Proofs are attempted when
+    the rounds seem to have converged: earlier they cost more than they gain. A proof that fails has found what climbs
+    miss, and the rounds go on with it.
 
     Parameters
     ----------
@@ -176,7 +179,9 @@ class SearchedThenProved(SearchOracle):
             rows, n_starts=8 * starts_for(rows), random_state=0 if random_state is None else random_state
         )
         super().__init__(rows, local=local, **options)
-        self.tol = tol
+        self.tol, self._asked, self._look = tol, 0, self.boxes
+        if self.boxes is not None:
+            self._look = BoxOracle(self.rows, max_nodes=min(PIECE, self.boxes.max_nodes), n_threads=2)
 
     def price(
         self,
@@ -191,6 +196,12 @@ class SearchedThenProved(SearchOracle):
         found = self.local.search(dual, **options, n_starts=starts_for(self.rows))
         if _count(found) >= HALF * len(dual):
             return found
+        self._asked += 1
+        if self._look is not None and self._asked % LOOK_EVERY == 0:
+            level = 1.0 + CLOSE * max(found.upper_bound - 1.0, self.tol)
+            more = self._look.price(dual, threshold=level, complete=True)
+            self._look = self._look if _count(more) > 2 * _count(found) else None
+            found = merged(found, more)
         if not _count(found):
             found = merged(found, self.local.search(dual, **options))
         return found
