@@ -109,7 +109,8 @@ def reference(problem: Problem) -> tuple[float, float]:
 def check_bracket(problem: Problem, answer: Solution) -> None:
     """Whatever the status: the stated numbers are those of the network and the dual, and enclose the reference."""
     objective, _ = primal(problem, answer.network)
-    scale = stated_scale(problem, answer)
+    # Frank–Wolfe sums the squares, the bank takes their mean
+    scale = float(len(problem.targets)) if getattr(answer.loss, "total", False) else 1.0
     known, proved = reference(problem)
     unit = problem.unit(known)
     upper, lower = answer.objective / scale, answer.lower_bound / scale
@@ -156,8 +157,3 @@ def check_one_neuron_per_cell(rows: np.ndarray, neurons: np.ndarray, weights: np
 def residual(problem: Problem, network: ReLUNetwork) -> float:
     missed = primal(problem, network)[1] - problem.targets
     return float(np.abs(missed).max(initial=0.0) / (np.abs(problem.targets).max(initial=0.0) or 1.0))
-
-
-def stated_scale(problem: Problem, answer: Solution) -> float:
-    """Frank–Wolfe sums the squares, the bank takes their mean."""
-    return float(len(problem.targets)) if getattr(answer.loss, "total", False) else 1.0

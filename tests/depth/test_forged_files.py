@@ -119,15 +119,10 @@ def test_a_file_of_no_hidden_layer_is_not_believed(depth, weights):
 
 
 # ------------------------------------------------------------------ trees whose parts are exchanged
-def tree_and_parts():
-    tree = tree_of(BY_NAME[TREE])
-    return tree, tree.family, tree.places[0][0]
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_child_that_is_forged_is_refused_or_proves_no_more():
-    tree, family, root = tree_and_parts()
-    given, honest = BY_NAME[TREE], tree_bound(tree, BY_NAME[TREE], 100.0)
+    given, tree = BY_NAME[TREE], tree_of(BY_NAME[TREE])
+    family, root, honest = tree.family, tree.places[0][0], tree_bound(tree, given, 100.0)
 
     def bound(children=None, members=None, **changes):
         parts = replace(family, members=family.members if members is None else members)

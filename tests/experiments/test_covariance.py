@@ -187,11 +187,6 @@ def random_network(m=6, d=2, k=1, bias=1.0, seed=0):
     return covopt.ReLUNetwork(rng.standard_normal((m, width)), rng.standard_normal((m, k)), bias)
 
 
-def cost_in(network, X, name):
-    weights = make_potential(name).weigh(network.lift(X), network.hidden_weights)
-    return float(np.abs(network.output_weights[:, 0]) @ weights)
-
-
 @pytest.mark.parametrize(("k", "bias"), [(1, 1.0), (1, 0.0), (3, 1.0), (2, 0.7)])
 def test_effective_cost_is_the_mean_squared_gradient(k, bias):
     network = random_network(k=k, bias=bias)
@@ -226,5 +221,6 @@ def test_the_least_value_is_below_the_network_and_above_the_certified_bound(name
     y = network.predict(X)
     found = cell_minimum(network, X, potential=name, negligible=1e-12)
     bound = covopt.min_norm(X, y, potential=name).lower_bound / (2 if name == "variation" else 1)
-    assert found.cost == pytest.approx(cost_in(network, X, name), rel=1e-12)
+    costs = make_potential(name).weigh(network.lift(X), network.hidden_weights)
+    assert found.cost == pytest.approx(float(np.abs(network.output_weights[:, 0]) @ costs), rel=1e-12)
     assert bound * (1 - 1e-6) <= found.least <= found.cost * (1 + 1e-7)
