@@ -74,8 +74,8 @@ def min_norm(
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
         ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true return value
-        stops, and finishing takes at most half as long again. ``state.best()`` is the solution so far; ``state.best``
-        is None as long as there is none.
+        stops, and finishing takes about half as long again, or a second. ``state.best()`` is the solution so far;
+        ``state.best`` is None as long as there is none.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     standardise : bool
@@ -196,7 +196,7 @@ def fit(
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
         ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true return value stops, and
-        finishing takes at most half as long again.
+        finishing takes about half as long again, or a second.
     start : Solution, optional
         Warm start: a solution on the same table, with another λ or loss.
     standardise : bool

@@ -165,9 +165,8 @@ class Run:
         """Return the certified solution of a point, in the time of a clock."""
         if point.status is Status.INTERRUPTED:
             clock.hurry()
-        elif (
-            point.status is Status.CALLBACK
-        ):  # a sparse network of 2000 points takes three times as long as the rounds
+        elif point.status is Status.CALLBACK:
+            # a sparse network of 2000 points takes three times as long as the rounds
             clock.hurry(max(HURRY_S, HALF * (now() - clock.began)))
         self._prove(point, clock)
         network = self._network(*self._finished(point, clock))

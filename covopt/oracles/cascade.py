@@ -179,9 +179,10 @@ class SearchedThenProved(SearchOracle):
             rows, n_starts=8 * starts_for(rows), random_state=0 if random_state is None else random_state
         )
         super().__init__(rows, local=local, **options)
-        self.tol, self._asked, self._look = tol, 0, self.boxes
-        if self.boxes is not None:
-            self._look = BoxOracle(self.rows, max_nodes=min(PIECE, self.boxes.max_nodes), n_threads=2)
+        self.tol, self._asked = tol, 0
+        self._look = self.boxes and BoxOracle(
+            self.rows, max_nodes=min(PIECE, self.boxes.max_nodes), n_threads=2
+        )
 
     def price(
         self,

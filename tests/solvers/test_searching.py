@@ -152,7 +152,7 @@ def test_a_belief_that_was_corrected_does_not_end_the_rounds_unproved(monkeypatc
 
 
 def test_proofs_that_fail_add_what_they_have_found_and_columns_refute_a_belief(monkeypatch):
-    """Raw iris was certified with 2 of 10 seeds within 30 s: climbs missed again what no round had added."""
+    """Standardised iris was certified with 2 of 10 seeds within 30 s: climbs missed again what no round had added."""
     problem = instance(24, 5, 0)
     generation = searching(problem, tol=1e-4, max_rounds=200)
     first = generation.oracle.price(problem.targets)
